@@ -60,18 +60,18 @@ void pccl_json_double(struct pccl_json *json, const char *key, double value)
     pccl_print_add_double(json->print, value);
 }
 
-static void put_word(struct pccl_json *json, const char *key, const char *word)
+void pccl_json_token(struct pccl_json *json, const char *key, const char *token)
 {
     begin_item(json, key);
-    pccl_print_add(json->print, word);
+    pccl_print_add(json->print, token);
 }
 
 void pccl_json_bool(struct pccl_json *json, const char *key, bool value)
 {
-    put_word(json, key, value ? "true" : "false");
+    pccl_json_token(json, key, value ? "true" : "false");
 }
 
-void pccl_json_null(struct pccl_json *json, const char *key) { put_word(json, key, "null"); }
+void pccl_json_null(struct pccl_json *json, const char *key) { pccl_json_token(json, key, "null"); }
 
 void pccl_json_id(struct pccl_json *json, const char *key, const struct pccl_id *id)
 {

@@ -25,6 +25,8 @@ void pccl_json_number(struct pccl_json *json, const char *key, uint64_t value);
 void pccl_json_double(struct pccl_json *json, const char *key, double value);
 void pccl_json_bool(struct pccl_json *json, const char *key, bool value);
 void pccl_json_null(struct pccl_json *json, const char *key);
+/* Writes a token of JSON unchanged, such as a number that the caller has formatted. */
+void pccl_json_token(struct pccl_json *json, const char *key, const char *token);
 void pccl_json_id(struct pccl_json *json, const char *key, const struct pccl_id *id); /* all digits */
 
 #endif

@@ -238,20 +238,23 @@ static bool report(struct chaos *chaos)
     bool kills = options->chaos == PERF_CHAOS_KILL;
     struct perf_figures undisturbed = perf_figures_of(&chaos->undisturbed),
                         to_error = perf_figures_of(&chaos->to_error), to_good = perf_figures_of(&chaos->to_good);
-    FILE *json = options->json ? perf_json_open(options) : NULL;
     perf_report_figures(options, "an undisturbed operation", &undisturbed);
     perf_report_figures(options, "from the signal to the error", &to_error);
     perf_report_figures(options, "from the signal to the next good one", &to_good);
-    if (json) {
-        (void)fprintf(json, "{\"chaos\": \"%s\", \"peers\": %u, \"bytes\": %zu, \"rounds\": %u, \"wrong\": %llu",
-                      kills ? "kill" : "stop", options->peers, options->max_bytes, options->rounds,
-                      (unsigned long long)chaos->wrong);
+    bool good = true;
+    if (options->json) {
+        struct perf_json file;
+        struct pccl_json *json = perf_json_begin(&file, NULL);
+        pccl_json_string(json, "chaos", kills ? "kill" : "stop");
+        pccl_json_number(json, "peers", options->peers);
+        pccl_json_number(json, "bytes", options->max_bytes);
+        pccl_json_number(json, "rounds", options->rounds);
+        pccl_json_number(json, "wrong", chaos->wrong);
         perf_json_figures(json, "undisturbed", &undisturbed);
         perf_json_figures(json, "to_error", &to_error);
         perf_json_figures(json, "to_good", &to_good);
-        (void)fputs("}\n", json);
+        good = perf_json_save(options, &file);
     }
-    bool good = !options->json || (json && perf_json_close(options, json));
     const struct perf_judged judged = {.of = kills ? "chaos_kill" : "chaos_stop",
                                        .bytes = options->max_bytes,
                                        .figures = {{"undisturbed_median_ms", undisturbed.median_ms},

@@ -1,9 +1,11 @@
 #include "report.h"
 
+#include "net/heap.h"
 #include "worker.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -135,12 +137,6 @@ void perf_report_figures(const struct perf_options *options, const char *words, 
                   figures->median_ms, figures->p99_ms, figures->max_ms, figures->count);
 }
 
-void perf_json_figures(FILE *file, const char *name, const struct perf_figures *figures)
-{
-    (void)fprintf(file, ",\n  \"%s\": {\"median_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f, \"count\": %zu}", name,
-                  figures->median_ms, figures->p99_ms, figures->max_ms, figures->count);
-}
-
 /* ---- progress ---- */
 
 void perf_progress(const char *text)
@@ -157,78 +153,134 @@ void perf_progress(const char *text)
 
 /* ---- JSON ---- */
 
-FILE *perf_json_open(const struct perf_options *options)
+enum { JSON_BYTES_MAX = 64 << 20 };
+
+struct pccl_json *perf_json_begin(struct perf_json *report, const char *collective)
+{
+    *report = (struct perf_json){.json.print = &report->print};
+    pccl_print_init(&report->print, pccl_heap(), JSON_BYTES_MAX);
+    pccl_json_open(&report->json, NULL, '{');
+    if (collective) {
+        uint32_t version = pcclGetVersion();
+        char text[40];
+        (void)snprintf(text, sizeof text, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
+        pccl_json_string(&report->json, "version", text);
+        pccl_json_string(&report->json, "collective", collective);
+    }
+    return &report->json;
+}
+
+static bool write_all(const struct perf_options *options, const struct pccl_print *print)
 {
     bool is_stdout = strcmp(options->json, "-") == 0;
     int descriptor =
         is_stdout ? dup(STDOUT_FILENO) : open(options->json, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-    if (file)
-        return file;
-    perror(options->json);
-    if (descriptor >= 0)
-        (void)close(descriptor);
-    return NULL;
-}
-
-bool perf_json_close(const struct perf_options *options, FILE *file)
-{
-    bool written = ferror(file) == 0;
+    if (!file) {
+        perror(options->json);
+        if (descriptor >= 0)
+            (void)close(descriptor);
+        return false;
+    }
+    bool written = fwrite(print->bytes, 1, print->length, file) == print->length;
     written = fclose(file) == 0 && written;
     if (!written)
         perror(options->json);
     return written;
 }
 
-static void write_row(FILE *file, const struct perf_options *options, const struct perf_row *row)
+bool perf_json_save(const struct perf_options *options, struct perf_json *report)
 {
-    (void)fprintf(file,
-                  "  {\"bytes\": %zu, \"in_place\": %s, \"iterations\": %u, \"us\": %.3f, \"p50_us\": %.3f, "
-                  "\"p99_us\": %.3f, \"max_us\": %.3f, \"algbw\": %.6f, \"busbw\": %.6f, \"cpu_us\": %.3f, "
-                  "\"master_cpu_us\": %.3f, \"cpu_s_per_gb\": %.4f, ",
-                  row->bytes, row->in_place ? "true" : "false", row->iterations, row->seconds * 1e6, row->p50_s * 1e6,
-                  row->p99_s * 1e6, row->max_s * 1e6, row->algbw, row->busbw, row->cpu_s * 1e6, row->master_s * 1e6,
-                  row->cpu_per_gb);
-    if (row->limit_s > 0)
-        (void)fprintf(file, "\"limit_us\": %.3f, \"limit_spread\": %.3f, \"share_of_limit\": %.4f, ",
-                      row->limit_s * 1e6, row->limit_spread, perf_row_share(row));
-    if (row->exact_s > 0)
-        (void)fprintf(file, "\"exact_us\": %.3f, \"share_of_exact\": %.4f, ", row->exact_s * 1e6,
-                      row->seconds / row->exact_s);
-    if (row->why[0])
-        (void)fprintf(file, "\"chosen\": \"%s\", ", perf_codec_name(row->chosen));
-    else if (options->codec.algorithm != pcclQuantNone)
-        (void)fprintf(file, "\"error_largest\": %.6e, \"error_rms\": %.6e, ", row->error_largest, row->error_rms);
+    pccl_json_close(&report->json, '}');
+    pccl_print_add(&report->print, "\n");
+    bool written = !report->print.failed && write_all(options, &report->print);
+    if (report->print.failed)
+        (void)fprintf(stderr, "%s: out of memory\n", options->json);
+    pccl_print_fini(&report->print);
+    return written;
+}
+
+void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...)
+{
+    char text[512]; /* any double has room */
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    pccl_json_token(json, key, text);
+}
+
+void perf_json_figures(struct pccl_json *json, const char *name, const struct perf_figures *figures)
+{
+    pccl_json_begin_line(json);
+    pccl_json_open(json, name, '{');
+    perf_json_number(json, "median_ms", "%.3f", figures->median_ms);
+    perf_json_number(json, "p99_ms", "%.3f", figures->p99_ms);
+    perf_json_number(json, "max_ms", "%.3f", figures->max_ms);
+    pccl_json_number(json, "count", figures->count);
+    pccl_json_close(json, '}');
+}
+
+static void write_row(struct pccl_json *json, const struct perf_options *options, const struct perf_row *row)
+{
+    pccl_json_begin_line(json);
+    pccl_json_open(json, NULL, '{');
+    pccl_json_number(json, "bytes", row->bytes);
+    pccl_json_bool(json, "in_place", row->in_place);
+    pccl_json_number(json, "iterations", row->iterations);
+    perf_json_number(json, "us", "%.3f", row->seconds * 1e6);
+    perf_json_number(json, "p50_us", "%.3f", row->p50_s * 1e6);
+    perf_json_number(json, "p99_us", "%.3f", row->p99_s * 1e6);
+    perf_json_number(json, "max_us", "%.3f", row->max_s * 1e6);
+    perf_json_number(json, "algbw", "%.6f", row->algbw);
+    perf_json_number(json, "busbw", "%.6f", row->busbw);
+    perf_json_number(json, "cpu_us", "%.3f", row->cpu_s * 1e6);
+    perf_json_number(json, "master_cpu_us", "%.3f", row->master_s * 1e6);
+    perf_json_number(json, "cpu_s_per_gb", "%.4f", row->cpu_per_gb);
+    if (row->limit_s > 0) {
+        perf_json_number(json, "limit_us", "%.3f", row->limit_s * 1e6);
+        perf_json_number(json, "limit_spread", "%.3f", row->limit_spread);
+        perf_json_number(json, "share_of_limit", "%.4f", perf_row_share(row));
+    }
+    if (row->exact_s > 0) {
+        perf_json_number(json, "exact_us", "%.3f", row->exact_s * 1e6);
+        perf_json_number(json, "share_of_exact", "%.4f", row->seconds / row->exact_s);
+    }
+    if (row->why[0]) {
+        pccl_json_string(json, "chosen", perf_codec_name(row->chosen));
+    } else if (options->codec.algorithm != pcclQuantNone) {
+        perf_json_number(json, "error_largest", "%.6e", row->error_largest);
+        perf_json_number(json, "error_rms", "%.6e", row->error_rms);
+    }
     if (row->memory_bytes > 0)
-        (void)fprintf(file, "\"memory_bytes\": %llu, ", (unsigned long long)row->memory_bytes);
-    (void)fprintf(file, "\"wrong\": %llu}", (unsigned long long)row->wrong);
+        pccl_json_number(json, "memory_bytes", row->memory_bytes);
+    pccl_json_number(json, "wrong", row->wrong);
+    pccl_json_close(json, '}');
 }
 
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count)
 {
     char text[96] = "";
+    struct perf_json report;
     if (!options->json)
         return true;
-    FILE *file = perf_json_open(options);
-    if (!file)
-        return false;
     if (ring)
         perf_limit_text(ring, text, sizeof text);
-    uint32_t version = pcclGetVersion();
-    (void)fprintf(file,
-                  "{\"version\": \"%u.%u.%u\", \"collective\": \"%s\", \"peers\": %u, \"datatype\": \"%s\", "
-                  "\"operation\": \"%s\", \"codec\": \"%s\", \"concurrent\": %u, \"tensors\": %u, "
-                  "\"pool\": %s, \"local\": \"%s\", \"checked\": %s, "
-                  "\"limit_setting\": \"%s\", \"rows\": [\n",
-                  version / 10000, version / 100 % 100, version % 100, perf_collective_name(options->collective),
-                  options->peers, perf_datatype_name(options->datatype), perf_operation_name(options->operation),
-                  options->codec_text, options->concurrent, options->tensors, options->pool ? options->pool : "0",
-                  perf_local(options), options->check ? "true" : "false", text);
-    for (size_t i = 0; i < count; i++) {
-        write_row(file, options, &rows[i]);
-        (void)fputs(i + 1 < count ? ",\n" : "\n", file);
-    }
-    (void)fputs("]}\n", file);
-    return perf_json_close(options, file);
+    struct pccl_json *json = perf_json_begin(&report, perf_collective_name(options->collective));
+    pccl_json_number(json, "peers", options->peers);
+    pccl_json_string(json, "datatype", perf_datatype_name(options->datatype));
+    pccl_json_string(json, "operation", perf_operation_name(options->operation));
+    pccl_json_string(json, "codec", options->codec_text);
+    pccl_json_number(json, "concurrent", options->concurrent);
+    pccl_json_number(json, "tensors", options->tensors);
+    pccl_json_token(json, "pool", options->pool ? options->pool : "0");
+    pccl_json_string(json, "local", perf_local(options));
+    pccl_json_bool(json, "checked", options->check);
+    pccl_json_string(json, "limit_setting", text);
+    pccl_json_open(json, "rows", '[');
+    for (size_t i = 0; i < count; i++)
+        write_row(json, options, &rows[i]);
+    pccl_json_close(json, ']');
+    return perf_json_save(options, &report);
 }

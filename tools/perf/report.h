@@ -3,6 +3,7 @@
 #define PCCL_TOOLS_PERF_REPORT_H
 
 #include "limit.h"
+#include "ops/json.h"
 #include "options.h"
 
 #include <stdio.h>
@@ -47,9 +48,18 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
 /* Writes to options->json, if that is set. false: a message is on standard error. */
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count);
-/* Opens and closes what --json names. NULL, false: a message is on standard error. */
-FILE *perf_json_open(const struct perf_options *options);
-bool perf_json_close(const struct perf_options *options, FILE *file);
+/*
+ * Begins the object that --json names, in memory, with version and collective if this is not NULL. perf_json_save closes
+ * it, writes it, and frees it. false: a message is on standard error.
+ */
+struct perf_json {
+    struct pccl_json json;
+    struct pccl_print print;
+};
+struct pccl_json *perf_json_begin(struct perf_json *report, const char *collective);
+bool perf_json_save(const struct perf_options *options, struct perf_json *report);
+/* A number of its own format. */
+PCCL_PRINTF(3, 4) void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...);
 /* 64K, 1M, or bytes. The buffer is the caller's. */
 const char *perf_size_text(size_t bytes, char *text, size_t size);
 
@@ -68,8 +78,8 @@ void perf_note(struct perf_samples *samples, double seconds);
 /* Sorts. All 0 without any. */
 struct perf_figures perf_figures_of(struct perf_samples *samples);
 void perf_report_figures(const struct perf_options *options, const char *words, const struct perf_figures *figures);
-/* , "name": {...} */
-void perf_json_figures(FILE *file, const char *name, const struct perf_figures *figures);
+/* "name": {...} */
+void perf_json_figures(struct pccl_json *json, const char *name, const struct perf_figures *figures);
 
 /*
  * Shows a line, on a terminal only, with the time since the program began; the next one overwrites

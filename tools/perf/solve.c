@@ -187,32 +187,29 @@ static void report(const struct search *search)
     (void)fprintf(out, "searched for %.3f ms\n", search->seconds * 1e3);
 }
 
-static void write_json(FILE *file, const struct search *search)
-{
-    const struct pccl_topology_report *report = &search->report;
-    const struct pccl_ring_problem *problem = &search->problem;
-    (void)fprintf(file, "{\"group\": %u, \"exists\": %s, \"proven\": %s, \"same\": %s, ", report->group,
-                  search->answer.worth.exists ? "true" : "false", search->answer.proven ? "true" : "false",
-                  is_same(search) ? "true" : "false");
-    (void)fprintf(file, "\"seed\": %llu, \"steps\": %llu, \"seconds\": %.6f,\n ", (unsigned long long)problem->seed,
-                  (unsigned long long)problem->steps, search->seconds);
-    if (search->answer.worth.exists)
-        perf_ring_json(file, report, search->ring);
-    else
-        (void)fputs("\"ring\": null", file);
-    (void)fputs(",\n \"before\": {", file);
-    perf_ring_json(file, report, report->ring);
-    (void)fputs("},\n ", file);
-    perf_report_json_peers(file, report);
-    (void)fputs("}\n", file);
-}
-
 static bool report_json(const struct search *search)
 {
-    FILE *file = search->options->json ? perf_json_open(search->options) : NULL;
-    if (file)
-        write_json(file, search);
-    return !search->options->json || (file && perf_json_close(search->options, file));
+    const struct pccl_topology_report *report = &search->report;
+    struct perf_json file;
+    if (!search->options->json)
+        return true;
+    struct pccl_json *json = perf_json_begin(&file, NULL);
+    pccl_json_number(json, "group", report->group);
+    pccl_json_bool(json, "exists", search->answer.worth.exists);
+    pccl_json_bool(json, "proven", search->answer.proven);
+    pccl_json_bool(json, "same", is_same(search));
+    pccl_json_number(json, "seed", search->problem.seed);
+    pccl_json_number(json, "steps", search->problem.steps);
+    perf_json_number(json, "seconds", "%.6f", search->seconds);
+    if (search->answer.worth.exists)
+        perf_ring_json(json, report, search->ring);
+    else
+        pccl_json_null(json, "ring");
+    pccl_json_open(json, "before", '{');
+    perf_ring_json(json, report, report->ring);
+    pccl_json_close(json, '}');
+    perf_report_json_peers(json, report);
+    return perf_json_save(search->options, &file);
 }
 
 /* The file again, with the ring found and the search that found it. */

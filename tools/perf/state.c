@@ -292,43 +292,47 @@ static void report_row(const struct run *run, const struct row *row)
     (void)fflush(perf_table(run->options));
 }
 
-static void write_row(FILE *file, const struct row *row)
+static void write_row(struct pccl_json *json, const struct row *row)
 {
-    (void)fprintf(file, "  {\"of\": \"%s\", \"bytes\": %zu, \"iterations\": %u, \"us\": %.3f, ", row->of, row->bytes,
-                  row->iterations, row->seconds * 1e6);
-    if (row->digest_s > 0)
-        (void)fprintf(file, "\"digest_us\": %.3f, \"ratio\": %.4f, ", row->digest_s * 1e6,
-                      row->seconds / row->digest_s);
-    else if (row->moved >= row->bytes)
-        (void)fprintf(file, "\"gbps\": %.6f, ", gbps(row));
-    if (row->limit_s > 0)
-        (void)fprintf(file, "\"limit_us\": %.3f, \"limit_spread\": %.3f, \"share_of_limit\": %.4f, ",
-                      row->limit_s * 1e6, row->limit_spread, share_of_limit(row));
-    (void)fprintf(file, "\"share\": %.6f, \"wrong\": %llu}", share_moved(row), (unsigned long long)row->wrong);
+    pccl_json_begin_line(json);
+    pccl_json_open(json, NULL, '{');
+    pccl_json_string(json, "of", row->of);
+    pccl_json_number(json, "bytes", row->bytes);
+    pccl_json_number(json, "iterations", row->iterations);
+    perf_json_number(json, "us", "%.3f", row->seconds * 1e6);
+    if (row->digest_s > 0) {
+        perf_json_number(json, "digest_us", "%.3f", row->digest_s * 1e6);
+        perf_json_number(json, "ratio", "%.4f", row->seconds / row->digest_s);
+    } else if (row->moved >= row->bytes) {
+        perf_json_number(json, "gbps", "%.6f", gbps(row));
+    }
+    if (row->limit_s > 0) {
+        perf_json_number(json, "limit_us", "%.3f", row->limit_s * 1e6);
+        perf_json_number(json, "limit_spread", "%.3f", row->limit_spread);
+        perf_json_number(json, "share_of_limit", "%.4f", share_of_limit(row));
+    }
+    perf_json_number(json, "share", "%.6f", share_moved(row));
+    pccl_json_number(json, "wrong", row->wrong);
+    pccl_json_close(json, '}');
 }
 
 static bool write_json(const struct run *run)
 {
     char text[96] = "";
+    struct perf_json report;
     if (!run->options->json)
         return true;
-    FILE *file = perf_json_open(run->options);
-    if (!file)
-        return false;
     if (run->fan)
         perf_limit_text(run->fan, text, sizeof text);
-    uint32_t version = pcclGetVersion();
-    (void)fprintf(file,
-                  "{\"version\": \"%u.%u.%u\", \"collective\": \"shared_state\", \"peers\": %u, \"checked\": %s, "
-                  "\"limit_setting\": \"%s\", \"rows\": [\n",
-                  version / 10000, version / 100 % 100, version % 100, run->options->peers,
-                  run->options->check ? "true" : "false", text);
-    for (size_t i = 0; i < run->row_count; i++) {
-        write_row(file, &run->rows[i]);
-        (void)fputs(i + 1 < run->row_count ? ",\n" : "\n", file);
-    }
-    (void)fputs("]}\n", file);
-    return perf_json_close(run->options, file);
+    struct pccl_json *json = perf_json_begin(&report, "shared_state");
+    pccl_json_number(json, "peers", run->options->peers);
+    pccl_json_bool(json, "checked", run->options->check);
+    pccl_json_string(json, "limit_setting", text);
+    pccl_json_open(json, "rows", '[');
+    for (size_t i = 0; i < run->row_count; i++)
+        write_row(json, &run->rows[i]);
+    pccl_json_close(json, ']');
+    return perf_json_save(run->options, &report);
 }
 
 static bool meets_goals(const struct run *run)
@@ -473,23 +477,25 @@ static bool report_chaos(const struct run *run, struct chaos *chaos)
     struct perf_figures undisturbed = perf_figures_of(&chaos->undisturbed),
                         disturbed = perf_figures_of(&chaos->disturbed);
     double extra_ms = disturbed.median_ms - undisturbed.median_ms;
-    FILE *json = options->json ? perf_json_open(options) : NULL;
     perf_report_figures(options, "an undisturbed newcomer", &undisturbed);
     perf_report_figures(options, "with a donor lost in the middle", &disturbed);
     (void)fprintf(perf_table(options), "%-37s median %9.2f ms   (%u signals came too late, and were repeated)\n",
                   "more", extra_ms, chaos->late);
-    if (json) {
-        (void)fprintf(
-            json,
-            "{\"collective\": \"shared_state\", \"chaos\": \"%s\", \"peers\": %u, \"bytes\": %zu, \"rounds\": %u, "
-            "\"late\": %u, \"wrong\": %llu, \"extra_median_ms\": %.3f",
-            kind, options->peers, options->max_bytes, options->rounds, chaos->late, (unsigned long long)chaos->wrong,
-            extra_ms);
-        perf_json_figures(json, "undisturbed", &undisturbed);
-        perf_json_figures(json, "disturbed", &disturbed);
-        (void)fputs("}\n", json);
-    }
-    return !options->json || (json && perf_json_close(options, json));
+    if (!options->json)
+        return true;
+    struct perf_json report;
+    struct pccl_json *json = perf_json_begin(&report, NULL);
+    pccl_json_string(json, "collective", "shared_state");
+    pccl_json_string(json, "chaos", kind);
+    pccl_json_number(json, "peers", options->peers);
+    pccl_json_number(json, "bytes", options->max_bytes);
+    pccl_json_number(json, "rounds", options->rounds);
+    pccl_json_number(json, "late", chaos->late);
+    pccl_json_number(json, "wrong", chaos->wrong);
+    perf_json_number(json, "extra_median_ms", "%.3f", extra_ms);
+    perf_json_figures(json, "undisturbed", &undisturbed);
+    perf_json_figures(json, "disturbed", &disturbed);
+    return perf_json_save(options, &report);
 }
 
 static bool measure_chaos(struct run *run)

@@ -43,45 +43,43 @@ void perf_topology_row(const struct perf_options *options, uint32_t number, cons
     (void)fflush(out);
 }
 
-static void write_row(FILE *file, const struct perf_call *call)
+static void write_row(struct pccl_json *json, const struct perf_call *call)
 {
-    (void)fprintf(file,
-                  "\n  {\"of\": \"topology\", \"optimize_s\": %.6f, \"cpu_s\": %.6f, \"cpu_mean_s\": %.6f, "
-                  "\"master_cpu_s\": %.6f, \"before_us\": %.3f, \"after_us\": %.3f, \"gain\": %.4f, \"failed\": %s, "
-                  "\"wrong\": %.0f}",
-                  call->optimize_s, call->cpu_s, call->cpu_mean_s, call->master_s, call->before_s * 1e6,
-                  call->after_s * 1e6, gain(call), call->failed > 0 ? "true" : "false", call->wrong);
-}
-
-static void write_json(FILE *file, const struct perf_options *options, const struct perf_call *calls, uint32_t count,
-                       const struct pccl_topology_report *report)
-{
-    uint32_t version = pcclGetVersion();
-    (void)fprintf(file, "{\"version\": \"%u.%u.%u\", \"collective\": \"topology\", \"bytes\": %zu, \"checked\": %s, ",
-                  version / 10000, version / 100 % 100, version % 100, options->max_bytes,
-                  options->check ? "true" : "false");
-    (void)fprintf(file, "\"group\": %u, \"seed\": %llu, \"steps\": %llu,\n ", report->group,
-                  (unsigned long long)report->seed, (unsigned long long)report->steps);
-    perf_ring_json(file, report, report->ring);
-    (void)fputs(",\n ", file);
-    perf_report_json_peers(file, report);
-    (void)fputs(",\n ", file);
-    perf_report_json_links(file, report);
-    (void)fputs(",\n \"rows\": [", file);
-    for (uint32_t i = 0; i < count; i++) {
-        (void)fputs(i > 0 ? "," : "", file);
-        write_row(file, &calls[i]);
-    }
-    (void)fputs("]}\n", file);
+    pccl_json_begin_line(json);
+    pccl_json_open(json, NULL, '{');
+    pccl_json_string(json, "of", "topology");
+    perf_json_number(json, "optimize_s", "%.6f", call->optimize_s);
+    perf_json_number(json, "cpu_s", "%.6f", call->cpu_s);
+    perf_json_number(json, "cpu_mean_s", "%.6f", call->cpu_mean_s);
+    perf_json_number(json, "master_cpu_s", "%.6f", call->master_s);
+    perf_json_number(json, "before_us", "%.3f", call->before_s * 1e6);
+    perf_json_number(json, "after_us", "%.3f", call->after_s * 1e6);
+    perf_json_number(json, "gain", "%.4f", gain(call));
+    pccl_json_bool(json, "failed", call->failed > 0);
+    perf_json_number(json, "wrong", "%.0f", call->wrong);
+    pccl_json_close(json, '}');
 }
 
 static bool report_json(const struct perf_options *options, const struct perf_call *calls, uint32_t count,
                         const struct pccl_topology_report *report)
 {
-    FILE *file = options->json ? perf_json_open(options) : NULL;
-    if (file)
-        write_json(file, options, calls, count, report);
-    return !options->json || (file && perf_json_close(options, file));
+    struct perf_json file;
+    if (!options->json)
+        return true;
+    struct pccl_json *json = perf_json_begin(&file, "topology");
+    pccl_json_number(json, "bytes", options->max_bytes);
+    pccl_json_bool(json, "checked", options->check);
+    pccl_json_number(json, "group", report->group);
+    pccl_json_number(json, "seed", report->seed);
+    pccl_json_number(json, "steps", report->steps);
+    perf_ring_json(json, report, report->ring);
+    perf_report_json_peers(json, report);
+    perf_report_json_links(json, report);
+    pccl_json_open(json, "rows", '[');
+    for (uint32_t i = 0; i < count; i++)
+        write_row(json, &calls[i]);
+    pccl_json_close(json, ']');
+    return perf_json_save(options, &file);
 }
 
 /*

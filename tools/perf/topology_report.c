@@ -1,6 +1,7 @@
 #include "topology_report.h"
 
 #include "net/heap.h"
+#include "report.h"
 #include "report_parse.h"
 
 #include <stdlib.h>
@@ -200,58 +201,51 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
 
 /* ---- JSON ---- */
 
-/* Names hold printable characters only. */
-static void json_text(FILE *file, const char *text, size_t most)
+void perf_report_json_peers(struct pccl_json *json, const struct pccl_topology_report *report)
 {
-    (void)fputc('"', file);
-    for (size_t i = 0; i < most && text[i] != '\0'; i++) {
-        if (text[i] == '"' || text[i] == '\\')
-            (void)fputc('\\', file);
-        (void)fputc(text[i], file);
-    }
-    (void)fputc('"', file);
-}
-
-void perf_report_json_peers(FILE *file, const struct pccl_topology_report *report)
-{
-    (void)fputs("\"peers\": [", file);
+    pccl_json_open(json, "peers", '[');
     for (uint32_t i = 0; i < report->count; i++) {
         const struct pccl_topology_peer *peer = &report->peers[i];
-        (void)fprintf(file, "%s\n  {\"number\": %u, \"id\": \"", i > 0 ? "," : "", i);
-        for (size_t k = 0; k < sizeof peer->id.bytes; k++)
-            (void)fprintf(file, "%02x", peer->id.bytes[k]);
-        (void)fprintf(file, "\", \"address\": \"%s\", \"name\": ", pccl_address_str(&peer->address));
-        json_text(file, peer->name, PCCL_NAME_MAX);
-        (void)fputc('}', file);
+        pccl_json_begin_line(json);
+        pccl_json_open(json, NULL, '{');
+        pccl_json_number(json, "number", i);
+        pccl_json_id(json, "id", &peer->id);
+        pccl_json_string(json, "address", pccl_address_str(&peer->address));
+        pccl_json_bytes(json, "name", peer->name, pccl_string_length(peer->name, PCCL_NAME_MAX));
+        pccl_json_close(json, '}');
     }
-    (void)fputc(']', file);
+    pccl_json_close(json, ']');
 }
 
-void perf_report_json_links(FILE *file, const struct pccl_topology_report *report)
+void perf_report_json_links(struct pccl_json *json, const struct pccl_topology_report *report)
 {
-    (void)fputs("\"ways\": [", file);
+    pccl_json_open(json, "ways", '[');
     for (uint32_t i = 0; i < report->link_count; i++) {
         const struct pccl_topology_link *link = &report->links[i];
-        (void)fprintf(file,
-                      "%s\n  {\"from\": %u, \"to\": %u, \"rate_mbit\": %.6f, \"rtt_us\": %u, \"age_ms\": %llu, "
-                      "\"source\": \"%s\"}",
-                      i > 0 ? "," : "", link->from, link->to, mbit(link->rate), link->rtt_us,
-                      (unsigned long long)link->age_ms, source_of(link));
+        pccl_json_begin_line(json);
+        pccl_json_open(json, NULL, '{');
+        pccl_json_number(json, "from", link->from);
+        pccl_json_number(json, "to", link->to);
+        perf_json_number(json, "rate_mbit", "%.6f", mbit(link->rate));
+        pccl_json_number(json, "rtt_us", link->rtt_us);
+        pccl_json_number(json, "age_ms", link->age_ms);
+        pccl_json_string(json, "source", source_of(link));
+        pccl_json_close(json, '}');
     }
-    (void)fputc(']', file);
+    pccl_json_close(json, ']');
 }
 
-void perf_ring_json(FILE *file, const struct pccl_topology_report *report, const uint32_t *ring)
+void perf_ring_json(struct pccl_json *json, const struct pccl_topology_report *report, const uint32_t *ring)
 {
     struct perf_ring_worth worth = perf_ring_worth_of(report, ring);
-    (void)fputs("\"ring\": [", file);
+    pccl_json_open(json, "ring", '[');
     for (uint32_t i = 0; i < report->count; i++)
-        (void)fprintf(file, "%s%u", i > 0 ? ", " : "", ring[i]);
-    (void)fputs("], \"slowest_mbit\": ", file);
+        pccl_json_number(json, NULL, ring[i]);
+    pccl_json_close(json, ']');
     if (worth.slowest && worth.unknown == 0)
-        (void)fprintf(file, "%.6f", mbit(worth.slowest->rate));
+        perf_json_number(json, "slowest_mbit", "%.6f", mbit(worth.slowest->rate));
     else
-        (void)fputs("null", file);
-    (void)fprintf(file, ", \"latency_us\": %llu, \"unknown_ways\": %u", (unsigned long long)worth.latency_us,
-                  worth.unknown);
+        pccl_json_null(json, "slowest_mbit");
+    pccl_json_number(json, "latency_us", worth.latency_us);
+    pccl_json_number(json, "unknown_ways", worth.unknown);
 }

@@ -2,6 +2,7 @@
 #ifndef PCCL_TOOLS_PERF_TOPOLOGY_REPORT_H
 #define PCCL_TOOLS_PERF_TOPOLOGY_REPORT_H
 
+#include "ops/json.h"
 #include "topology/report.h"
 
 #include <stdio.h>
@@ -33,10 +34,10 @@ void perf_report_show(FILE *out, const struct pccl_topology_report *report);
 void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const char *title, const uint32_t *ring);
 
 /* "peers": [...] */
-void perf_report_json_peers(FILE *file, const struct pccl_topology_report *report);
+void perf_report_json_peers(struct pccl_json *json, const struct pccl_topology_report *report);
 /* "ways": [...] */
-void perf_report_json_links(FILE *file, const struct pccl_topology_report *report);
+void perf_report_json_links(struct pccl_json *json, const struct pccl_topology_report *report);
 /* "ring": [...], and what it is worth: "slowest_mbit" is null if not all of its links are known. */
-void perf_ring_json(FILE *file, const struct pccl_topology_report *report, const uint32_t *ring);
+void perf_ring_json(struct pccl_json *json, const struct pccl_topology_report *report, const uint32_t *ring);
 
 #endif
