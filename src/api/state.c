@@ -10,7 +10,7 @@
 #include "net/heap.h"
 #include "peer/queries.h"
 #include "state/lines.h"
-#include "sync/session.h"
+#include "sync/synchronizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,22 +119,22 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 
 /* The failure as a sentence, with what it has left behind in the caller's memory. */
 static void explain(const struct pccl_communicator *comm, enum pccl_status status,
-                    const struct pccl_sync_session *session, struct pccl_why *why)
+                    const struct pccl_synchronizer *synchronizer, struct pccl_why *why)
 {
     struct pccl_text torn;
     pccl_api_explain_call(comm, PCCL_CALL_SYNC, status, why);
     pccl_text_clear(&torn);
-    if (session)
-        pccl_sync_session_torn(session, &torn);
+    if (synchronizer)
+        pccl_synchronizer_torn(synchronizer, &torn);
     if (torn.length)
         pccl_text_append(&why->reason, "; partly overwritten: %s", torn.bytes);
 }
 
-static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_sync_session *session,
-                                    pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
-                                    struct pccl_why *why)
+static enum pccl_status run_synchronizer(struct pccl_communicator *comm, struct pccl_synchronizer *synchronizer,
+                                         pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
+                                         struct pccl_why *why)
 {
-    const struct pccl_state *mine = pccl_sync_session_state(session);
+    const struct pccl_state *mine = pccl_synchronizer_state(synchronizer);
     struct pccl_tensor_lines lines;
     pccl_tensor_lines_init(&lines, mine);
     struct pccl_sync_vote vote = {.revision = state->revision,
@@ -150,11 +150,11 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
     enum pccl_status status = pccl_api_may_call(comm, &why->reason);
     if (status == PCCL_OK) {
         pccl_comm_measure(comm);
-        status = pccl_comm_synchronize(comm, session, &vote, NULL);
+        status = pccl_comm_synchronize(comm, synchronizer, &vote, NULL);
         if (status == PCCL_OK)
             state->revision = comm->calls[PCCL_CALL_SYNC].revision;
         else
-            explain(comm, status, session, why);
+            explain(comm, status, synchronizer, why);
     }
     pccl_comm_leave(comm);
     pccl_tensor_lines_fini(&lines, mine);
@@ -179,13 +179,13 @@ static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_sta
 
 static bool is_shortage(enum pccl_status status) { return status == PCCL_MEMORY || status == PCCL_SYSTEM; }
 
-static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_SYNC); }
+static void on_broken(void *comm) { pccl_comm_break_call(comm, PCCL_CALL_SYNC); }
 
 static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl_sync_tensor *tensors,
                                      pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
                                      pcclSharedStateSyncInfo_t *info, struct pccl_why *why)
 {
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
                                       .tensors = tensors,
                                       .tensor_count = (uint32_t)state->count,
@@ -207,14 +207,14 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     if (status == PCCL_OK) /* before the digests, which take their time */
         status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
-        status = pccl_sync_session_create(&config, &events, &session, &why->reason);
+        status = pccl_synchronizer_create(&config, &events, &synchronizer, &why->reason);
     if (status == PCCL_INTERNAL)
         on_broken(comm);
     if (status != PCCL_OK)
         return is_shortage(status) ? say_unable(comm, status, why) : status;
-    status = run_session(comm, session, state, strategy, why);
-    pccl_sync_session_traffic(session, &info->tx_bytes, &info->rx_bytes);
-    pccl_sync_session_destroy(session);
+    status = run_synchronizer(comm, synchronizer, state, strategy, why);
+    pccl_synchronizer_traffic(synchronizer, &info->tx_bytes, &info->rx_bytes);
+    pccl_synchronizer_destroy(synchronizer);
     return status;
 }
 

@@ -15,11 +15,11 @@ enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimizing ---- */
 
-static void on_broken(void *comm) { pccl_comm_break_session(comm, PCCL_CALL_OPTIMIZE); }
+static void on_broken(void *comm) { pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE); }
 
 /* Under the lock: memory and a loop, which takes no time to speak of. */
-static enum pccl_status make_session(struct pccl_communicator *comm, struct pccl_measure_session **session,
-                                     struct pccl_text *reason)
+static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_measurer **measurer,
+                                      struct pccl_text *reason)
 {
     struct pccl_measure_config config = {
         .self = comm->id,
@@ -33,19 +33,19 @@ static enum pccl_status make_session(struct pccl_communicator *comm, struct pccl
     };
     struct pccl_measure_events events = {
         .context = comm, .measured = pccl_comm_on_measured, .log = {comm, pccl_comm_on_log}, .broken = on_broken};
-    return pccl_measure_session_create(&config, &events, session, reason);
+    return pccl_measurer_create(&config, &events, measurer, reason);
 }
 
-static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_measure_session **session,
-                                    struct pccl_why *why)
+static enum pccl_status run_measurer(struct pccl_communicator *comm, struct pccl_measurer **measurer,
+                                     struct pccl_why *why)
 {
     enum pccl_status status = pccl_api_may_call(comm, &why->reason);
     if (status != PCCL_OK)
         return status;
-    enum pccl_status made = make_session(comm, session, &why->reason);
+    enum pccl_status made = make_measurer(comm, measurer, &why->reason);
     const struct pccl_text unable = why->reason;
     pccl_comm_measure(comm);
-    status = pccl_comm_optimize(comm, *session, made != PCCL_OK ? &unable : NULL);
+    status = pccl_comm_optimize(comm, *measurer, made != PCCL_OK ? &unable : NULL);
     if (status != PCCL_OK)
         pccl_api_explain_call(comm, PCCL_CALL_OPTIMIZE, status, why);
     return made != PCCL_OK && status == PCCL_NO_RING ? made : status;
@@ -54,7 +54,7 @@ static enum pccl_status run_session(struct pccl_communicator *comm, struct pccl_
 static pcclResult_t optimize(struct pccl_communicator *comm)
 {
     struct pccl_why why = {0};
-    struct pccl_measure_session *session = NULL;
+    struct pccl_measurer *measurer = NULL;
     uint32_t world = 0;
     enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.reason);
     if (status != PCCL_OK)
@@ -63,10 +63,10 @@ static pcclResult_t optimize(struct pccl_communicator *comm)
         return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
                                   "this peer is alone: there is nothing to optimize");
     pccl_comm_enter(comm);
-    status = run_session(comm, &session, &why);
+    status = run_measurer(comm, &measurer, &why);
     pccl_comm_leave(comm);
-    if (session)
-        pccl_measure_session_destroy(session);
+    if (measurer)
+        pccl_measurer_destroy(measurer);
     return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(&comm->handle, PCCL_FAMILY_OPTIMIZE, status, &why);
 }
 

@@ -3,14 +3,14 @@
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
 
-void pccl_comm_break_session(struct pccl_communicator *comm, enum pccl_call call)
+void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call)
 {
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_enter_after_fault(comm);
     if (syncs)
-        comm->sync.session = NULL;
+        comm->sync.synchronizer = NULL;
     else
-        comm->topology.session = NULL;
+        comm->topology.measurer = NULL;
     pccl_comm_break(comm, syncs ? "during a synchronization; tensors may be partly overwritten"
                                 : "during a test of the topology");
     pccl_comm_leave(comm);

@@ -12,9 +12,9 @@
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * On the thread of the call. The session of this call (SYNC or OPTIMIZE) broke; nothing of it is
+ * On the thread of the call. The synchronizer or measurer of this call broke; nothing of it is
  * used again.
  */
-void pccl_comm_break_session(struct pccl_communicator *comm, enum pccl_call call);
+void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call);
 
 #endif

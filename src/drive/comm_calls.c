@@ -12,8 +12,8 @@ enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pcc
     return slot->status;
 }
 
-void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *session),
-                          void *session)
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *worker),
+                          void *worker)
 {
     struct pccl_waiter *waiter = pccl_caller_waiter();
     slot->waiter = waiter;
@@ -22,7 +22,7 @@ void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot 
         if (slot->done)
             break;
         pccl_comm_leave(comm);
-        work(session);
+        work(worker);
         pccl_comm_enter(comm);
     }
     slot->waiter = NULL;

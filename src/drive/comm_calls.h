@@ -25,8 +25,8 @@ enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pcc
  * Waits until the call is done. Whenever its waiter is fired before that, `work` handles the cause,
  * without the lock.
  */
-void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *session),
-                          void *session);
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *worker),
+                          void *worker);
 /* The machine has ended the call: records its status and wakes its thread. */
 void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *slot, enum pccl_status status);
 /* Removes all references to this waiter. */

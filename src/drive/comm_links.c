@@ -129,14 +129,14 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
 static bool has_use_for(const struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
 {
     pccl_text_clear(reason);
-    if (kind == PCCL_LINK_STATE && !comm->sync.session)
+    if (kind == PCCL_LINK_STATE && !comm->sync.synchronizer)
         pccl_text_format(reason, "no synchronization of shared state is in progress here");
-    if (kind == PCCL_LINK_MEASURE && !comm->topology.session)
+    if (kind == PCCL_LINK_MEASURE && !comm->topology.measurer)
         pccl_text_format(reason, "no optimization is in progress here");
     return reason->length == 0;
 }
 
-/* Passes the connection to the session of a call. */
+/* Passes the connection to the synchronizer or measurer. */
 static void pass_to_session(struct pccl_communicator *comm, struct pccl_connection *connection,
                             const struct pccl_msg_link_hello *hello)
 {

@@ -1,5 +1,5 @@
 /*
- * Connects the machine with the session that moves shared state (sync/session.h). The session runs
+ * Connects the machine with the synchronizer that moves shared state (sync/synchronizer.h). The synchronizer runs
  * on the thread of the call; what the machine and the control thread have for it they pass in under
  * the lock.
  */
@@ -9,7 +9,7 @@
 #include "drive/comm_wait.h"
 #include "peer/queries.h"
 
-/* Wakes the call's thread, because the session may have something to do now. */
+/* Wakes the call's thread, because the synchronizer may have something to do now. */
 static void signal_call(struct pccl_communicator *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
 
 /* ---- what happens meanwhile ---- */
@@ -17,9 +17,9 @@ static void signal_call(struct pccl_communicator *comm) { pccl_comm_signal(comm,
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
     struct pccl_communicator *comm = context;
-    if (!comm->sync.session)
+    if (!comm->sync.synchronizer)
         return;
-    pccl_sync_session_plan(comm->sync.session, plan->requests, plan->takes_unequal);
+    pccl_synchronizer_plan(comm->sync.synchronizer, plan->requests, plan->takes_unequal);
     signal_call(comm);
 }
 
@@ -34,14 +34,14 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                           .proof = *proof,
                                           .candidates = candidates,
                                           .candidate_count = count};
-    if (comm->sync.session)
-        pccl_sync_session_donor(comm->sync.session, &named);
+    if (comm->sync.synchronizer)
+        pccl_synchronizer_donor(comm->sync.synchronizer, &named);
 }
 
 enum pccl_status pccl_comm_sync_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                        struct pccl_handover *handover)
 {
-    enum pccl_status status = pccl_sync_session_accept(comm->sync.session, peer, handover);
+    enum pccl_status status = pccl_synchronizer_accept(comm->sync.synchronizer, peer, handover);
     if (status == PCCL_OK)
         signal_call(comm);
     return status;
@@ -62,7 +62,7 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
     struct pccl_communicator *comm = context;
     pccl_comm_enter(comm);
-    if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
+    if (comm->sync.synchronizer && !pccl_synchronizer_is_replanned(comm->sync.synchronizer))
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_PROVEN, .proof = proof});
     pccl_comm_leave(comm);
 }
@@ -72,38 +72,38 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
     struct pccl_communicator *comm = context;
     struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .reason = reason};
     pccl_comm_enter(comm);
-    if (comm->sync.session && !pccl_sync_session_is_replanned(comm->sync.session))
+    if (comm->sync.synchronizer && !pccl_synchronizer_is_replanned(comm->sync.synchronizer))
         pccl_comm_step(comm, &event);
     pccl_comm_leave(comm);
 }
 
 /* ---- the call ---- */
 
-/* Runs until pccl_comm_sync_over, if the session has anything to do. */
-static void work(void *session)
+/* Runs until pccl_comm_sync_over, if the synchronizer has anything to do. */
+static void work(void *synchronizer)
 {
-    if (session && pccl_sync_session_is_needed(session))
-        pccl_sync_session_run(session);
+    if (synchronizer && pccl_synchronizer_is_needed(synchronizer))
+        pccl_synchronizer_run(synchronizer);
 }
 
-enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_sync_session *session,
+enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_synchronizer *synchronizer,
                                        const struct pccl_sync_vote *vote, const struct pccl_text *unable)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
     *slot = (struct pccl_call_slot){
         .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->sync.session = session;
-    if (session)
-        pccl_sync_session_name(session, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
+    comm->sync.synchronizer = synchronizer;
+    if (synchronizer)
+        pccl_synchronizer_name(synchronizer, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                                pccl_peer_silence_ms(comm->peer));
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote, .reason = unable};
     enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
-        pccl_comm_serve_call(comm, slot, work, session);
+        pccl_comm_serve_call(comm, slot, work, synchronizer);
         status = slot->status;
     }
-    comm->sync.session = NULL;
+    comm->sync.synchronizer = NULL;
     slot->outstanding = false;
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Connects the machine with the session that tests paths (measure/session.h), which runs on the
+ * Connects the machine with the measurer that tests paths (measure/measurer.h), which runs on the
  * thread of the call. Also requests the topology report of the master.
  */
 #include "drive/communicator.h"
@@ -15,7 +15,7 @@
 
 /* ---- what happens during an optimization ---- */
 
-/* Wakes the call's thread, because the session may have something to do now. */
+/* Wakes the call's thread, because the measurer may have something to do now. */
 static void signal_call(struct pccl_communicator *comm)
 {
     pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter);
@@ -24,7 +24,7 @@ static void signal_call(struct pccl_communicator *comm)
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
     struct pccl_communicator *comm = context;
-    if (!comm->topology.session)
+    if (!comm->topology.measurer)
         return;
     struct pccl_measure_order order = {.test = test->number,
                                        .peer = test->peer,
@@ -34,7 +34,7 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);
-    pccl_measure_session_order(comm->topology.session, &order);
+    pccl_measurer_order(comm->topology.measurer, &order);
     signal_call(comm);
 }
 
@@ -47,7 +47,7 @@ enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const 
 {
     if (pccl_handover_has_input(handover))
         return PCCL_MALFORMED;
-    enum pccl_status status = pccl_measure_session_accept(comm->topology.session, peer, handover);
+    enum pccl_status status = pccl_measurer_accept(comm->topology.measurer, peer, handover);
     if (status == PCCL_OK)
         signal_call(comm);
     return status;
@@ -67,28 +67,28 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
 
 /* ---- the call ---- */
 
-/* Runs until pccl_comm_optimize_over, if the session has anything to do. */
-static void work(void *session)
+/* Runs until pccl_comm_optimize_over, if the measurer has anything to do. */
+static void work(void *measurer)
 {
-    if (session && pccl_measure_session_is_needed(session))
-        pccl_measure_session_run(session);
+    if (measurer && pccl_measurer_is_needed(measurer))
+        pccl_measurer_run(measurer);
 }
 
-enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measure_session *session,
+enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measurer *measurer,
                                     const struct pccl_text *unable)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
     *slot = (struct pccl_call_slot){
         .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->topology.session = session;
+    comm->topology.measurer = measurer;
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE, .reason = unable};
     enum pccl_status status = pccl_comm_step(comm, &event);
     pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
-        pccl_comm_serve_call(comm, slot, work, session);
+        pccl_comm_serve_call(comm, slot, work, measurer);
         status = slot->status;
     }
-    comm->topology.session = NULL;
+    comm->topology.measurer = NULL;
     slot->outstanding = false;
     return status;
 }

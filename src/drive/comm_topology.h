@@ -1,12 +1,12 @@
 /*
  * The optimization that is in progress, and the request for the topology report. Under the lock;
- * the session's events come without it.
+ * the measurer's events come without it.
  */
 #ifndef PCCL_DRIVE_COMM_TOPOLOGY_H
 #define PCCL_DRIVE_COMM_TOPOLOGY_H
 
 #include "drive/comm_wait.h"
-#include "measure/session.h"
+#include "measure/measurer.h"
 #include "peer/peer.h"
 
 struct pccl_communicator;
@@ -23,31 +23,30 @@ struct pccl_comm_description {
 
 /* A communicator's part. */
 struct pccl_comm_topology {
-    struct pccl_measure_session *session; /* of the outstanding call, or NULL */
+    struct pccl_measurer *measurer; /* of the outstanding call, or NULL */
     struct pccl_comm_description description;
 };
 
 /*
  * Votes, tests paths and answers tests until the call has ended. Blocks; the lock is released
- * meanwhile. unable: NULL; or why this peer cannot take part, without a session: the call then ends with NO_RING.
+ * meanwhile. unable: NULL; or why this peer cannot take part, without a measurer: the call then ends with NO_RING.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm,
-                                                    struct pccl_measure_session *session,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measurer *measurer,
                                                     const struct pccl_text *unable);
 /* The call has ended, with the status in its slot. */
 static inline void pccl_comm_optimize_over(const struct pccl_comm_topology *topology)
 {
-    if (topology->session)
-        pccl_measure_session_end(topology->session);
+    if (topology->measurer)
+        pccl_measurer_end(topology->measurer);
 }
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
 /*
- * Passes the session a connection of a tester, which has completed its handshake. Not OK: the
+ * Passes the measurer a connection of a tester, which has completed its handshake. Not OK: the
  * socket still belongs to the caller.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
                                                           struct pccl_handover *handover);
-/* The session's event, on the thread of the call. */
+/* The measurer's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
 /*
  * Asks the master for the report and waits; the lock is released meanwhile. OK: *text, of *length

@@ -50,21 +50,21 @@ static void speak(struct pccl_measure_link *link)
     (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
 }
 
-/* The session accepts another connection in place of this one. */
-static void leave_session(struct pccl_measure_session *session)
+/* The measurer accepts another connection in place of this one. */
+static void leave_measurer(struct pccl_measurer *measurer)
 {
-    uv_mutex_lock(&session->lock);
-    uint32_t before = session->answered--;
-    uv_mutex_unlock(&session->lock);
+    uv_mutex_lock(&measurer->lock);
+    uint32_t before = measurer->answered--;
+    uv_mutex_unlock(&measurer->lock);
     PCCL_ASSERT(before > 0);
 }
 
 static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
 {
-    struct pccl_measure_session *session = link->session;
+    struct pccl_measurer *measurer = link->measurer;
     (void)how;
-    leave_session(session);
-    pccl_log_line(&session->events.log, PCCL_LOG_DEBUG,
+    leave_measurer(measurer);
+    pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG,
                   "measure: a connection of peer %s has ended after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
                   link->filler, reason->bytes);
 }
@@ -72,19 +72,19 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
 static const struct pccl_measure_role answering = {
     .takes_filler = true, .message = on_message, .speak = speak, .ended = on_ended};
 
-struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_session *session, const struct pccl_id *peer,
+struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measurer *measurer, const struct pccl_id *peer,
                                                        uv_os_sock_t socket)
 {
-    return pccl_measure_link_allocate(session, &answering, sizeof(struct answerer), peer, socket);
+    return pccl_measure_link_allocate(measurer, &answering, sizeof(struct answerer), peer, socket);
 }
 
 /* A peer that dials more connections than a test has must have given up its oldest one. */
-static void make_room(struct pccl_measure_session *session, const struct pccl_id *peer)
+static void make_room(struct pccl_measurer *measurer, const struct pccl_id *peer)
 {
     struct pccl_measure_link *oldest = NULL;
     struct pccl_text reason;
     uint32_t count = 0;
-    for (struct pccl_list_node *at = session->links.previous; at != &session->links; at = at->previous) {
+    for (struct pccl_list_node *at = measurer->links.previous; at != &measurer->links; at = at->previous) {
         struct pccl_measure_link *link = pccl_measure_link_in(at);
         if (link->role == &answering && pccl_id_equal(&link->peer, peer)) {
             count++;
@@ -100,8 +100,8 @@ static void make_room(struct pccl_measure_session *session, const struct pccl_id
 
 void pccl_measure_answerer_open(struct pccl_measure_link *link)
 {
-    struct pccl_measure_session *session = link->session;
-    make_room(session, &link->peer);
+    struct pccl_measurer *measurer = link->measurer;
+    make_room(measurer, &link->peer);
     if (!pccl_measure_link_open(link))
-        leave_session(session);
+        leave_measurer(measurer);
 }

@@ -1,5 +1,5 @@
 /*
- * Internals of a session. A connection has one of two roles: the answerer's, if another peer dialed
+ * Internals of a measurer. A connection has one of two roles: the answerer's, if another peer dialed
  * and loads it, or the tester's, if we dialed and load it.
  *
  * Everything here belongs to the caller's thread, except where a comment says "lock" or "any
@@ -9,7 +9,7 @@
 #define PCCL_MEASURE_INTERNAL_H
 
 #include "core/list.h"
-#include "measure/session.h"
+#include "measure/measurer.h"
 #include "net/channel.h"
 #include "net/dialer.h"
 #include "net/reactor.h"
@@ -51,31 +51,31 @@ struct pccl_measure_role {
     /* The connection has ended and is closed. how: 0 if the path is not the cause. */
     void (*ended)(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason);
     /* The visit has ended; may be NULL. */
-    void (*visited)(struct pccl_measure_session *session);
+    void (*visited)(struct pccl_measurer *measurer);
 };
 
 struct pccl_measure_link {
     struct pccl_channel channel;
-    struct pccl_measure_session *session;
+    struct pccl_measurer *measurer;
     const struct pccl_measure_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_list_node in_session;        /* in the session's links, once the link is open */
+    struct pccl_list_node in_measurer;       /* in the measurer's links, once the link is open */
     struct pccl_measure_link *next_accepted; /* in the inbox */
     uint64_t filler;                         /* bytes of filler received so far */
 };
 
-static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_list_node *in_session)
+static inline struct pccl_measure_link *pccl_measure_link_in(struct pccl_list_node *in_measurer)
 {
-    return PCCL_CONTAINER_OF(in_session, struct pccl_measure_link, in_session);
+    return PCCL_CONTAINER_OF(in_measurer, struct pccl_measure_link, in_measurer);
 }
 
 /*
  * Allocates a zeroed link with these members set, followed by the role's own: `bytes` in total.
  * NULL: out of memory; the socket is untouched. Any thread.
  */
-void *pccl_measure_link_allocate(struct pccl_measure_session *session, const struct pccl_measure_role *role,
-                                 size_t bytes, const struct pccl_id *peer, uv_os_sock_t socket);
+void *pccl_measure_link_allocate(struct pccl_measurer *measurer, const struct pccl_measure_role *role, size_t bytes,
+                                 const struct pccl_id *peer, uv_os_sock_t socket);
 /* The socket is the link's from now on. false: it is closed, and the link is freed. */
 PCCL_MUST_CHECK bool pccl_measure_link_open(struct pccl_measure_link *link);
 /*
@@ -90,7 +90,7 @@ void pccl_measure_link_start(struct pccl_measure_link *link);
 /* ---- answering.c: connections of testers, which dialed us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
-struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measure_session *session, const struct pccl_id *peer,
+struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measurer *measurer, const struct pccl_id *peer,
                                                        uv_os_sock_t socket);
 /* The loop takes the link. */
 void pccl_measure_answerer_open(struct pccl_measure_link *link);
@@ -101,7 +101,7 @@ struct pccl_measure_tester;
 
 /* One connection of a test, or the attempt to open it. */
 struct pccl_measure_slot {
-    struct pccl_measure_session *session;
+    struct pccl_measurer *measurer;
     struct pccl_dialer *dialer;
     struct pccl_measure_tester *tester;
 };
@@ -132,13 +132,13 @@ struct pccl_measure_test {
 };
 
 /* Replaces the test in progress, which is not reported. */
-void pccl_measure_test_begin(struct pccl_measure_session *session, const struct pccl_measure_order *order);
+void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_measure_order *order);
 /* The timer has fired. */
-void pccl_measure_test_tick(struct pccl_measure_session *session);
+void pccl_measure_test_tick(struct pccl_measurer *measurer);
 /* Ends the test in progress, if any, without a report. */
-void pccl_measure_test_stop(struct pccl_measure_session *session);
+void pccl_measure_test_stop(struct pccl_measurer *measurer);
 
-/* ---- session.c ---- */
+/* ---- measurer.c ---- */
 
 struct pccl_measure_inbox {
     bool ordered, end;
@@ -146,7 +146,7 @@ struct pccl_measure_inbox {
     struct pccl_measure_link *accepted, **accepted_end; /* by next_accepted */
 };
 
-struct pccl_measure_session {
+struct pccl_measurer {
     /* constant */
     struct pccl_measure_config config;
     struct pccl_measure_events events;
@@ -161,7 +161,7 @@ struct pccl_measure_session {
     uint8_t *sink;               /* filler is read into it */
     bool ended;                  /* as far as the loop has heard */
     bool broken;                 /* an invariant broke: nothing is used or freed any more */
-    struct pccl_list_node links; /* link->in_session, the newest last */
+    struct pccl_list_node links; /* link->in_measurer, the newest last */
     struct pccl_measure_test test;
 };
 

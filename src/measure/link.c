@@ -30,38 +30,38 @@ void pccl_measure_link_free(struct pccl_measure_link *link)
     on_released(&link->channel);
 }
 
-void *pccl_measure_link_allocate(struct pccl_measure_session *session, const struct pccl_measure_role *role,
-                                 size_t bytes, const struct pccl_id *peer, uv_os_sock_t socket)
+void *pccl_measure_link_allocate(struct pccl_measurer *measurer, const struct pccl_measure_role *role, size_t bytes,
+                                 const struct pccl_id *peer, uv_os_sock_t socket)
 {
     struct pccl_measure_link *link = pccl_allocate(pccl_heap(), bytes);
     if (!link)
         return NULL;
-    link->session = session;
+    link->measurer = measurer;
     link->role = role;
     link->bytes = bytes;
     link->peer = *peer;
     pccl_channel_init(&link->channel, pccl_heap(), socket, &channel_events);
     link->channel.out_max = PCCL_MEASURE_OUT_BYTES;
-    link->channel.sink = session->sink;
+    link->channel.sink = measurer->sink;
     link->channel.sink_bytes = PCCL_MEASURE_SINK_BYTES;
     return link;
 }
 
 bool pccl_measure_link_open(struct pccl_measure_link *link)
 {
-    struct pccl_measure_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->reactor.loop)) {
+    struct pccl_measurer *measurer = link->measurer;
+    if (!pccl_channel_open(&link->channel, &measurer->reactor.loop)) {
         pccl_measure_link_free(link);
         return false;
     }
-    pccl_list_append(&session->links, &link->in_session);
+    pccl_list_append(&measurer->links, &link->in_measurer);
     pccl_channel_watch(&link->channel, UV_READABLE);
     return true;
 }
 
 void pccl_measure_link_close(struct pccl_measure_link *link)
 {
-    pccl_list_remove(&link->in_session);
+    pccl_list_remove(&link->in_measurer);
     if (link->role->loads)
         pccl_channel_abort(&link->channel);
     else
@@ -108,7 +108,7 @@ static enum pccl_channel_io take_flood(struct pccl_measure_link *link, struct pc
 static enum pccl_channel_io take_message(struct pccl_measure_link *link, struct pccl_text *reason)
 {
     struct pccl_msg msg;
-    enum pccl_channel_io io = pccl_channel_message(&link->channel, link->session->scratch, &msg, reason);
+    enum pccl_channel_io io = pccl_channel_message(&link->channel, link->measurer->scratch, &msg, reason);
     return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg, reason) ? PCCL_CHANNEL_ENDED : io;
 }
 
@@ -150,12 +150,12 @@ static bool listen_to(struct pccl_measure_link *link)
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_measure_link *link = link_of(channel);
-    struct pccl_measure_session *session = link->session;
+    struct pccl_measurer *measurer = link->measurer;
     const struct pccl_measure_role *role = link->role;
     if (!(pccl_channel_begin(channel, ready) & ~UV_WRITABLE) || listen_to(link))
         pccl_measure_link_start(link);
     if (role->visited)
-        role->visited(session);
+        role->visited(measurer);
 }
 
 static const struct pccl_channel_events channel_events = {.visit = on_visit, .released = on_released};

@@ -19,12 +19,12 @@ struct pccl_measure_tester {
     struct pccl_measure_link link; /* must come first */
     struct pccl_measure_slot *slot;
     uint64_t stamp;       /* of the unanswered echo; 0: there is none */
-    const uint8_t *flood; /* a frame; the session's */
+    const uint8_t *flood; /* a frame; the measurer's */
     uint64_t floods;      /* floods whose sending has begun */
     uint64_t seen;        /* bytes, by the other side's report */
 };
 
-static void advance(struct pccl_measure_session *session);
+static void advance(struct pccl_measurer *measurer);
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *reason);
 
@@ -33,7 +33,7 @@ static struct pccl_measure_tester *tester_of(struct pccl_measure_link *link)
     return (struct pccl_measure_tester *)(void *)link;
 }
 
-static struct pccl_measure_test *test_of(const struct pccl_measure_link *link) { return &link->session->test; }
+static struct pccl_measure_test *test_of(const struct pccl_measure_link *link) { return &link->measurer->test; }
 
 static void fail(struct pccl_measure_test *test, enum pccl_link_end how)
 {
@@ -41,11 +41,11 @@ static void fail(struct pccl_measure_test *test, enum pccl_link_end how)
     test->how = how;
 }
 
-static void set_due(struct pccl_measure_session *session, uint64_t us)
+static void set_due(struct pccl_measurer *measurer, uint64_t us)
 {
-    session->test.is_due = false;
-    session->test.due_us = pccl_now_us() + us;
-    pccl_reactor_set_due(&session->reactor, session->test.due_us);
+    measurer->test.is_due = false;
+    measurer->test.due_us = pccl_now_us() + us;
+    pccl_reactor_set_due(&measurer->reactor, measurer->test.due_us);
 }
 
 /* ---- one connection ---- */
@@ -139,7 +139,7 @@ static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, con
 {
     struct pccl_measure_tester *tester = tester_of(link);
     struct pccl_measure_test *test = test_of(link);
-    pccl_log_line(&link->session->events.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+    pccl_log_line(&link->measurer->events.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                   "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer), reason->bytes);
     tester->slot->tester = NULL;
     test->gone_bytes += tester->seen;
@@ -156,10 +156,10 @@ static const struct pccl_measure_role testing = {
 /* false: out of memory. */
 static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
 {
-    struct pccl_measure_session *session = slot->session;
-    struct pccl_measure_test *test = &session->test;
-    struct pccl_msg_link_hello hello = {.lineage = session->config.lineage,
-                                        .from = session->config.self,
+    struct pccl_measurer *measurer = slot->measurer;
+    struct pccl_measure_test *test = &measurer->test;
+    struct pccl_msg_link_hello hello = {.lineage = measurer->config.lineage,
+                                        .from = measurer->config.self,
                                         .to = test->order.peer,
                                         .kind = PCCL_LINK_MEASURE,
                                         .slot = (uint8_t)(slot - test->slots),
@@ -167,24 +167,24 @@ static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addr
     struct pccl_dial dial = {
         .addresses = addresses,
         .count = count,
-        .local = session->config.local,
-        .stagger_ms = session->config.stagger_ms,
-        .timeout_ms = session->config.dial_ms,
+        .local = measurer->config.local,
+        .stagger_ms = measurer->config.stagger_ms,
+        .timeout_ms = measurer->config.dial_ms,
         .hello = &hello,
-        .keys = session->config.keys,
+        .keys = measurer->config.keys,
         .declined = &test->declined, /* set if the peer itself declines, which proves that the path works */
         .done = on_dialed,
         .context = slot};
-    slot->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
+    slot->dialer = pccl_dialer_start(&measurer->reactor.loop, pccl_heap(), &dial);
     return slot->dialer != NULL;
 }
 
-static void dial_first(struct pccl_measure_session *session)
+static void dial_first(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_interfaces_plausible(test->order.candidates, test->order.candidate_count, plausible);
-    set_due(session, session->config.dial_ms * UINT64_C(1000));
+    set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
     if (!dial(&test->slots[0], plausible, count))
         fail(test, 0);
 }
@@ -193,7 +193,7 @@ static void dial_first(struct pccl_measure_session *session)
 static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
                       struct pccl_text *reason)
 {
-    struct pccl_measure_test *test = &slot->session->test;
+    struct pccl_measure_test *test = &slot->measurer->test;
     struct pccl_handover handover;
     test->address = connection->address;
     *how = PCCL_LINK_CLOSED;
@@ -208,7 +208,7 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
     struct pccl_measure_tester *tester = NULL;
     if (!speaks)
         tester =
-            pccl_measure_link_allocate(slot->session, &testing, sizeof *tester, &test->order.peer, handover.socket);
+            pccl_measure_link_allocate(slot->measurer, &testing, sizeof *tester, &test->order.peer, handover.socket);
     if (!tester) {
         pccl_handover_drop(&handover);
         return false;
@@ -217,7 +217,7 @@ static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *co
     if (!pccl_measure_link_open(&tester->link))
         return false;
     tester->slot = slot;
-    tester->flood = slot->session->flood;
+    tester->flood = slot->measurer->flood;
     slot->tester = tester;
     return true;
 }
@@ -226,8 +226,8 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
                       const struct pccl_text *reason)
 {
     struct pccl_measure_slot *slot = context;
-    struct pccl_measure_session *session = slot->session;
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measurer *measurer = slot->measurer;
+    struct pccl_measure_test *test = &measurer->test;
     struct pccl_text why = *reason;
     slot->dialer = NULL;
     if (connection && take_over(slot, connection, &how, &why)) {
@@ -235,23 +235,23 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
             ask_for_echo(slot->tester);
         /* The deadline has passed although the dial succeeded: this process was suspended. */
         if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us)
-            set_due(session, session->config.dial_ms * UINT64_C(1000));
+            set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
         pccl_measure_link_start(&slot->tester->link);
     } else {
-        pccl_log_line(&session->events.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
+        pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
                       (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
         if (test->stage == PCCL_MEASURE_REACHING) /* later connections are optional */
             fail(test, test->declined ? 0 : how);
     }
-    advance(session);
+    advance(measurer);
 }
 
 /* ---- the stages ---- */
 
-static void join(struct pccl_measure_session *session)
+static void join(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
-    const struct pccl_measure_config *config = &session->config;
+    struct pccl_measure_test *test = &measurer->test;
+    const struct pccl_measure_config *config = &measurer->config;
     struct pccl_path path;
     if (pccl_path_measure(test->slots[0].tester->link.channel.socket, &path) && path.rtt_us > 0)
         test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, path.rtt_us);
@@ -259,9 +259,9 @@ static void join(struct pccl_measure_session *session)
     test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
     for (uint32_t i = 1; i < test->streams; i++)
         if (!dial(&test->slots[i], &test->address, 1))
-            pccl_log_line(&session->events.log, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
-    set_due(session, pccl_min_u64(PCCL_MEASURE_JOIN_RTTS * (uint64_t)test->rtt_us + PCCL_MEASURE_JOIN_US,
-                                  PCCL_MEASURE_JOIN_MAX_US));
+            pccl_log_line(&measurer->events.log, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
+    set_due(measurer, pccl_min_u64(PCCL_MEASURE_JOIN_RTTS * (uint64_t)test->rtt_us + PCCL_MEASURE_JOIN_US,
+                                   PCCL_MEASURE_JOIN_MAX_US));
 }
 
 static bool expects_more(const struct pccl_measure_test *test)
@@ -272,13 +272,13 @@ static bool expects_more(const struct pccl_measure_test *test)
     return false;
 }
 
-static void load(struct pccl_measure_session *session)
+static void load(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     uint64_t limit_us = test->order.limit_ms * UINT64_C(1000);
     test->stage = PCCL_MEASURE_LOADING;
     pccl_meter_begin(&test->meter, pccl_now_us(), test->rtt_us, limit_us);
-    set_due(session, limit_us);
+    set_due(measurer, limit_us);
     for (uint32_t i = 0; i < test->streams; i++)
         if (test->slots[i].tester)
             pccl_measure_link_start(&test->slots[i].tester->link);
@@ -297,9 +297,9 @@ static void note_seen(struct pccl_measure_test *test, bool anyway)
     pccl_meter_add(&test->meter, pccl_now_us(), bytes);
 }
 
-static void conclude(struct pccl_measure_session *session)
+static void conclude(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     struct pccl_measure_result result = {.test = test->order.test,
                                          .failed = test->failed,
                                          .how = test->failed ? (uint8_t)test->how : 0,
@@ -310,18 +310,18 @@ static void conclude(struct pccl_measure_session *session)
         result.failed = true;
         result.how = PCCL_LINK_SILENT;
     }
-    pccl_log_line(&session->events.log, PCCL_LOG_DEBUG,
+    pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG,
                   "measure: test %" PRIu64 " of the path to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
                   result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
                   result.rtt_us);
-    pccl_measure_test_stop(session);
-    session->events.measured(session->events.context, &result);
+    pccl_measure_test_stop(measurer);
+    measurer->events.measured(measurer->events.context, &result);
 }
 
 /* Whether the test is decided. */
-static bool is_over(struct pccl_measure_session *session)
+static bool is_over(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     if (test->stage == PCCL_MEASURE_REACHING && test->is_due && test->echoes == 0 && !test->failed)
         fail(test, test->slots[0].tester ? PCCL_LINK_SILENT : PCCL_LINK_TIMEOUT);
     if (test->failed || test->stage != PCCL_MEASURE_LOADING)
@@ -334,39 +334,39 @@ static bool is_over(struct pccl_measure_session *session)
  * Draws the consequences of what has happened. May report, so the caller must not touch the test
  * afterward.
  */
-static void advance(struct pccl_measure_session *session)
+static void advance(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     if (test->stage == PCCL_MEASURE_REACHING && !test->failed && test->echoes > 0 &&
         (test->echoes == PCCL_MEASURE_ECHOES || test->is_due))
-        join(session);
+        join(measurer);
     if (test->stage == PCCL_MEASURE_JOINING && !test->failed && (test->is_due || !expects_more(test)))
-        load(session);
-    if (test->stage != PCCL_MEASURE_IDLE && is_over(session))
-        conclude(session);
+        load(measurer);
+    if (test->stage != PCCL_MEASURE_IDLE && is_over(measurer))
+        conclude(measurer);
 }
 
-void pccl_measure_test_tick(struct pccl_measure_session *session)
+void pccl_measure_test_tick(struct pccl_measurer *measurer)
 {
-    session->test.is_due = true;
-    advance(session);
+    measurer->test.is_due = true;
+    advance(measurer);
 }
 
 /* ---- begin and end ---- */
 
-void pccl_measure_test_begin(struct pccl_measure_session *session, const struct pccl_measure_order *order)
+void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_measure_order *order)
 {
-    struct pccl_measure_test *test = &session->test;
-    pccl_measure_test_stop(session);
+    struct pccl_measure_test *test = &measurer->test;
+    pccl_measure_test_stop(measurer);
     test->stage = PCCL_MEASURE_REACHING;
     test->order = *order;
     test->order.limit_ms = (uint32_t)pccl_min_u64(order->limit_ms, PCCL_MEASURE_MS_MAX);
     test->streams = 1;
     test->rtt_us = UINT32_MAX;
     for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
-        test->slots[i].session = session;
-    dial_first(session);
-    advance(session);
+        test->slots[i].measurer = measurer;
+    dial_first(measurer);
+    advance(measurer);
 }
 
 /*
@@ -381,9 +381,9 @@ static void say_bye(struct pccl_measure_tester *tester)
         (void)pccl_channel_push(channel);
 }
 
-void pccl_measure_test_stop(struct pccl_measure_session *session)
+void pccl_measure_test_stop(struct pccl_measurer *measurer)
 {
-    struct pccl_measure_test *test = &session->test;
+    struct pccl_measure_test *test = &measurer->test;
     for (uint32_t i = 0; i < test->streams; i++) {
         struct pccl_measure_slot *slot = &test->slots[i];
         if (slot->dialer)
@@ -394,5 +394,5 @@ void pccl_measure_test_stop(struct pccl_measure_session *session)
         pccl_measure_link_close(&slot->tester->link);
     }
     *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};
-    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
+    pccl_reactor_set_due(&measurer->reactor, UINT64_MAX);
 }

@@ -14,7 +14,7 @@ enum {
 
 static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
 {
-    return asker->link.session->fetching.machine;
+    return asker->link.synchronizer->fetching.machine;
 }
 
 /* ---- chunks ---- */
@@ -22,11 +22,11 @@ static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
 static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *proof, struct pccl_text *reason)
 {
     const struct pccl_fetch_arrival *arrival = &asker->arrival;
-    const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[arrival->tensor];
+    const struct pccl_sync_tensor *tensor = &asker->link.synchronizer->config.tensors[arrival->tensor];
     if (pccl_device_write(asker->copier, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, reason) !=
         PCCL_OK)
         return false;
-    *proof = pccl_proof_bytes(asker->link.session->state.kernels, asker->target, arrival->length);
+    *proof = pccl_proof_bytes(asker->link.synchronizer->state.kernels, asker->target, arrival->length);
     return pccl_device_wait(asker->copier, 0, reason) == PCCL_OK;
 }
 
@@ -38,24 +38,24 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
 }
 
 /* The sum is over all tensors, so it is not made for each chunk. */
-static void tell_progress(struct pccl_sync_session *session, const struct pccl_fetch *machine)
+static void tell_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
 {
     uint64_t now_us = pccl_now_us();
-    if (session->told_us != 0 && now_us < session->told_us + TELL_EVERY_US)
+    if (synchronizer->told_us != 0 && now_us < synchronizer->told_us + TELL_EVERY_US)
         return;
-    session->told_us = now_us;
+    synchronizer->told_us = now_us;
     uint64_t done = pccl_fetch_bytes(machine);
-    if (atomic_load_explicit(&session->fetch_since_us, memory_order_relaxed) == 0)
-        atomic_store_explicit(&session->fetch_since_us, now_us, memory_order_relaxed);
-    atomic_store_explicit(&session->to_fetch, done + pccl_fetch_left(machine), memory_order_relaxed);
-    atomic_store_explicit(&session->fetched, done, memory_order_relaxed);
+    if (atomic_load_explicit(&synchronizer->fetch_since_us, memory_order_relaxed) == 0)
+        atomic_store_explicit(&synchronizer->fetch_since_us, now_us, memory_order_relaxed);
+    atomic_store_explicit(&synchronizer->to_fetch, done + pccl_fetch_left(machine), memory_order_relaxed);
+    atomic_store_explicit(&synchronizer->fetched, done, memory_order_relaxed);
 }
 
 /* All bytes of the chunk have arrived. */
 static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_sync_link *link = &asker->link;
-    struct pccl_sync_session *session = link->session;
+    struct pccl_synchronizer *synchronizer = link->synchronizer;
     struct pccl_proof proof = {0};
     struct pccl_text reason;
     bool wanted = asker->arrival.wanted;
@@ -64,7 +64,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     }
     if (wanted && !asker->copier)
-        proof = pccl_proof_bytes(session->state.kernels, asker->target, asker->arrival.length);
+        proof = pccl_proof_bytes(synchronizer->state.kernels, asker->target, asker->arrival.length);
     asker->target = NULL;
     pccl_channel_expect(&link->channel, &asker->target, 0);
     if (pccl_fetch_arrived(machine_of(asker), pccl_now_us(), asker->number, &proof, &link->reason) != PCCL_OK) {
@@ -73,15 +73,15 @@ static void end_chunk(struct pccl_sync_asker *asker)
     }
     if (!wanted)
         return;
-    session->received += asker->arrival.length;
-    tell_progress(session, machine_of(asker));
+    synchronizer->received += asker->arrival.length;
+    tell_progress(synchronizer, machine_of(asker));
     asker->line->donor->tried = 1; /* the donor works: its attempts count from here */
 }
 
 /* Where the chunk's bytes go. NULL, with a reason: a device has failed. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
-    const struct pccl_sync_tensor *tensor = &asker->link.session->config.tensors[asker->arrival.tensor];
+    const struct pccl_sync_tensor *tensor = &asker->link.synchronizer->config.tensors[asker->arrival.tensor];
     asker->copier = NULL;
     if (!tensor->device)
         return pccl_sync_chunk(tensor, asker->arrival.chunk);
@@ -92,13 +92,13 @@ static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
-    struct pccl_sync_session *session = asker->link.session;
+    struct pccl_synchronizer *synchronizer = asker->link.synchronizer;
     struct pccl_text reason = {.length = 0};
     asker->target = NULL;
     if (asker->arrival.wanted) {
-        if (!session->fetching.touched)
-            session->events.touching(session->events.context);
-        session->fetching.touched = true;
+        if (!synchronizer->fetching.touched)
+            synchronizer->events.touching(synchronizer->events.context);
+        synchronizer->fetching.touched = true;
         asker->target = aim(asker, &reason);
         if (!asker->target)
             give_up(asker, &reason);
@@ -211,7 +211,7 @@ struct pccl_sync_asker *pccl_sync_asker_create(const struct pccl_sync_role *role
 {
     const struct pccl_sync_donor *donor = line->donor;
     struct pccl_sync_asker *asker =
-        pccl_sync_link_allocate(donor->session, role, sizeof *asker, &donor->peer, handover->socket);
+        pccl_sync_link_allocate(donor->synchronizer, role, sizeof *asker, &donor->peer, handover->socket);
     if (!asker) {
         pccl_handover_drop(handover);
         return NULL;

@@ -5,7 +5,7 @@
 #ifndef PCCL_SYNC_COPIERS_H
 #define PCCL_SYNC_COPIERS_H
 
-#include "sync/session.h"
+#include "sync/synchronizer.h"
 
 struct pccl_sync_copier {
     struct pccl_device *device;

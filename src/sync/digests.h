@@ -5,7 +5,7 @@
 #ifndef PCCL_SYNC_DIGESTS_H
 #define PCCL_SYNC_DIGESTS_H
 
-#include "sync/session.h"
+#include "sync/synchronizer.h"
 
 #include <stdatomic.h>
 

@@ -19,9 +19,9 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 
 /* ---- donors ---- */
 
-static uint64_t patience_us(const struct pccl_sync_session *session)
+static uint64_t patience_us(const struct pccl_synchronizer *synchronizer)
 {
-    return session->config.patience_ms * UINT64_C(1000);
+    return synchronizer->config.patience_ms * UINT64_C(1000);
 }
 
 static bool is_standing(const struct pccl_sync_donor *donor)
@@ -48,26 +48,26 @@ static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const 
 }
 
 /* Learns what is to be fetched, which comes with every named donor. */
-static void learn(struct pccl_sync_session *session, const struct pccl_proof *proof)
+static void learn(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     if (fetching->begun)
         return;
     fetching->begun = true;
-    pccl_fetch_begin(fetching->machine, pccl_now_us(), session->round, proof, fetching->takes_unequal);
+    pccl_fetch_begin(fetching->machine, pccl_now_us(), synchronizer->round, proof, fetching->takes_unequal);
 }
 
-void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
+void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     struct pccl_sync_donor **place = find(fetching, &donor->peer);
     if (!fetching->running || *place) {
         release_donor(donor);
         return;
     }
-    learn(session, &donor->proof);
+    learn(synchronizer, &donor->proof);
     donor->next = NULL;
-    donor->session = session;
+    donor->synchronizer = synchronizer;
     donor->seated = false;
     donor->tried = 0;
     donor->again_us = 0;
@@ -77,10 +77,10 @@ void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_
 }
 
 /* The donor has no connection and no attempt left. */
-static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *donor)
+static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
-    pccl_log_line(&session->events.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
+    pccl_log_line(&synchronizer->events.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
                   pccl_id_str(&donor->peer), fetching->last_reason.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
@@ -92,14 +92,14 @@ static void give_up(struct pccl_sync_session *session, struct pccl_sync_donor *d
 static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_session *session = donor->session;
-    session->fetching.last_reason = *reason;
-    pccl_log_line(&session->events.log, PCCL_LOG_INFO, "state: connection %u to peer %s: %s",
+    struct pccl_synchronizer *synchronizer = donor->synchronizer;
+    synchronizer->fetching.last_reason = *reason;
+    pccl_log_line(&synchronizer->events.log, PCCL_LOG_INFO, "state: connection %u to peer %s: %s",
                   (unsigned)(line - donor->lines), pccl_id_str(&donor->peer), reason->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
-        donor->again_us = pccl_now_us() + patience_us(session) / pauses[donor->tried - 1];
+        donor->again_us = pccl_now_us() + patience_us(synchronizer) / pauses[donor->tried - 1];
     if (!is_standing(donor))
-        give_up(session, donor);
+        give_up(synchronizer, donor);
 }
 
 /* ---- dialing ---- */
@@ -107,9 +107,9 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
 static bool start_dialing(struct pccl_sync_line *line)
 {
     struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_session *session = donor->session;
-    struct pccl_msg_link_hello hello = {.lineage = session->lineage,
-                                        .from = session->config.self,
+    struct pccl_synchronizer *synchronizer = donor->synchronizer;
+    struct pccl_msg_link_hello hello = {.lineage = synchronizer->lineage,
+                                        .from = synchronizer->config.self,
                                         .to = donor->peer,
                                         .kind = PCCL_LINK_STATE,
                                         .slot = (uint8_t)(line - donor->lines),
@@ -117,14 +117,14 @@ static bool start_dialing(struct pccl_sync_line *line)
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),
-                             .local = session->config.local,
-                             .stagger_ms = session->config.stagger_ms,
-                             .timeout_ms = session->config.silence_ms,
+                             .local = synchronizer->config.local,
+                             .stagger_ms = synchronizer->config.stagger_ms,
+                             .timeout_ms = synchronizer->config.silence_ms,
                              .hello = &hello,
-                             .keys = session->config.keys,
+                             .keys = synchronizer->config.keys,
                              .done = on_dialed,
                              .context = line};
-    line->dialer = pccl_dialer_start(&session->reactor.loop, pccl_heap(), &dial);
+    line->dialer = pccl_dialer_start(&synchronizer->reactor.loop, pccl_heap(), &dial);
     return line->dialer != NULL;
 }
 
@@ -152,7 +152,7 @@ static bool take_over(struct pccl_sync_line *line, struct pccl_connection *conne
                       struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_fetching *fetching = &donor->session->fetching;
+    struct pccl_sync_fetching *fetching = &donor->synchronizer->fetching;
     struct pccl_handover handover;
     uint32_t number = number_of(line);
     pccl_text_format(reason, "it failed at once");
@@ -186,7 +186,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 {
     struct pccl_sync_line *line = context;
     struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_session *session = donor->session;
+    struct pccl_synchronizer *synchronizer = donor->synchronizer;
     struct pccl_text why = *reason;
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     (void)how;
@@ -195,23 +195,23 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
         end_line(line, &why);
     else if (line == donor->lines && rtt_us >= PCCL_LONG_PATH_RTT_US)
         dial_further(donor);
-    pccl_sync_fetching_advance(session);
+    pccl_sync_fetching_advance(synchronizer);
 }
 
 /* ---- effects of the machine ---- */
 
 static void effect_send(void *context, uint32_t number, const struct pccl_msg *msg)
 {
-    struct pccl_sync_session *session = context;
-    struct pccl_sync_asker *asker = session->fetching.askers[number];
+    struct pccl_synchronizer *synchronizer = context;
+    struct pccl_sync_asker *asker = synchronizer->fetching.askers[number];
     if (asker)
         pccl_sync_asker_ask(asker, msg);
 }
 
 static void effect_drop(void *context, uint32_t number, const char *reason)
 {
-    struct pccl_sync_session *session = context;
-    struct pccl_sync_asker *asker = session->fetching.askers[number];
+    struct pccl_synchronizer *synchronizer = context;
+    struct pccl_sync_asker *asker = synchronizer->fetching.askers[number];
     if (!asker)
         return;
     asker->doomed = true;
@@ -221,9 +221,9 @@ static void effect_drop(void *context, uint32_t number, const char *reason)
 /* ---- the end ---- */
 
 /* Closes all connections and stops dialing. */
-static void release_donors_left(struct pccl_sync_session *session)
+static void release_donors_left(struct pccl_synchronizer *synchronizer)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
         if (fetching->askers[number])
             pccl_sync_link_close(&fetching->askers[number]->link);
@@ -242,32 +242,32 @@ static void release_donors_left(struct pccl_sync_session *session)
     memset(fetching->seats, 0, sizeof fetching->seats);
 }
 
-static void stop(struct pccl_sync_session *session)
+static void stop(struct pccl_synchronizer *synchronizer)
 {
-    session->fetching.running = false;
-    release_donors_left(session);
-    pccl_reactor_set_due(&session->reactor, UINT64_MAX);
+    synchronizer->fetching.running = false;
+    release_donors_left(synchronizer);
+    pccl_reactor_set_due(&synchronizer->reactor, UINT64_MAX);
 }
 
-static void conclude(struct pccl_sync_session *session, bool complete, const struct pccl_text *reason)
+static void conclude(struct pccl_synchronizer *synchronizer, bool complete, const struct pccl_text *reason)
 {
     struct pccl_text copy = *reason;
-    stop(session);
-    session->events.fetched(session->events.context, complete, &copy);
+    stop(synchronizer);
+    synchronizer->events.fetched(synchronizer->events.context, complete, &copy);
 }
 
-static void fail(struct pccl_sync_session *session, const struct pccl_text *reason)
+static void fail(struct pccl_synchronizer *synchronizer, const struct pccl_text *reason)
 {
-    release_donors_left(session);
-    pccl_fetch_give_up(session->fetching.machine, reason->bytes);
+    release_donors_left(synchronizer);
+    pccl_fetch_give_up(synchronizer->fetching.machine, reason->bytes);
 }
 
 /* ---- advancing ---- */
 
 /* true: something has changed. */
-static bool drop_doomed(struct pccl_sync_session *session)
+static bool drop_doomed(struct pccl_synchronizer *synchronizer)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     bool changed = false;
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
         struct pccl_sync_asker *asker = fetching->askers[number];
@@ -323,60 +323,60 @@ static bool expects_donors(const struct pccl_sync_fetching *fetching)
     return false;
 }
 
-static void note_whether_alone(struct pccl_sync_session *session)
+static void note_whether_alone(struct pccl_synchronizer *synchronizer)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     struct pccl_text reason;
     uint64_t now_us = pccl_now_us();
     if (!pccl_fetch_is_starved(fetching->machine) || expects_donors(fetching)) {
         fetching->alone_us = UINT64_MAX;
     } else if (fetching->alone_us == UINT64_MAX) {
         fetching->alone_us = now_us;
-    } else if (now_us - fetching->alone_us >= patience_us(session)) {
+    } else if (now_us - fetching->alone_us >= patience_us(synchronizer)) {
         pccl_text_format(&reason, "no donor of the shared state is left");
         if (fetching->last_reason.length)
             pccl_text_append(&reason, ": %s", fetching->last_reason.bytes);
-        fail(session, &reason);
+        fail(synchronizer, &reason);
     }
 }
 
-static uint64_t deadline(const struct pccl_sync_session *session)
+static uint64_t deadline(const struct pccl_synchronizer *synchronizer)
 {
-    const struct pccl_sync_fetching *fetching = &session->fetching;
+    const struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     uint64_t due_us = pccl_fetch_deadline(fetching->machine);
     for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next)
         if (donor->seated)
             due_us = pccl_min_u64(due_us, donor->again_us);
     if (fetching->alone_us != UINT64_MAX)
-        due_us = pccl_min_u64(due_us, fetching->alone_us + patience_us(session));
+        due_us = pccl_min_u64(due_us, fetching->alone_us + patience_us(synchronizer));
     return due_us;
 }
 
-void pccl_sync_fetching_advance(struct pccl_sync_session *session)
+void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     if (!fetching->running || !fetching->begun)
         return;
-    while (drop_doomed(session))
+    while (drop_doomed(synchronizer))
         continue;
     if (fetching->broken && pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING)
-        fail(session, &fetching->last_reason);
+        fail(synchronizer, &fetching->last_reason);
     if (pccl_fetch_status(fetching->machine) == PCCL_FETCH_RUNNING) {
         dial_those_due(fetching);
-        note_whether_alone(session);
+        note_whether_alone(synchronizer);
     }
     switch (pccl_fetch_status(fetching->machine)) {
-    case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&session->reactor, deadline(session)); break;
-    case PCCL_FETCH_COMPLETE: conclude(session, true, pccl_fetch_reason(fetching->machine)); break;
-    case PCCL_FETCH_FAILED: conclude(session, false, pccl_fetch_reason(fetching->machine)); break;
+    case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&synchronizer->reactor, deadline(synchronizer)); break;
+    case PCCL_FETCH_COMPLETE: conclude(synchronizer, true, pccl_fetch_reason(fetching->machine)); break;
+    case PCCL_FETCH_FAILED: conclude(synchronizer, false, pccl_fetch_reason(fetching->machine)); break;
     }
 }
 
-void pccl_sync_fetching_tick(struct pccl_sync_session *session)
+void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer)
 {
-    if (session->fetching.running && session->fetching.begun)
-        pccl_fetch_tick(session->fetching.machine, pccl_now_us());
-    pccl_sync_fetching_advance(session);
+    if (synchronizer->fetching.running && synchronizer->fetching.begun)
+        pccl_fetch_tick(synchronizer->fetching.machine, pccl_now_us());
+    pccl_sync_fetching_advance(synchronizer);
 }
 
 /* ---- visits of connections to donors ---- */
@@ -386,15 +386,15 @@ static void visit(struct pccl_sync_link *link)
     struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (pccl_sync_asker_receive(asker, &budget))
-        pccl_sync_fetching_advance(link->session); /* asks for more */
-    pccl_sync_fetching_advance(link->session);     /* also sends */
+        pccl_sync_fetching_advance(link->synchronizer); /* asks for more */
+    pccl_sync_fetching_advance(link->synchronizer);     /* also sends */
     pccl_sync_asker_watch(asker);
 }
 
 static void silent(struct pccl_sync_link *link)
 {
     pccl_sync_asker_of(link)->doomed = true;
-    pccl_sync_fetching_advance(link->session);
+    pccl_sync_fetching_advance(link->synchronizer);
 }
 
 static void release(struct pccl_sync_link *link) { pccl_sync_asker_release(pccl_sync_asker_of(link)); }
@@ -403,20 +403,20 @@ static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .
 
 /* ---- life ---- */
 
-bool pccl_sync_is_servable(const struct pccl_sync_session *session)
+bool pccl_sync_is_servable(const struct pccl_synchronizer *synchronizer)
 {
-    const struct pccl_sync_fetching *fetching = &session->fetching;
-    if (!session->proven)
+    const struct pccl_sync_fetching *fetching = &synchronizer->fetching;
+    if (!synchronizer->proven)
         return false;
     return !fetching->asked || (fetching->begun && pccl_fetch_status(fetching->machine) == PCCL_FETCH_COMPLETE);
 }
 
-void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order)
+void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
-    struct pccl_fetch_effects effects = {.context = session, .send = effect_send, .drop = effect_drop};
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
+    struct pccl_fetch_effects effects = {.context = synchronizer, .send = effect_send, .drop = effect_drop};
     struct pccl_text reason;
-    stop(session);
+    stop(synchronizer);
     fetching->asked = order->requests;
     if (!order->requests)
         return;
@@ -424,27 +424,27 @@ void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pc
     fetching->alone_us = UINT64_MAX;
     pccl_text_clear(&fetching->last_reason);
     if (!fetching->machine)
-        fetching->machine = pccl_fetch_create(&session->state, pccl_heap(), &effects);
+        fetching->machine = pccl_fetch_create(&synchronizer->state, pccl_heap(), &effects);
     if (!fetching->machine) {
         pccl_text_format(&reason, "%s", pccl_status_text(PCCL_MEMORY));
-        session->events.fetched(session->events.context, false, &reason);
+        synchronizer->events.fetched(synchronizer->events.context, false, &reason);
         return;
     }
     fetching->running = true;
     fetching->takes_unequal = order->takes_unequal;
 }
 
-void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const struct pccl_proof *proof)
+void pccl_sync_fetching_lose_donor(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof)
 {
-    struct pccl_sync_fetching *fetching = &session->fetching;
+    struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     pccl_text_format(&fetching->last_reason, "%s", pccl_status_text(PCCL_MEMORY));
     if (fetching->running)
-        learn(session, proof);
+        learn(synchronizer, proof);
 }
 
-void pccl_sync_fetching_destroy(struct pccl_sync_session *session)
+void pccl_sync_fetching_destroy(struct pccl_synchronizer *synchronizer)
 {
-    stop(session);
-    if (session->fetching.machine)
-        pccl_fetch_destroy(session->fetching.machine);
+    stop(synchronizer);
+    if (synchronizer->fetching.machine)
+        pccl_fetch_destroy(synchronizer->fetching.machine);
 }

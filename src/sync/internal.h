@@ -1,5 +1,5 @@
 /*
- * Internals of a session. Links are connections that carry frames and the bytes of chunks. A link
+ * Internals of a synchronizer. Links are connections that carry frames and the bytes of chunks. A link
  * has one of two roles: serving a requester that dialed us, or asking a donor that we dialed.
  *
  * Everything here belongs to the caller's thread, except where a comment says "lock".
@@ -13,7 +13,7 @@
 #include "net/reactor.h"
 #include "state/fetch.h"
 #include "sync/copiers.h"
-#include "sync/session.h"
+#include "sync/synchronizer.h"
 #include "wire/frame.h"
 
 #include <stdatomic.h>
@@ -47,25 +47,25 @@ struct pccl_sync_role {
 
 struct pccl_sync_link {
     struct pccl_channel channel;
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     const struct pccl_sync_role *role;
     size_t bytes; /* of the whole allocation */
     struct pccl_id peer;
-    struct pccl_list_node in_session;     /* in the session's links, once the link is open */
-    struct pccl_sync_link *next_accepted; /* in the inbox */
-    struct pccl_text reason;              /* why it has ended */
+    struct pccl_list_node in_synchronizer; /* in the synchronizer's links, once the link is open */
+    struct pccl_sync_link *next_accepted;  /* in the inbox */
+    struct pccl_text reason;               /* why it has ended */
 };
 
-static inline struct pccl_sync_link *pccl_sync_link_in(struct pccl_list_node *in_session)
+static inline struct pccl_sync_link *pccl_sync_link_in(struct pccl_list_node *in_synchronizer)
 {
-    return PCCL_CONTAINER_OF(in_session, struct pccl_sync_link, in_session);
+    return PCCL_CONTAINER_OF(in_synchronizer, struct pccl_sync_link, in_synchronizer);
 }
 
 /*
  * Allocates a zeroed link, followed by the role's own members: `bytes` in total. NULL: out of
  * memory; the socket is untouched. Any thread.
  */
-void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pccl_sync_role *role, size_t bytes,
+void *pccl_sync_link_allocate(struct pccl_synchronizer *synchronizer, const struct pccl_sync_role *role, size_t bytes,
                               const struct pccl_id *peer, uv_os_sock_t socket);
 /*
  * The socket is the link's from now on, in any case. false: it is closed; the caller frees the link
@@ -92,14 +92,14 @@ PCCL_MUST_CHECK bool pccl_sync_link_put(struct pccl_sync_link *link, const struc
 /* ---- serving.c: connections of requesters, which dialed us ---- */
 
 /* NULL: out of memory; the socket is untouched. Any thread. */
-struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
+struct pccl_sync_link *pccl_sync_server_create(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer,
                                                uv_os_sock_t socket);
 /* The loop takes the link. */
 void pccl_sync_server_open(struct pccl_sync_link *link);
 /* The plan is known or has changed: waiting requesters may be served. */
-void pccl_sync_servers_advance(struct pccl_sync_session *session);
+void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer);
 /* The content that requesters were promised is about to change: closes their connections. */
-void pccl_sync_servers_close(struct pccl_sync_session *session);
+void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer);
 
 struct pccl_sync_asker; /* asking.h */
 _Static_assert(PCCL_STATE_DONORS_MAX *PCCL_SYNC_SLOTS <= PCCL_FETCH_DONORS, "a number for each connection");
@@ -114,7 +114,7 @@ struct pccl_sync_line {
 };
 
 struct pccl_sync_donor {
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     struct pccl_sync_donor *next; /* in the inbox, or in `donors` */
     struct pccl_id peer, ticket;
     bool holds_unequal;
@@ -148,28 +148,28 @@ struct pccl_sync_order {
     bool requests, takes_unequal;
 };
 
-void pccl_sync_fetching_begin(struct pccl_sync_session *session, const struct pccl_sync_order *order);
+void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order);
 /* Takes ownership of the donor. */
-void pccl_sync_fetching_add(struct pccl_sync_session *session, struct pccl_sync_donor *donor);
+void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor);
 /*
  * A named donor was lost for want of memory; there may be others. proof: the one it was named with.
  */
-void pccl_sync_fetching_lose_donor(struct pccl_sync_session *session, const struct pccl_proof *proof);
+void pccl_sync_fetching_lose_donor(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof);
 /*
  * To be called after calls of the machine: sends, closes what has ended, dials, reports, and sets
  * the timer.
  */
-void pccl_sync_fetching_advance(struct pccl_sync_session *session);
+void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer);
 /* The timer has fired. */
-void pccl_sync_fetching_tick(struct pccl_sync_session *session);
-void pccl_sync_fetching_destroy(struct pccl_sync_session *session);
+void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer);
+void pccl_sync_fetching_destroy(struct pccl_synchronizer *synchronizer);
 /*
  * Whether the content may be served: its proofs are computed, and it is the elected content or no
  * plan has asked to replace it.
  */
-bool pccl_sync_is_servable(const struct pccl_sync_session *session);
+bool pccl_sync_is_servable(const struct pccl_synchronizer *synchronizer);
 
-/* ---- session.c ---- */
+/* ---- synchronizer.c ---- */
 
 struct pccl_sync_inbox {
     bool planned, end;
@@ -182,7 +182,7 @@ struct pccl_sync_inbox {
     uint32_t accepted_count;
 };
 
-struct pccl_sync_session {
+struct pccl_synchronizer {
     /* constant */
     struct pccl_sync_config config; /* except lineage and round, which are under the lock */
     struct pccl_sync_events events;
@@ -201,7 +201,7 @@ struct pccl_sync_session {
     bool broken;              /* an invariant broke: nothing is used or freed any more */
     struct pccl_id lineage;   /* since the plan */
     uint64_t round;
-    struct pccl_list_node links; /* link->in_session, the newest last */
+    struct pccl_list_node links; /* link->in_synchronizer, the newest last */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
     /* What other threads may read of the fetching. */

@@ -1,5 +1,5 @@
 /*
- * One connection: its channel and its place in the session. Its role decides what is sent and
+ * One connection: its channel and its place in the synchronizer. Its role decides what is sent and
  * received.
  */
 #include "sync/internal.h"
@@ -29,35 +29,35 @@ void pccl_sync_link_free(struct pccl_sync_link *link)
     on_released(&link->channel);
 }
 
-void *pccl_sync_link_allocate(struct pccl_sync_session *session, const struct pccl_sync_role *role, size_t bytes,
+void *pccl_sync_link_allocate(struct pccl_synchronizer *synchronizer, const struct pccl_sync_role *role, size_t bytes,
                               const struct pccl_id *peer, uv_os_sock_t socket)
 {
     struct pccl_sync_link *link = pccl_allocate(pccl_heap(), bytes);
     if (!link)
         return NULL;
-    link->session = session;
+    link->synchronizer = synchronizer;
     link->role = role;
     link->bytes = bytes;
     link->peer = *peer;
     pccl_channel_init(&link->channel, pccl_heap(), socket, &channel_events);
-    link->channel.sink = session->sink;
+    link->channel.sink = synchronizer->sink;
     link->channel.sink_bytes = PCCL_SYNC_SINK_BYTES;
     return link;
 }
 
 bool pccl_sync_link_open(struct pccl_sync_link *link)
 {
-    struct pccl_sync_session *session = link->session;
-    if (!pccl_channel_open(&link->channel, &session->reactor.loop))
+    struct pccl_synchronizer *synchronizer = link->synchronizer;
+    if (!pccl_channel_open(&link->channel, &synchronizer->reactor.loop))
         return false;
-    pccl_socket_limit_silence(link->channel.socket, session->config.silence_ms);
-    pccl_list_append(&session->links, &link->in_session);
+    pccl_socket_limit_silence(link->channel.socket, synchronizer->config.silence_ms);
+    pccl_list_append(&synchronizer->links, &link->in_synchronizer);
     return true;
 }
 
 void pccl_sync_link_close(struct pccl_sync_link *link)
 {
-    pccl_list_remove(&link->in_session);
+    pccl_list_remove(&link->in_synchronizer);
     pccl_channel_close(&link->channel);
 }
 
@@ -84,7 +84,7 @@ void pccl_sync_link_watch(struct pccl_sync_link *link, bool input, bool owes)
     if (link->channel.state == PCCL_CHANNEL_CLOSED)
         return;
     pccl_channel_watch(&link->channel, input ? UV_READABLE : 0);
-    pccl_channel_owed(&link->channel, owes ? link->session->config.silence_ms : 0);
+    pccl_channel_owed(&link->channel, owes ? link->synchronizer->config.silence_ms : 0);
 }
 
 /* ---- in and out ---- */
@@ -103,7 +103,7 @@ enum pccl_channel_io pccl_sync_link_read(struct pccl_sync_link *link, size_t *bu
 
 enum pccl_channel_io pccl_sync_link_message(struct pccl_sync_link *link, struct pccl_msg *msg)
 {
-    return pccl_channel_message(&link->channel, link->session->scratch, msg, &link->reason);
+    return pccl_channel_message(&link->channel, link->synchronizer->scratch, msg, &link->reason);
 }
 
 enum pccl_channel_io pccl_sync_link_push(struct pccl_sync_link *link)

@@ -28,8 +28,8 @@ static void end(struct server *server)
 {
     const struct pccl_sync_link *link = &server->link;
     enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
-    pccl_log_line(&link->session->events.log, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
-                  link->reason.bytes);
+    pccl_log_line(&link->synchronizer->events.log, level, "state: peer %s is no longer served: %s",
+                  pccl_id_str(&link->peer), link->reason.bytes);
     pccl_sync_link_close(&server->link);
 }
 
@@ -38,22 +38,23 @@ static void end(struct server *server)
 /* Composes the answer. false, with a reason: the connection is to be closed. */
 static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
 {
-    struct pccl_sync_session *session = server->link.session;
-    return pccl_serve(&session->state, session->round, want, session->roots, answer, &server->link.reason) == PCCL_OK;
+    struct pccl_synchronizer *synchronizer = server->link.synchronizer;
+    return pccl_serve(&synchronizer->state, synchronizer->round, want, synchronizer->roots, answer,
+                      &server->link.reason) == PCCL_OK;
 }
 
 /* Begins to read the chunk if it is on a device. */
 static bool read_ahead(struct server *server, uint32_t number)
 {
     struct want *want = &server->wants[number];
-    const struct pccl_sync_session *session = server->link.session;
+    const struct pccl_synchronizer *synchronizer = server->link.synchronizer;
     struct pccl_text *reason = &server->link.reason;
     struct pccl_msg answer;
     if (want->msg.what != PCCL_WANT_DATA)
         return true;
     if (!find_answer(server, &want->msg, &answer))
         return false;
-    const struct pccl_sync_tensor *tensor = &session->config.tensors[want->msg.tensor];
+    const struct pccl_sync_tensor *tensor = &synchronizer->config.tensors[want->msg.tensor];
     if (!tensor->device)
         return true;
     return pccl_sync_copiers_find(&server->copiers, tensor, &want->copier, reason) == PCCL_OK &&
@@ -69,7 +70,7 @@ static bool take_want(struct server *server, const struct pccl_msg *msg)
         pccl_text_format(reason, "it sent %s instead of state_want", pccl_wire_name(msg->type));
         return false;
     }
-    if (!pccl_sync_is_servable(server->link.session)) {
+    if (!pccl_sync_is_servable(server->link.synchronizer)) {
         pccl_text_format(reason, "the state is not complete here");
         return false;
     }
@@ -105,15 +106,16 @@ static bool begin_answer(struct server *server)
     server->sending = true;
     if (!server->payload_length)
         return true;
-    server->payload = want->copier ? pccl_device_copier_buffer(want->copier, server->first)
-                                   : pccl_sync_chunk(&link->session->config.tensors[want->msg.tensor], want->msg.first);
+    server->payload = want->copier
+                          ? pccl_device_copier_buffer(want->copier, server->first)
+                          : pccl_sync_chunk(&link->synchronizer->config.tensors[want->msg.tensor], want->msg.first);
     pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
     return !want->copier || pccl_device_wait(want->copier, server->first, &link->reason) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
 {
-    server->link.session->sent += server->payload_length;
+    server->link.synchronizer->sent += server->payload_length;
     server->sending = false;
     server->first = (server->first + 1) % PCCL_SYNC_AHEAD;
     server->count--;
@@ -160,7 +162,7 @@ static enum pccl_channel_io serve_some(struct server *server)
 static void visit(struct pccl_sync_link *link)
 {
     struct server *server = server_of(link);
-    if (!link->session->planned)
+    if (!link->synchronizer->planned)
         return;
     enum pccl_channel_io io = serve_some(server);
     if (io == PCCL_CHANNEL_ENDED) {
@@ -182,19 +184,19 @@ static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, 
 
 /* ---- life ---- */
 
-struct pccl_sync_link *pccl_sync_server_create(struct pccl_sync_session *session, const struct pccl_id *peer,
+struct pccl_sync_link *pccl_sync_server_create(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer,
                                                uv_os_sock_t socket)
 {
-    struct server *server = pccl_sync_link_allocate(session, &serving, sizeof *server, peer, socket);
+    struct server *server = pccl_sync_link_allocate(synchronizer, &serving, sizeof *server, peer, socket);
     return server ? &server->link : NULL;
 }
 
 /* Bounds the connections of a requester that dials again and again. */
-static void make_room(struct pccl_sync_session *session, const struct pccl_id *peer)
+static void make_room(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer)
 {
     uint32_t count = 0;
     struct pccl_sync_link *oldest = NULL;
-    for (struct pccl_list_node *at = session->links.previous; at != &session->links; at = at->previous) {
+    for (struct pccl_list_node *at = synchronizer->links.previous; at != &synchronizer->links; at = at->previous) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         if (link->role == &serving && pccl_id_equal(&link->peer, peer)) {
             oldest = link;
@@ -209,14 +211,14 @@ static void make_room(struct pccl_sync_session *session, const struct pccl_id *p
 
 void pccl_sync_server_open(struct pccl_sync_link *link)
 {
-    make_room(link->session, &link->peer);
+    make_room(link->synchronizer, &link->peer);
     if (!pccl_sync_link_open(link))
         pccl_sync_link_free(link);
 }
 
-void pccl_sync_servers_advance(struct pccl_sync_session *session)
+void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer)
 {
-    for (struct pccl_list_node *at = session->links.previous, *older; at != &session->links; at = older) {
+    for (struct pccl_list_node *at = synchronizer->links.previous, *older; at != &synchronizer->links; at = older) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         older = at->previous; /* a visit ends no link but its own */
         if (link->role == &serving)
@@ -224,9 +226,9 @@ void pccl_sync_servers_advance(struct pccl_sync_session *session)
     }
 }
 
-void pccl_sync_servers_close(struct pccl_sync_session *session)
+void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer)
 {
-    for (struct pccl_list_node *at = session->links.previous, *older; at != &session->links; at = older) {
+    for (struct pccl_list_node *at = synchronizer->links.previous, *older; at != &synchronizer->links; at = older) {
         struct pccl_sync_link *link = pccl_sync_link_in(at);
         older = at->previous;
         if (link->role != &serving)

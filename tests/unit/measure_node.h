@@ -1,12 +1,12 @@
 /*
- * Shared by the tests of measure/: nodes, each a session on a thread of its own, and a thread that
+ * Shared by the tests of measure/: nodes, each a measurer on a thread of its own, and a thread that
  * accepts connections and does the handshake as a communicator would; and peers played by hand over
  * bare sockets.
  */
 #ifndef PCCL_TESTS_UNIT_MEASURE_NODE_H
 #define PCCL_TESTS_UNIT_MEASURE_NODE_H
 
-#include "measure/session.h"
+#include "measure/measurer.h"
 #include "node_frames.h"
 #include "net/build.h"
 
@@ -15,7 +15,7 @@ enum { NODE_RESULTS_MAX = 16 };
 struct node {
     struct pccl_id id, lineage;
     uint32_t streams_long, streams_short, dial_ms;
-    struct pccl_measure_session *session;
+    struct pccl_measurer *measurer;
     uv_thread_t thread, accepting;
     int wake; /* of the accepting thread */
     uv_os_sock_t listening;
@@ -25,7 +25,7 @@ struct node {
     uv_mutex_t lock;
     uv_cond_t changed;
     bool created, ran, leave, stop_accepting;
-    bool hold, held; /* hold: the session's thread stays inside the log line about a connection's end */
+    bool hold, held; /* hold: the measurer's thread stays inside the log line about a connection's end */
     struct pccl_measure_result results[NODE_RESULTS_MAX];
     uint32_t measured, accepted, warned, over; /* over: connections of others that have ended */
     struct pccl_text reason;                   /* of the last log line, and the last warning */
@@ -80,26 +80,26 @@ static inline void node_main(void *argument)
                                          .dial_ms = node->dial_ms,
                                          .stagger_ms = 50};
     struct pccl_measure_events events = {.context = node, .measured = node_on_measured, .log = {node, node_on_log}};
-    struct pccl_measure_session *session = NULL;
+    struct pccl_measurer *measurer = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);
-    enum pccl_status status = pccl_measure_session_create(&config, &events, &session, &failure);
+    enum pccl_status status = pccl_measurer_create(&config, &events, &measurer, &failure);
     uv_mutex_lock(&node->lock);
-    node->session = status == PCCL_OK ? session : NULL;
+    node->measurer = status == PCCL_OK ? measurer : NULL;
     node->reason = failure;
     node->created = true;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
     if (status != PCCL_OK)
         return;
-    pccl_measure_session_run(session);
+    pccl_measurer_run(measurer);
     uv_mutex_lock(&node->lock);
     node->ran = true;
     uv_cond_broadcast(&node->changed);
     while (!node->leave)
         uv_cond_wait(&node->changed, &node->lock);
     uv_mutex_unlock(&node->lock);
-    pccl_measure_session_destroy(session);
+    pccl_measurer_destroy(measurer);
 }
 
 static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
@@ -111,7 +111,7 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
         return;
     }
     struct pccl_handover handover = loopback_handover(socket, NULL, 0);
-    if (pccl_measure_session_accept(node->session, &from, &handover) != PCCL_OK)
+    if (pccl_measurer_accept(node->measurer, &from, &handover) != PCCL_OK)
         pccl_socket_close(socket);
     uv_mutex_lock(&node->lock);
     node->accepted++;
@@ -138,7 +138,7 @@ static inline void node_begin(struct node *node)
 {
     assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
     node_until(node, &node->created);
-    if (!node->session)
+    if (!node->measurer)
         fail_msg("%s", node->reason.bytes);
     node_listen(node);
 }
@@ -157,7 +157,7 @@ static inline void node_finish(struct node *node)
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
     pccl_socket_close(node->wake);
-    pccl_measure_session_end(node->session);
+    pccl_measurer_end(node->measurer);
     node_until(node, &node->ran);
     node_set(node, &node->leave, true);
     assert_int_equal(uv_thread_join(&node->thread), 0);
@@ -176,7 +176,7 @@ static inline void node_order(struct node *node, uint64_t test, uint8_t peer, co
                                        .limit_ms = limit_ms,
                                        .candidates = {*address},
                                        .candidate_count = 1};
-    pccl_measure_session_order(node->session, &order);
+    pccl_measurer_order(node->measurer, &order);
 }
 
 /* The result number `count`, from 1. */

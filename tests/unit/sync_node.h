@@ -1,5 +1,5 @@
 /*
- * Shared by the tests of sync/: nodes, each a session on a thread of its own, and a thread that
+ * Shared by the tests of sync/: nodes, each a synchronizer on a thread of its own, and a thread that
  * accepts connections and does the handshake as a communicator would; and peers played by hand over
  * bare sockets.
  */
@@ -22,7 +22,7 @@ struct node {
     struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
     struct pccl_sync_tensor *many; /* instead of these */
     uint32_t tensor_count, threads, silence_ms, patience_ms;
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     uv_thread_t thread, accepting;
     int wake; /* of the accepting thread */
     uv_os_sock_t listening;
@@ -87,7 +87,7 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
         fprintf(stderr, "node %u: %d: %s\n", node->id.bytes[0], (int)level, line);
 }
 
-/* What its session finds out when it has a plan; if all is memory of the host. */
+/* What its synchronizer finds out when it has a plan; if all is memory of the host. */
 static inline void node_prove(struct node *node)
 {
     struct pccl_tensor tensors[NODE_TENSORS_MAX] = {0};
@@ -129,38 +129,38 @@ static inline void node_main(void *argument)
                                       .proven = node_on_proven,
                                       .fetched = node_on_fetched,
                                       .log = {node, node_on_log}};
-    struct pccl_sync_session *session = NULL;
+    struct pccl_synchronizer *synchronizer = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);
-    enum pccl_status status = pccl_sync_session_create(&config, &events, &session, &failure);
+    enum pccl_status status = pccl_synchronizer_create(&config, &events, &synchronizer, &failure);
     uv_mutex_lock(&node->lock);
     node->status = status;
     node->failure = failure;
-    node->session = session;
+    node->synchronizer = synchronizer;
     node->created = true;
     uv_cond_broadcast(&node->changed);
     uv_mutex_unlock(&node->lock);
-    if (!session)
+    if (!synchronizer)
         return;
-    pccl_sync_session_run(session);
+    pccl_synchronizer_run(synchronizer);
     uv_mutex_lock(&node->lock);
-    pccl_sync_session_traffic(session, &node->sent, &node->received);
+    pccl_synchronizer_traffic(synchronizer, &node->sent, &node->received);
     pccl_text_clear(&node->torn);
-    pccl_sync_session_torn(session, &node->torn);
-    node->proof = pccl_sync_session_state(session)->proof;
+    pccl_synchronizer_torn(synchronizer, &node->torn);
+    node->proof = pccl_synchronizer_state(synchronizer)->proof;
     node->ran = true;
     uv_cond_broadcast(&node->changed);
     while (!node->leave)
         uv_cond_wait(&node->changed, &node->lock);
     uv_mutex_unlock(&node->lock);
-    pccl_sync_session_destroy(session);
+    pccl_synchronizer_destroy(synchronizer);
 }
 
-static inline enum pccl_status node_accept_link(struct pccl_sync_session *session, const struct pccl_id *from,
+static inline enum pccl_status node_accept_link(struct pccl_synchronizer *synchronizer, const struct pccl_id *from,
                                                 uv_os_sock_t ours, const uint8_t *rest, size_t length)
 {
     struct pccl_handover handover = loopback_handover(ours, rest, length);
-    return pccl_sync_session_accept(session, from, &handover);
+    return pccl_synchronizer_accept(synchronizer, from, &handover);
 }
 
 static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
@@ -171,7 +171,7 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
         pccl_socket_close(socket);
         return;
     }
-    if (node_accept_link(node->session, &from, socket, NULL, 0) != PCCL_OK)
+    if (node_accept_link(node->synchronizer, &from, socket, NULL, 0) != PCCL_OK)
         pccl_socket_close(socket);
     uv_mutex_lock(&node->lock);
     node->accepted++;
@@ -219,7 +219,7 @@ static inline void node_begin(struct node *node)
 /* Ends its run, whose result is known then. */
 static inline void node_stop(struct node *node)
 {
-    pccl_sync_session_end(node->session);
+    pccl_synchronizer_end(node->synchronizer);
     node_until(node, &node->ran);
 }
 
@@ -233,7 +233,7 @@ static inline void node_end(struct node *node)
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
     pccl_socket_close(node->wake);
-    pccl_sync_session_end(node->session);
+    pccl_synchronizer_end(node->synchronizer);
     node_set(node, &node->leave, true);
     assert_int_equal(uv_thread_join(&node->thread), 0);
 }
@@ -253,12 +253,12 @@ static inline void node_finish(struct node *node)
 static inline void node_serve(struct node *node)
 {
     uint32_t before = node->proven;
-    pccl_sync_session_plan(node->session, false, false);
+    pccl_synchronizer_plan(node->synchronizer, false, false);
     node_until_count(node, &node->proven, before + 1);
 }
 
 /* address NULL: it has none. */
-static inline void node_name(struct pccl_sync_session *session, const struct pccl_id *donor,
+static inline void node_name(struct pccl_synchronizer *synchronizer, const struct pccl_id *donor,
                              const struct pccl_proof *proof, const struct pccl_address *address)
 {
     const struct pccl_sync_named named = {.peer = *donor,
@@ -267,12 +267,12 @@ static inline void node_name(struct pccl_sync_session *session, const struct pcc
                                           .proof = *proof,
                                           .candidates = address,
                                           .candidate_count = address != NULL};
-    pccl_sync_session_donor(session, &named);
+    pccl_synchronizer_donor(synchronizer, &named);
 }
 
 static inline void node_name_donor(struct node *node, const struct node *donor)
 {
-    node_name(node->session, &donor->id, &donor->proof, &donor->address);
+    node_name(node->synchronizer, &donor->id, &donor->proof, &donor->address);
 }
 
 /* ---- memory and expectations ---- */

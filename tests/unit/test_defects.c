@@ -145,10 +145,10 @@ PASSING(STATE, enum pccl_status, pccl_state_init,
         (struct pccl_state * state, const struct pccl_kernels *kernels, const struct pccl_memory *memory,
          const struct pccl_tensor *tensors, uint32_t count),
         (state, kernels, memory, tensors, count))
-PASSING_VOID(SYNC, pccl_sync_fetching_begin, (struct pccl_sync_session * session, const struct pccl_sync_order *order),
-             (session, order))
+PASSING_VOID(SYNC, pccl_sync_fetching_begin,
+             (struct pccl_synchronizer * synchronizer, const struct pccl_sync_order *order), (synchronizer, order))
 PASSING_VOID(MEASURE, pccl_measure_test_begin,
-             (struct pccl_measure_session * session, const struct pccl_measure_order *order), (session, order))
+             (struct pccl_measurer * measurer, const struct pccl_measure_order *order), (measurer, order))
 PASSING_VOID(FREEING, pccl_exchange_destroy, (struct pccl_exchange * exchange), (exchange))
 PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const struct pccl_master_event *event),
              (machine, event))

@@ -22,7 +22,7 @@ enum {
     ECHOES = 3, /* what a tester asks for before it loads the path */
 };
 
-/* ---- sessions among themselves ---- */
+/* ---- measurers among themselves ---- */
 
 static void measure_one_path(uint32_t streams_short)
 {
@@ -164,7 +164,7 @@ static void a_port_that_refuses_is_reported(void **state)
     node_order(&tester, 1, 9, &address, LIMIT_MS);
     node_expect_failure(&tester, 1, PCCL_LINK_REFUSED);
     struct pccl_measure_order nowhere = {.test = 2, .peer = node_id(9), .limit_ms = LIMIT_MS};
-    pccl_measure_session_order(tester.session, &nowhere);
+    pccl_measurer_order(tester.measurer, &nowhere);
     node_expect_failure(&tester, 2, PCCL_LINK_UNREACHABLE);
     node_finish(&tester);
 }
@@ -487,9 +487,9 @@ static void the_rest_goes_on_when_one_breaks(void **state)
     node_finish(&tester);
 }
 
-/* ---- a suspended session ---- */
+/* ---- a suspended measurer ---- */
 
-/* The session's thread stands, inside a log line, from now until node_set. */
+/* The measurer's thread stands, inside a log line, from now until node_set. */
 static void stand_still(struct node *node, int bystander)
 {
     node_set(node, &node->hold, true);
@@ -500,7 +500,7 @@ static void stand_still(struct node *node, int bystander)
 /*
  * Input that arrived while it was suspended counts, although its time had passed when it continued.
  */
-static void a_session_that_stood_still_looks_first(void **state)
+static void a_measurer_that_stood_still_looks_first(void **state)
 {
     enum { STILL_MS = SOON_MS + 400 };
     struct node tester;
@@ -562,7 +562,7 @@ static void a_new_order_replaces_the_one_under_way(void **state)
     node_finish(&answerer);
 }
 
-static void a_session_ends_in_the_middle(void **state)
+static void a_measurer_ends_in_the_middle(void **state)
 {
     struct node tester, answerer, dialing;
     struct pccl_address address;
@@ -593,11 +593,11 @@ static void a_session_ends_in_the_middle(void **state)
 }
 
 /* Connections that were passed in and never looked at are closed as well. */
-static void a_session_that_never_runs_closes_what_it_was_given(void **state)
+static void a_measurer_that_never_runs_closes_what_it_was_given(void **state)
 {
     struct node silent;
     struct pccl_measure_config config = {.self = node_id(1), .lineage = node_id(77), .dial_ms = 1000};
-    struct pccl_measure_session *session;
+    struct pccl_measurer *measurer;
     struct pccl_text reason;
     uv_os_sock_t ours[2];
     int bare[2];
@@ -605,21 +605,21 @@ static void a_session_that_never_runs_closes_what_it_was_given(void **state)
     node_prepare(&silent, 1);
     struct pccl_measure_events events = {
         .context = &silent, .measured = node_on_measured, .log = {&silent, node_on_log}};
-    assert_int_equal(pccl_measure_session_create(&config, &events, &session, &reason), PCCL_OK);
-    assert_false(pccl_measure_session_is_needed(session));
+    assert_int_equal(pccl_measurer_create(&config, &events, &measurer, &reason), PCCL_OK);
+    assert_false(pccl_measurer_is_needed(measurer));
     loopback_pair(&ours[0], &bare[0]);
     loopback_pair(&ours[1], &bare[1]);
     struct pccl_id peer = node_id(2);
     struct pccl_handover handovers[] = {loopback_handover(ours[0], NULL, 0), loopback_handover(ours[1], NULL, 0)};
-    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[0]), PCCL_OK);
-    assert_true(pccl_measure_session_is_needed(session));
+    assert_int_equal(pccl_measurer_accept(measurer, &peer, &handovers[0]), PCCL_OK);
+    assert_true(pccl_measurer_is_needed(measurer));
     struct pccl_measure_order order = {.test = 1, .peer = peer, .limit_ms = LIMIT_MS};
-    pccl_measure_session_order(session, &order);
-    pccl_measure_session_end(session);
-    assert_false(pccl_measure_session_is_needed(session));
-    assert_int_equal(pccl_measure_session_accept(session, &peer, &handovers[1]), PCCL_USAGE);
+    pccl_measurer_order(measurer, &order);
+    pccl_measurer_end(measurer);
+    assert_false(pccl_measurer_is_needed(measurer));
+    assert_int_equal(pccl_measurer_accept(measurer, &peer, &handovers[1]), PCCL_USAGE);
     pccl_handover_drop(&handovers[1]);
-    pccl_measure_session_destroy(session);
+    pccl_measurer_destroy(measurer);
     bare_hear_end(bare[0]);
     close(bare[0]);
     close(bare[1]);
@@ -766,10 +766,10 @@ int main(void)
         cmocka_unit_test(lies_and_garbage_are_no_fault_of_the_path),
         cmocka_unit_test(who_speaks_before_it_is_asked_is_not_measured),
         cmocka_unit_test(the_rest_goes_on_when_one_breaks),
-        cmocka_unit_test(a_session_that_stood_still_looks_first),
+        cmocka_unit_test(a_measurer_that_stood_still_looks_first),
         cmocka_unit_test(a_new_order_replaces_the_one_under_way),
-        cmocka_unit_test(a_session_ends_in_the_middle),
-        cmocka_unit_test(a_session_that_never_runs_closes_what_it_was_given),
+        cmocka_unit_test(a_measurer_ends_in_the_middle),
+        cmocka_unit_test(a_measurer_that_never_runs_closes_what_it_was_given),
         cmocka_unit_test(an_answerer_counts_what_comes_bit_by_bit),
         cmocka_unit_test(an_answerer_closes_what_makes_no_sense),
         cmocka_unit_test(an_answerer_does_not_hoard_answers),

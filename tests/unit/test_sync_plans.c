@@ -1,5 +1,5 @@
 /*
- * How plans change a session of a synchronization: which peers are served when, replacement, and
+ * How plans change a synchronizer of a synchronization: which peers are served when, replacement, and
  * the end.
  */
 #include <stdarg.h>
@@ -39,7 +39,8 @@ static void connections_wait_for_the_plan(void **state)
     node_serve(&donor);
     bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_state_proofs);
-    assert_true(pccl_proof_equal(msg.as.state_proofs.proofs, &pccl_sync_session_state(donor.session)->tensors->proof));
+    assert_true(
+        pccl_proof_equal(msg.as.state_proofs.proofs, &pccl_synchronizer_state(donor.synchronizer)->tensors->proof));
     close(bare);
     node_finish(&donor);
     free(a);
@@ -55,7 +56,7 @@ static void who_is_fetching_does_not_serve(void **state)
     node_begin(&donor);
     node_begin(&requester);
     int before = bare_dial(&requester, &by_hand);
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     node_name_donor(&requester, &donor);
     bare_want(before, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
     bare_hear_end(before);
@@ -89,14 +90,14 @@ static void a_plan_replaces_the_one_before(void **state)
     node_serve(&old);
     node_serve(&new);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     node_name_donor(&requester, &old);
     node_until(&requester, &requester.touching); /* in the middle of the first */
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     node_name_donor(&requester, &new);
     node_set(&requester, &requester.hold_touching, false);
-    expect_fetched(&requester, 1);                          /* of the second; the first was forgotten */
-    pccl_sync_session_plan(requester.session, true, false); /* and back, when all have ended */
+    expect_fetched(&requester, 1);                               /* of the second; the first was forgotten */
+    pccl_synchronizer_plan(requester.synchronizer, true, false); /* and back, when all have ended */
     node_name_donor(&requester, &old);
     expect_fetched(&requester, 2);
     node_stop(&requester);
@@ -123,8 +124,8 @@ static void the_end_wakes_at_once(void **state)
     (void)node_add(&node, "weights", bytes, 100);
     node_begin(&node); /* a connection that waits for ever, and a donor that is being dialed */
     int bare = bare_dial(&node, &by_hand);
-    pccl_sync_session_plan(node.session, true, true);
-    node_name(node.session, &node.id, &other, &node.address);
+    pccl_synchronizer_plan(node.synchronizer, true, true);
+    node_name(node.synchronizer, &node.id, &other, &node.address);
     node_until_count(&node, &node.accepted, 2);
     node_stop(&node);
     assert_int_equal(node.fetched, 0);
@@ -133,7 +134,7 @@ static void the_end_wakes_at_once(void **state)
     free(bytes);
 }
 
-static void a_session_says_when_it_is_needed(void **state)
+static void a_synchronizer_says_when_it_is_needed(void **state)
 {
     struct pccl_sync_config config = {
         .kernels = pccl_kernels_for(0), .self = node_id(1), .silence_ms = 1000, .stagger_ms = 50};
@@ -143,7 +144,7 @@ static void a_session_says_when_it_is_needed(void **state)
                                       .proven = node_on_proven,
                                       .fetched = node_on_fetched,
                                       .log = {&node, node_on_log}};
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     struct pccl_text reason;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
     struct pccl_proof of_nothing;
@@ -154,35 +155,35 @@ static void a_session_says_when_it_is_needed(void **state)
     int bare;
     (void)state;
     node_prepare(&node, 1);
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK); /* no tensors */
-    assert_false(pccl_sync_session_is_needed(session));
+    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK); /* no tensors */
+    assert_false(pccl_synchronizer_is_needed(synchronizer));
     loopback_pair(&ours, &bare);
-    assert_int_equal(node_accept_link(session, &peer, ours, NULL, 0), PCCL_OK);
-    assert_true(pccl_sync_session_is_needed(session));
-    pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
-    pccl_sync_session_plan(session, true, true);
-    node_name(session, &peer, &of_nothing, NULL);
-    pccl_sync_session_end(session);
-    assert_false(pccl_sync_session_is_needed(session));
-    pccl_sync_session_run(session);
+    assert_int_equal(node_accept_link(synchronizer, &peer, ours, NULL, 0), PCCL_OK);
+    assert_true(pccl_synchronizer_is_needed(synchronizer));
+    pccl_synchronizer_name(synchronizer, &node.id, &lineage, 3, 1000);
+    pccl_synchronizer_plan(synchronizer, true, true);
+    node_name(synchronizer, &peer, &of_nothing, NULL);
+    pccl_synchronizer_end(synchronizer);
+    assert_false(pccl_synchronizer_is_needed(synchronizer));
+    pccl_synchronizer_run(synchronizer);
     assert_int_equal(node.fetched, 1);
     assert_true(node.complete);
-    pccl_sync_session_run(session);
-    pccl_sync_session_destroy(session);
+    pccl_synchronizer_run(synchronizer);
+    pccl_synchronizer_destroy(synchronizer);
     close(bare);
     /* Never run. */
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK);
+    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK);
     loopback_pair(&ours, &bare);
-    assert_int_equal(node_accept_link(session, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
-    pccl_sync_session_plan(session, true, true);
-    node_name(session, &peer, &of_nothing, NULL);
-    pccl_sync_session_end(session);
+    assert_int_equal(node_accept_link(synchronizer, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
+    pccl_synchronizer_plan(synchronizer, true, true);
+    node_name(synchronizer, &peer, &of_nothing, NULL);
+    pccl_synchronizer_end(synchronizer);
     uv_os_sock_t late;
     int other;
     loopback_pair(&late, &other);
-    assert_int_equal(node_accept_link(session, &peer, late, NULL, 0), PCCL_USAGE);
+    assert_int_equal(node_accept_link(synchronizer, &peer, late, NULL, 0), PCCL_USAGE);
     pccl_socket_close(late);
-    pccl_sync_session_destroy(session);
+    pccl_synchronizer_destroy(synchronizer);
     bare_hear_end(bare);
     close(bare);
     close(other);
@@ -206,7 +207,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     for (size_t i = 0; i < 3; i++)
         pccl_frame_encode(&msg, 0, 0, frames + i * size);
     loopback_pair(&ours, &bare);
-    assert_int_equal(node_accept_link(donor.session, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
+    assert_int_equal(node_accept_link(donor.synchronizer, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
     bare_write(bare, frames, 0);
     for (int i = 0; i < 3; i++) {
         if (i == 2)
@@ -219,7 +220,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     free(a);
 }
 
-/* A session's report on a replaced plan is known to be obsolete. */
+/* A synchronizer's report on a replaced plan is known to be obsolete. */
 static void a_report_of_an_older_plan_is_known(void **state)
 {
     enum { BYTES = 100 };
@@ -233,12 +234,12 @@ static void a_report_of_an_older_plan_is_known(void **state)
     node_serve(&donor);
     node_serve(&other);
     requester.hold_touching = true;
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     node_name_donor(&requester, &donor);
     node_until(&requester, &requester.touching);
-    assert_false(pccl_sync_session_is_replanned(requester.session));
-    pccl_sync_session_plan(requester.session, true, false);
-    assert_true(pccl_sync_session_is_replanned(requester.session));
+    assert_false(pccl_synchronizer_is_replanned(requester.synchronizer));
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    assert_true(pccl_synchronizer_is_replanned(requester.synchronizer));
     node_set(&requester, &requester.hold_touching, false);
     node_finish(&requester);
     node_finish(&donor);
@@ -248,7 +249,7 @@ static void a_report_of_an_older_plan_is_known(void **state)
     free(own);
 }
 
-/* A session that could not fetch for one plan serves the next one's content, if it has that. */
+/* A synchronizer that could not fetch for one plan serves the next one's content, if it has that. */
 static void who_failed_before_serves(void **state)
 {
     enum { BYTES = 100 };
@@ -259,12 +260,12 @@ static void who_failed_before_serves(void **state)
     (void)state;
     node_begin(&holder);
     node_begin(&requester);
-    pccl_sync_session_plan(holder.session, true, false);
-    node_name(holder.session, &gone, &nowhere, NULL);
+    pccl_synchronizer_plan(holder.synchronizer, true, false);
+    node_name(holder.synchronizer, &gone, &nowhere, NULL);
     node_until_count(&holder, &holder.fetched, 1);
     assert_false(holder.complete);
     node_serve(&holder);
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     node_name_donor(&requester, &holder);
     node_until_count(&requester, &requester.fetched, 1);
     assert_true(requester.complete);
@@ -276,7 +277,7 @@ static void who_failed_before_serves(void **state)
 }
 
 /*
- * A session that is no longer waited for stops in the middle, and has neither anything to report
+ * A synchronizer that is no longer waited for stops in the middle, and has neither anything to report
  * nor to serve.
  */
 static void a_proof_left_early_is_none(void **state)
@@ -296,23 +297,23 @@ static void a_proof_left_early_is_none(void **state)
                                       .log = {&node, node_on_log}};
     struct pccl_msg want = {.type = PCCL_MSG_state_want,
                             .as.state_want = {.round = 3, .what = PCCL_WANT_ROOTS, .count = 1}};
-    struct pccl_sync_session *session;
+    struct pccl_synchronizer *synchronizer;
     struct pccl_text reason;
     uv_os_sock_t ours;
     int bare;
     (void)state;
-    assert_int_equal(pccl_sync_session_create(&config, &events, &session, &reason), PCCL_OK);
-    pccl_sync_session_name(session, &node.id, &lineage, 3, 1000);
+    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK);
+    pccl_synchronizer_name(synchronizer, &node.id, &lineage, 3, 1000);
     pccl_frame_encode(&want, 0, 0, frame);
     loopback_pair(&ours, &bare);
-    assert_int_equal(node_accept_link(session, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
-    pccl_sync_session_plan(session, false, false);
-    pccl_sync_session_end(session);
-    pccl_sync_session_run(session);
+    assert_int_equal(node_accept_link(synchronizer, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
+    pccl_synchronizer_plan(synchronizer, false, false);
+    pccl_synchronizer_end(synchronizer);
+    pccl_synchronizer_run(synchronizer);
     assert_int_equal(node.proven, 1);
     assert_true(pccl_proof_is_zero(&node.proof));
     bare_hear_end(bare);
-    pccl_sync_session_destroy(session);
+    pccl_synchronizer_destroy(synchronizer);
     close(bare);
     node_free(&node);
     free(bytes);
@@ -350,7 +351,7 @@ static void a_donor_that_could_not_be_noted_is_one_lost_donor(void **state)
         node_begin(&requester);
         node_serve(&donor);
         node_serve(&other);
-        pccl_sync_session_plan(requester.session, true, false);
+        pccl_synchronizer_plan(requester.synchronizer, true, false);
         name_a_donor_in_vain(&requester, &other);
         if (known_before) /* that it was lost, when the next one comes */
             await_that_all_is_taken(&requester);
@@ -375,7 +376,7 @@ static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
-    pccl_sync_session_plan(requester.session, true, false);
+    pccl_synchronizer_plan(requester.synchronizer, true, false);
     name_a_donor_in_vain(&requester, &donor);
     expect_failure(&requester, "no donor of the shared state is left: out of memory");
     node_finish(&requester);
@@ -391,7 +392,7 @@ int main(void)
         cmocka_unit_test(who_is_fetching_does_not_serve),
         cmocka_unit_test(a_plan_replaces_the_one_before),
         cmocka_unit_test(the_end_wakes_at_once),
-        cmocka_unit_test(a_session_says_when_it_is_needed),
+        cmocka_unit_test(a_synchronizer_says_when_it_is_needed),
         cmocka_unit_test(what_was_read_behind_the_handshake_counts),
         cmocka_unit_test(a_report_of_an_older_plan_is_known),
         cmocka_unit_test(who_failed_before_serves),

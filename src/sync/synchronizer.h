@@ -1,7 +1,7 @@
 /*
- * One synchronization of shared state at one peer: its digests and the transfer. It lives as long
- * as the call, and its event loop runs on the caller's thread, so that nothing touches the caller's
- * memory before or after.
+ * Carries out one synchronization of shared state at one peer: its digests and the transfer. It lives
+ * as long as the call, and its event loop runs on the caller's thread, so that nothing touches the
+ * caller's memory before or after.
  *
  * Knows nothing of the peer's machine and its locks, nor of elections: the driver passes in the
  * plan.
@@ -9,8 +9,8 @@
  * Any thread may pass in what happens meanwhile (the plan, donors, connections, the end), which is
  * recorded and wakes the loop. Everything else belongs to the caller's thread.
  */
-#ifndef PCCL_SYNC_SESSION_H
-#define PCCL_SYNC_SESSION_H
+#ifndef PCCL_SYNC_SYNCHRONIZER_H
+#define PCCL_SYNC_SYNCHRONIZER_H
 
 #include "core/address.h"
 #include "core/log.h"
@@ -19,7 +19,7 @@
 #include "net/local.h"
 #include "state/state.h"
 
-struct pccl_sync_session;
+struct pccl_synchronizer;
 
 /* A tensor of the caller. */
 struct pccl_sync_tensor {
@@ -80,58 +80,59 @@ struct pccl_sync_config {
 enum { PCCL_SYNC_PATIENCE_MS = 2000 };
 
 /*
- * Digests all tensors. pccl_sync_session_name may set this peer's identity later, before the plan.
+ * Digests all tensors. pccl_synchronizer_name may set this peer's identity later, before the plan.
  * On failure (MEMORY, LIMIT, SYSTEM, with a reason) nothing is left to be freed.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_sync_session_create(const struct pccl_sync_config *config,
+PCCL_MUST_CHECK enum pccl_status pccl_synchronizer_create(const struct pccl_sync_config *config,
                                                           const struct pccl_sync_events *events,
-                                                          struct pccl_sync_session **session, struct pccl_text *reason);
-void pccl_sync_session_name(struct pccl_sync_session *session, const struct pccl_id *self,
+                                                          struct pccl_synchronizer **synchronizer,
+                                                          struct pccl_text *reason);
+void pccl_synchronizer_name(struct pccl_synchronizer *synchronizer, const struct pccl_id *self,
                             const struct pccl_id *lineage, uint64_t round, uint32_t silence_ms);
 /* The state, whose digests go into the vote. */
-const struct pccl_state *pccl_sync_session_state(const struct pccl_sync_session *session);
+const struct pccl_state *pccl_synchronizer_state(const struct pccl_synchronizer *synchronizer);
 
 /* ---- any thread ---- */
 
 /*
  * requests: fetch; otherwise only serve. In both cases the proofs are computed first. A later plan
- * replaces the one before; its donors are named anew. A session that fetches serves once it has
+ * replaces the one before; its donors are named anew. A synchronizer that fetches serves once it has
  * everything. Before that, and when a later plan asks it to fetch, it closes the connections of
  * requesters.
  */
-void pccl_sync_session_plan(struct pccl_sync_session *session, bool requests, bool takes_unequal);
-void pccl_sync_session_donor(struct pccl_sync_session *session, const struct pccl_sync_named *named);
+void pccl_synchronizer_plan(struct pccl_synchronizer *synchronizer, bool requests, bool takes_unequal);
+void pccl_synchronizer_donor(struct pccl_synchronizer *synchronizer, const struct pccl_sync_named *named);
 /*
- * Passes the session a link of kind STATE after its handshake. MEMORY, LIMIT, USAGE (the session
+ * Passes the synchronizer a link of kind STATE after its handshake. MEMORY, LIMIT, USAGE (the synchronizer
  * has ended): the link is still the caller's.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_sync_session_accept(struct pccl_sync_session *session, const struct pccl_id *peer,
-                                                          struct pccl_handover *handover);
+PCCL_MUST_CHECK enum pccl_status pccl_synchronizer_accept(struct pccl_synchronizer *synchronizer,
+                                                          const struct pccl_id *peer, struct pccl_handover *handover);
 /*
  * Whether a newer plan has arrived than the one that the loop works on, whose reports are then to
  * be ignored.
  */
-PCCL_MUST_CHECK bool pccl_sync_session_is_replanned(struct pccl_sync_session *session);
+PCCL_MUST_CHECK bool pccl_synchronizer_is_replanned(struct pccl_synchronizer *synchronizer);
 /* The bytes that were fetched, of how many as far as is known, and since when; 0: nothing is fetched. */
-void pccl_sync_session_progress(const struct pccl_sync_session *session, uint64_t *done, uint64_t *total,
+void pccl_synchronizer_progress(const struct pccl_synchronizer *synchronizer, uint64_t *done, uint64_t *total,
                                 uint64_t *since_us);
 /* Makes `run` return. */
-void pccl_sync_session_end(struct pccl_sync_session *session);
+void pccl_synchronizer_end(struct pccl_synchronizer *synchronizer);
 
 /* ---- the caller's thread ---- */
 
 /* Whether `run` has something to do: a plan or a connection has arrived. */
-bool pccl_sync_session_is_needed(struct pccl_sync_session *session);
-/* Serves and fetches until pccl_sync_session_end. */
-void pccl_sync_session_run(struct pccl_sync_session *session);
+bool pccl_synchronizer_is_needed(struct pccl_synchronizer *synchronizer);
+/* Serves and fetches until pccl_synchronizer_end. */
+void pccl_synchronizer_run(struct pccl_synchronizer *synchronizer);
 /* The payload bytes so far. */
-void pccl_sync_session_traffic(const struct pccl_sync_session *session, uint64_t *sent, uint64_t *received);
+void pccl_synchronizer_traffic(const struct pccl_synchronizer *synchronizer, uint64_t *sent, uint64_t *received);
 /*
  * Appends the names of tensors that were written to and are incomplete: "'a', 'b' and 3 more";
  * nothing if there are none.
  */
-void pccl_sync_session_torn(const struct pccl_sync_session *session, struct pccl_text *reason);
+void pccl_synchronizer_torn(const struct pccl_synchronizer *synchronizer, struct pccl_text *reason);
 /* Closes connections and frees everything. */
-void pccl_sync_session_destroy(struct pccl_sync_session *session);
+void pccl_synchronizer_destroy(struct pccl_synchronizer *synchronizer);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The tests of one topology optimization at one peer: it loads the paths to the peers that it is
+ * Carries out the tests of one topology optimization at one peer: it loads the paths to the peers that it is
  * told to test, and answers those who test their paths to it. It lives as long as the call, and its
  * event loop runs on the caller's thread, so that the control thread can go on with its heartbeats.
  *
@@ -9,8 +9,8 @@
  * Any thread may pass in what happens meanwhile (orders, connections, the end), which is recorded
  * and wakes the loop. Everything else belongs to the caller's thread.
  */
-#ifndef PCCL_MEASURE_SESSION_H
-#define PCCL_MEASURE_SESSION_H
+#ifndef PCCL_MEASURE_MEASURER_H
+#define PCCL_MEASURE_MEASURER_H
 
 #include "core/address.h"
 #include "core/id.h"
@@ -21,7 +21,7 @@
 #include "net/channel.h"
 #include "net/local.h"
 
-struct pccl_measure_session;
+struct pccl_measurer;
 
 /* The order to measure the path to a peer. */
 struct pccl_measure_order {
@@ -65,33 +65,31 @@ struct pccl_measure_config {
 };
 
 /* MEMORY or SYSTEM with a reason: nothing is left to be freed. */
-PCCL_MUST_CHECK enum pccl_status pccl_measure_session_create(const struct pccl_measure_config *config,
-                                                             const struct pccl_measure_events *events,
-                                                             struct pccl_measure_session **session,
-                                                             struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_measurer_create(const struct pccl_measure_config *config,
+                                                      const struct pccl_measure_events *events,
+                                                      struct pccl_measurer **measurer, struct pccl_text *reason);
 
 /* ---- any thread ---- */
 
 /* Orders a test. It replaces the one in progress, if any, which is then not reported. */
-void pccl_measure_session_order(struct pccl_measure_session *session, const struct pccl_measure_order *order);
+void pccl_measurer_order(struct pccl_measurer *measurer, const struct pccl_measure_order *order);
 /*
- * Passes the session a link of kind MEASURE after its handshake. MEMORY, LIMIT, USAGE (the session
+ * Passes the measurer a link of kind MEASURE after its handshake. MEMORY, LIMIT, USAGE (the measurer
  * has ended): the link is still the caller's. Of each peer, only the latest PCCL_POOL_MAX links are
  * kept.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_measure_session_accept(struct pccl_measure_session *session,
-                                                             const struct pccl_id *peer,
-                                                             struct pccl_handover *handover);
+PCCL_MUST_CHECK enum pccl_status pccl_measurer_accept(struct pccl_measurer *measurer, const struct pccl_id *peer,
+                                                      struct pccl_handover *handover);
 /* Makes `run` return. */
-void pccl_measure_session_end(struct pccl_measure_session *session);
+void pccl_measurer_end(struct pccl_measurer *measurer);
 
 /* ---- the caller's thread ---- */
 
 /* Whether `run` has something to do: an order or a connection has arrived. */
-bool pccl_measure_session_is_needed(struct pccl_measure_session *session);
-/* Tests and answers until pccl_measure_session_end. */
-void pccl_measure_session_run(struct pccl_measure_session *session);
+bool pccl_measurer_is_needed(struct pccl_measurer *measurer);
+/* Tests and answers until pccl_measurer_end. */
+void pccl_measurer_run(struct pccl_measurer *measurer);
 /* Closes connections and frees everything. */
-void pccl_measure_session_destroy(struct pccl_measure_session *session);
+void pccl_measurer_destroy(struct pccl_measurer *measurer);
 
 #endif
