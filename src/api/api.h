@@ -1,6 +1,6 @@
 /*
  * Helpers of the public functions. A file of api calls only files below it; from the bottom to the top: call,
- * arguments, codec, coalesced, request, list, group, reduce, and the files with all other public functions.
+ * arguments, codec, coalesced, op_args, list, group, reduce, and the files with all other public functions.
  */
 #ifndef PCCL_API_API_H
 #define PCCL_API_API_H
@@ -123,22 +123,22 @@ struct pccl_asked {
     pcclQuantizationOptions_t codec;
     const pcclCollectiveOptions_t *options;
 };
-/* Fills in the part of a request that concerns the list of a coalesced all-reduce, its input. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
+/* Fills in the list of tensors of a coalesced all-reduce, its input. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_op_args *args,
                                                     struct pccl_text *reason);
 
-/* ---- request.c ---- */
+/* ---- op_args.c ---- */
 
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
-/* The request, if the arguments can be meant; else ARGUMENT with a reason. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
+/* The arguments of the operation, if they can be meant; else ARGUMENT with a reason. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_op_args_reduction(const void *sendbuf, void *recvbuf,
                                                             const pcclReduceDescriptor_t *descriptor,
-                                                            struct pccl_request *request, struct pccl_text *reason);
-/* The same, or MEMORY. What the request holds must be freed, whatever the result. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_request(const struct pccl_asked *asked, struct pccl_request *request,
+                                                            struct pccl_op_args *args, struct pccl_text *reason);
+/* The same, or MEMORY. Call pccl_api_op_args_free whatever the result. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_op_args(const struct pccl_asked *asked, struct pccl_op_args *args,
                                                   struct pccl_text *reason);
-void pccl_api_request_free(struct pccl_request *request);
+void pccl_api_op_args_free(struct pccl_op_args *args);
 
 /* ---- group.c ---- */
 
@@ -151,16 +151,16 @@ pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
 /* It is known why already, unless the operation succeeded. */
 pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);
 /* Launch and await. Takes the lock itself. info is written if the operation succeeded. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request,
+PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_op_args *args,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
 /*
  * The same, but waits no longer than that: pcclTimeout, and the handle names what is still under way. The handle is
  * written when the operation is launched.
  */
-PCCL_MUST_CHECK pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_request *request,
+PCCL_MUST_CHECK pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_op_args *args,
                                                     uint32_t timeout_ms, pcclAsyncReduceOp_t *handle);
 /* Only launches. name: for the handle. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_request *request, uint64_t *name,
+PCCL_MUST_CHECK enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_op_args *args, uint64_t *name,
                                                  struct pccl_why *why);
 
 #endif

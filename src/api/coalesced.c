@@ -119,13 +119,13 @@ static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, str
 }
 
 /* As long as what goes through the master if the operation is tiny. */
-static enum pccl_status measure(const struct pccl_request *request, uint64_t *bytes_out, struct pccl_text *reason)
+static enum pccl_status measure(const struct pccl_op_args *args, uint64_t *bytes_out, struct pccl_text *reason)
 {
-    const size_t list_bytes = request->tensor_count * sizeof(struct pccl_section);
+    const size_t list_bytes = args->tensor_count * sizeof(struct pccl_section);
     struct pccl_section *sections = pccl_allocate(pccl_heap(), list_bytes);
     if (!sections)
         return PCCL_MEMORY;
-    const uint32_t count = pccl_tensors_sections(request->tensors, request->tensor_count, sections);
+    const uint32_t count = pccl_tensors_sections(args->tensors, args->tensor_count, sections);
     uint64_t bytes = pccl_sections_table_bytes(count);
     for (uint32_t i = 0; i < count && bytes <= SIZE_MAX / 16; i++)
         bytes += sections[i].count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(&sections[i]);
@@ -134,8 +134,7 @@ static enum pccl_status measure(const struct pccl_request *request, uint64_t *by
     return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_api_refuse(reason, "the tensors are larger than any memory");
 }
 
-enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_request *request,
-                                    struct pccl_text *reason)
+enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_op_args *args, struct pccl_text *reason)
 {
     const pcclCoalescedTensor_t *tensors = asked->input;
     const bool quantized = asked->codec.algorithm != pcclQuantNone;
@@ -148,23 +147,23 @@ enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_
         status = check_tensor(&tensors[i], i, reason);
         multiplies = multiplies || tensors[i].op == pcclPremulSum;
         if (status == PCCL_OK && quantized)
-            status = check_codec(&asked->codec, &tensors[i], i, &request->descriptor, reason);
+            status = check_codec(&asked->codec, &tensors[i], i, &args->descriptor, reason);
     }
     if (status != PCCL_OK)
         return status;
-    if (quantized && request->descriptor.codec == PCCL_CODEC_NONE && !pccl_choice_is_automatic(&request->descriptor))
+    if (quantized && args->descriptor.codec == PCCL_CODEC_NONE && !pccl_choice_is_automatic(&args->descriptor))
         return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
-    if (request->factor != 1 && !multiplies)
+    if (args->factor != 1 && !multiplies)
         return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
     struct pccl_coalesced_tensor *list = pccl_allocate(pccl_heap(), asked->count * sizeof *list);
     if (!list)
         return PCCL_MEMORY;
-    request->tensors = list;
-    request->tensor_count = (uint32_t)asked->count;
+    args->tensors = list;
+    args->tensor_count = (uint32_t)asked->count;
     status = check_overlaps(tensors, asked->count, reason);
     if (status != PCCL_OK)
         return status;
     list_tensors(tensors, asked->count, list);
-    request->descriptor.counts = pccl_request_digest_tensors(list, request->tensor_count);
-    return measure(request, &request->descriptor.count, reason);
+    args->descriptor.counts = pccl_op_args_digest_tensors(list, args->tensor_count);
+    return measure(args, &args->descriptor.count, reason);
 }

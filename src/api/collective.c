@@ -4,32 +4,32 @@
 static pcclResult_t carry_out(const struct pccl_asked *asked, pcclComm_t *comm, pcclOperationInfo_t *info_out)
 {
     struct pccl_why why = {0};
-    struct pccl_request request = {0};
+    struct pccl_op_args args = {0};
     pcclOperationInfo_t info;
     enum pccl_status status = pccl_api_info_begin(info_out, &info, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_request(asked, &request, &why.reason);
+        status = pccl_api_op_args(asked, &args, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_operation(comm, &request, &info, &why);
+        status = pccl_api_operation(comm, &args, &info, &why);
     if (status == PCCL_OK)
         pccl_api_info_end(&info, info_out);
-    pccl_api_request_free(&request);
+    pccl_api_op_args_free(&args);
     return pccl_api_operation_result(comm, status, &why);
 }
 
 static pcclResult_t launch(const struct pccl_asked *asked, pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
-    struct pccl_request request = {0};
+    struct pccl_op_args args = {0};
     uint64_t name = 0;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
+    enum pccl_status status = pccl_api_op_args(asked, &args, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_launch(comm, &request, &name, &why);
+        status = pccl_api_launch(comm, &args, &name, &why);
     if (status == PCCL_OK)
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = name};
-    pccl_api_request_free(&request);
+    pccl_api_op_args_free(&args);
     return pccl_api_operation_result(comm, status, &why);
 }
 
@@ -37,13 +37,13 @@ static pcclResult_t carry_out_for(const struct pccl_asked *asked, pcclComm_t *co
                                   pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
-    struct pccl_request request = {0};
+    struct pccl_op_args args = {0};
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_request(asked, &request, &why.reason);
-    pcclResult_t result = status == PCCL_OK ? pccl_api_operation_for(comm, &request, timeout_ms, handle)
+    enum pccl_status status = pccl_api_op_args(asked, &args, &why.reason);
+    pcclResult_t result = status == PCCL_OK ? pccl_api_operation_for(comm, &args, timeout_ms, handle)
                                             : pccl_api_operation_result(comm, status, &why);
-    pccl_api_request_free(&request);
+    pccl_api_op_args_free(&args);
     return result;
 }
 

@@ -27,7 +27,7 @@ struct pccl_comm_list {
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry)
 {
     bool is_open = entry->state != PCCL_API_ENTRY_FINISHED && entry->state != PCCL_API_ENTRY_FLYING;
-    return is_open && pccl_request_needs_members(&entry->request);
+    return is_open && pccl_op_args_needs_members(&entry->args);
 }
 
 void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
@@ -157,14 +157,14 @@ static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, 
 }
 
 /* With the members that it counts on. */
-static struct pccl_request request_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
+static struct pccl_op_args args_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
-    struct pccl_request request = entry->request;
-    if (!request.members && pccl_request_needs_members(&request)) {
-        request.members = list->members;
-        request.member_count = list->member_count;
+    struct pccl_op_args args = entry->args;
+    if (!args.members && pccl_op_args_needs_members(&args)) {
+        args.members = list->members;
+        args.member_count = list->member_count;
     }
-    return request;
+    return args;
 }
 
 /* The members as the caller has seen them last; those of a group never change. */
@@ -186,12 +186,12 @@ static const struct pccl_id *present_member(const struct pccl_api_list *list, ui
 }
 
 /* Whom it counts on are those whom its caller has seen last. */
-static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_request *request)
+static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_op_args *args)
 {
     uint32_t count = present_count(list), i = 0;
-    while (i < count && i < request->member_count && pccl_id_equal(present_member(list, i), &request->members[i]))
+    while (i < count && i < args->member_count && pccl_id_equal(present_member(list, i), &args->members[i]))
         i++;
-    return i == count && i == request->member_count;
+    return i == count && i == args->member_count;
 }
 
 /*
@@ -203,8 +203,8 @@ static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, en
     bool changed = status == PCCL_MEMBERS_CHANGED && list->rebuilds;
     if ((status != PCCL_PEER_LOST && !changed) || !pccl_comm_is_connected(list->comm))
         return false;
-    const struct pccl_request request = request_of(list, entry);
-    bool outdated = changed && request.members && !is_for_present_members(list, &request);
+    const struct pccl_op_args args = args_of(list, entry);
+    bool outdated = changed && args.members && !is_for_present_members(list, &args);
     set_state(list, entry, outdated ? PCCL_API_ENTRY_ASIDE : PCCL_API_ENTRY_AGAIN);
     return true;
 }
@@ -212,11 +212,11 @@ static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, en
 static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_class given_up,
                                    struct pccl_why *why)
 {
-    struct pccl_request request = request_of(list, entry);
-    request.deadline_us = entry->deadline_us;
-    request.given_up = given_up;
-    request.reason = list->given_up.length ? &list->given_up : NULL;
-    enum pccl_status status = pccl_comm_op_launch(list->handle, &request, list->waiter, &entry->operation, why);
+    struct pccl_op_args args = args_of(list, entry);
+    args.deadline_us = entry->deadline_us;
+    args.given_up = given_up;
+    args.reason = list->given_up.length ? &list->given_up : NULL;
+    enum pccl_status status = pccl_comm_op_launch(list->handle, &args, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
         /* Thrown out of the run between two launches: the same as if it had happened during one. */
@@ -224,8 +224,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
     if (entry->attempts++ == 0) {
-        entry->collective = request.descriptor.collective;
-        entry->tag = request.tag;
+        entry->collective = args.descriptor.collective;
+        entry->tag = args.tag;
         entry->launched_us = pccl_now_us();
         entry->deadline_us = pccl_comm_op_deadline(entry->operation);
     }
@@ -382,8 +382,8 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
 /* All that would refuse its launch, of what can be known before. */
 static enum pccl_status check(const struct pccl_api_list *list, size_t index, struct pccl_text *reason)
 {
-    struct pccl_request request = request_of(list, &list->entries[index]);
-    enum pccl_status status = pccl_comm_op_check(list->handle, &request, reason);
+    struct pccl_op_args args = args_of(list, &list->entries[index]);
+    enum pccl_status status = pccl_comm_op_check(list->handle, &args, reason);
     if (status != PCCL_OK)
         pccl_api_list_name_entry(index, reason);
     return status;
@@ -487,11 +487,11 @@ static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text 
 {
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
-        if (pccl_table_find(&list->by_tag, entry->request.tag)) {
-            pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->request.tag);
+        if (pccl_table_find(&list->by_tag, entry->args.tag)) {
+            pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->args.tag);
             return PCCL_ARGUMENT;
         }
-        pccl_table_insert(&list->by_tag, &entry->by_tag, entry->request.tag);
+        pccl_table_insert(&list->by_tag, &entry->by_tag, entry->args.tag);
     }
     return PCCL_OK;
 }
@@ -563,7 +563,7 @@ enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *hand
 void pccl_api_list_fini(struct pccl_api_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        pccl_api_request_free(&list->entries[i].request);
+        pccl_api_op_args_free(&list->entries[i].args);
         pccl_release(pccl_heap(), list->entries[i].ended_with, sizeof *list->entries[i].ended_with);
     }
     pccl_release(pccl_heap(), list->shown, sizeof *list->shown);

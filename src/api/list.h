@@ -1,6 +1,6 @@
 /*
  * A list of operations, several of them in flight, of which those are repeated that a change of the
- * members broke (PROTOCOL 8). Knows requests, and no public struct but the one of the results.
+ * members broke (PROTOCOL 8). Knows arguments of operations, and no public struct but the one of the results.
  *
  * Every peer has the lowest entries that have not succeeded in flight, as many as it wants. So the
  * lowest one of all is in flight everywhere, sooner or later, and no entry may wait for anything
@@ -21,13 +21,13 @@ enum pccl_api_entry_state {
 };
 
 struct pccl_api_entry {
-    struct pccl_request request;
+    struct pccl_op_args args;
     pcclOperationInfo_t *info; /* the caller's, written when the entry has succeeded; NULL: not wanted */
     struct pccl_table_node by_tag;
     struct pccl_comm_op *operation; /* while it flies */
     enum pccl_api_entry_state state;
     uint32_t attempts;  /* launches so far */
-    uint8_t collective; /* as of the first launch, like `tag`: rebuild replaces `request` without the lock */
+    uint8_t collective; /* as of the first launch, like `tag`: rebuild replaces `args` without the lock */
     uint64_t tag;
     uint64_t launched_us;         /* time of the first launch */
     uint64_t deadline_us;         /* as set by the first launch; UINT64_MAX: none; 0: not launched */
@@ -40,8 +40,8 @@ struct pccl_api_list {
     struct pccl_api_entry *entries;
     size_t count;
     uint32_t max_in_flight;
-    bool rebuilds; /* its caller makes requests for other members; false: the list ends where this is due */
-    /* Of requests that depend on members and name none; NULL: there are none, or not pinned yet. */
+    bool rebuilds; /* its caller makes arguments for other members; false: the list ends where this is due */
+    /* Members for operations that depend on them and name none. NULL: no such operation, or not pinned yet. */
     struct pccl_id *members;
     uint32_t member_count;
 
@@ -68,7 +68,7 @@ struct pccl_api_list {
 /* MEMORY with a reason; pccl_api_list_fini in any case. The entries are zeroed, and the caller fills them in. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
                                                     struct pccl_text *reason);
-/* Releases the requests, too. */
+/* Releases the arguments of the entries, too. */
 void pccl_api_list_fini(struct pccl_api_list *list);
 /* It is neither finished nor in flight, and can be carried out by certain members only. */
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
@@ -79,7 +79,7 @@ bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
 /*
  * Launches and waits. Returns false when no operation of the list runs. Returns true, without the lock, if the caller
- * must make the requests of the entries that pccl_api_list_is_to_rebuild, for `members`, and then call
+ * must make the arguments of the entries that pccl_api_list_is_to_rebuild, for `members`, and then call
  * pccl_api_list_rebuilt; only if the list `rebuilds`.
  */
 PCCL_MUST_CHECK bool pccl_api_list_go_on(struct pccl_api_list *list);

@@ -10,24 +10,24 @@ pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status 
 
 /* ---- launch ---- */
 
-enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_request *request, pcclOperationInfo_t *info,
+enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_op_args *args, pcclOperationInfo_t *info,
                                     struct pccl_why *why)
 {
     struct pccl_comm_op *operation;
     pccl_comm_enter(comm->comm);
-    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
+    enum pccl_status status = pccl_comm_op_launch(comm, args, NULL, &operation, why);
     if (status == PCCL_OK)
         status = pccl_comm_op_await(comm->comm, operation, info, why);
     pccl_comm_leave(comm->comm);
     return status;
 }
 
-enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_request *request, uint64_t *name,
+enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_op_args *args, uint64_t *name,
                                  struct pccl_why *why)
 {
     struct pccl_comm_op *operation;
     pccl_comm_enter(comm->comm);
-    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, why);
+    enum pccl_status status = pccl_comm_op_launch(comm, args, NULL, &operation, why);
     if (status == PCCL_OK)
         *name = operation->name;
     pccl_comm_leave(comm->comm);
@@ -38,13 +38,13 @@ static pcclResult_t launch(const void *sendbuf, void *recvbuf, const pcclReduceD
                            pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
-    struct pccl_request request;
+    struct pccl_op_args args;
     uint64_t name = 0;
     if (!handle)
         return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
+    enum pccl_status status = pccl_api_op_args_reduction(sendbuf, recvbuf, descriptor, &args, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_launch(comm, &request, &name, &why);
+        status = pccl_api_launch(comm, &args, &name, &why);
     if (status == PCCL_OK)
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = name};
     return pccl_api_operation_result(comm, status, &why);
@@ -162,14 +162,14 @@ static pcclResult_t await_for(const pcclAsyncReduceOp_t *handle, uint32_t timeou
     return result_within(handle->comm, ended, status, &why);
 }
 
-pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_request *request, uint32_t timeout_ms,
+pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_op_args *args, uint32_t timeout_ms,
                                     pcclAsyncReduceOp_t *handle)
 {
     struct pccl_why why = {0};
     struct pccl_comm_op *operation;
     bool ended = true;
     pccl_comm_enter(comm->comm);
-    enum pccl_status status = pccl_comm_op_launch(comm, request, NULL, &operation, &why);
+    enum pccl_status status = pccl_comm_op_launch(comm, args, NULL, &operation, &why);
     bool launched = status == PCCL_OK;
     if (launched) {
         *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = operation->name};
@@ -271,11 +271,11 @@ static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclRed
                                pcclComm_t *comm, pcclReduceInfo_t *info_out)
 {
     struct pccl_why why = {0};
-    struct pccl_request request;
+    struct pccl_op_args args;
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
-    enum pccl_status status = pccl_api_request_reduction(sendbuf, recvbuf, descriptor, &request, &why.reason);
+    enum pccl_status status = pccl_api_op_args_reduction(sendbuf, recvbuf, descriptor, &args, &why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_operation(comm, &request, &info, &why);
+        status = pccl_api_operation(comm, &args, &info, &why);
     if (status == PCCL_OK)
         reduce_info(&info, info_out);
     return pccl_api_operation_result(comm, status, &why);
@@ -293,8 +293,8 @@ static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpD
 {
     for (size_t i = 0; i < list->count; i++) {
         const pcclReduceOpDescriptor_t *op = &descriptors[i];
-        enum pccl_status status = pccl_api_request_reduction(op->sendbuf, op->recvbuf, &op->descriptor,
-                                                             &list->entries[i].request, &why->reason);
+        enum pccl_status status =
+            pccl_api_op_args_reduction(op->sendbuf, op->recvbuf, &op->descriptor, &list->entries[i].args, &why->reason);
         if (status != PCCL_OK) {
             pccl_api_list_name_entry(i, &why->reason);
             return status;

@@ -35,8 +35,7 @@ static bool collective_of(pcclCollective_t given, enum pccl_collective *collecti
     return false;
 }
 
-static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_request *request,
-                                       struct pccl_text *reason)
+static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
 {
     struct pccl_asked asked = {.input = op->sendbuf,
                                .result = op->recvbuf,
@@ -59,14 +58,14 @@ static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_re
             return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
         asked.input = asked.result;
     }
-    enum pccl_status status = pccl_api_request(&asked, request, reason);
-    if (status == PCCL_OK && request->on_arrival)
+    enum pccl_status status = pccl_api_op_args(&asked, args, reason);
+    if (status == PCCL_OK && args->on_arrival)
         return pccl_api_refuse(reason, "an operation of a list is not given on_arrival");
     return status;
 }
 
-/* As the caller's entry is now. What the request holds must be freed, whatever the result. */
-static enum pccl_status read_entry(const struct run *run, size_t index, struct pccl_request *request,
+/* As the caller's entry is now. Call pccl_api_op_args_free whatever the result. */
+static enum pccl_status read_entry(const struct run *run, size_t index, struct pccl_op_args *args,
                                    pcclOperationInfo_t **info, struct pccl_text *reason)
 {
     pcclOperation_t op;
@@ -76,7 +75,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     if (status == PCCL_OK && op.size != run->size)
         status = pccl_api_refuse(reason, "its size is not that of the first one");
     if (status == PCCL_OK)
-        status = read_operation(&op, request, reason);
+        status = read_operation(&op, args, reason);
     if (status == PCCL_OK)
         status = pccl_api_info_begin(op.info, &known, reason);
     if (status == PCCL_OK)
@@ -88,11 +87,10 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
 
 /* ---- other members ---- */
 
-static bool is_of(const struct pccl_request *request, const struct pccl_api_list *list)
+static bool is_of(const struct pccl_op_args *args, const struct pccl_api_list *list)
 {
-    return !request->members ||
-           (request->member_count == list->member_count &&
-            memcmp(request->members, list->members, list->member_count * sizeof *list->members) == 0);
+    return !args->members || (args->member_count == list->member_count &&
+                              memcmp(args->members, list->members, list->member_count * sizeof *list->members) == 0);
 }
 
 /* Of one that is wrong the others can still be told by what it was. */
@@ -100,10 +98,10 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
 {
     struct pccl_api_list *list = &run->list;
     struct pccl_api_entry *entry = &list->entries[index];
-    struct pccl_request given = {0};
+    struct pccl_op_args given = {0};
     const char *wrong = NULL;
     enum pccl_status status = read_entry(run, index, &given, &entry->info, reason);
-    if (given.tag != entry->request.tag || given.descriptor.collective != entry->request.descriptor.collective)
+    if (given.tag != entry->args.tag || given.descriptor.collective != entry->args.descriptor.collective)
         wrong = "it was rebuilt as another operation, or with another tag";
     else if (!is_of(&given, list))
         wrong = "it was rebuilt for other members than rebuild was given";
@@ -111,9 +109,9 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
         status = pccl_api_refuse(reason, wrong);
         pccl_api_list_name_entry(index, reason);
     }
-    pccl_api_request_free(status == PCCL_OK ? &entry->request : &given);
+    pccl_api_op_args_free(status == PCCL_OK ? &entry->args : &given);
     if (status == PCCL_OK)
-        entry->request = given;
+        entry->args = given;
     return status;
 }
 
@@ -167,7 +165,7 @@ static enum pccl_status carry_out(struct run *run, struct pccl_why *why)
     run->size = run->operations->size;
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
-        enum pccl_status status = read_entry(run, i, &entry->request, &entry->info, &why->reason);
+        enum pccl_status status = read_entry(run, i, &entry->args, &entry->info, &why->reason);
         if (status != PCCL_OK)
             return status;
     }

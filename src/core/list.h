@@ -10,20 +10,20 @@ struct pccl_list_node {
     struct pccl_list_node *previous, *next;
 };
 
-static inline void pccl_list_init(struct pccl_list_node *link) { link->previous = link->next = link; }
-static inline bool pccl_list_is_empty(const struct pccl_list_node *link) { return link->next == link; }
-static inline void pccl_list_append(struct pccl_list_node *head, struct pccl_list_node *link)
+static inline void pccl_list_init(struct pccl_list_node *node) { node->previous = node->next = node; }
+static inline bool pccl_list_is_empty(const struct pccl_list_node *node) { return node->next == node; }
+static inline void pccl_list_append(struct pccl_list_node *head, struct pccl_list_node *node)
 {
-    link->previous = head->previous;
-    link->next = head;
-    head->previous->next = link;
-    head->previous = link;
+    node->previous = head->previous;
+    node->next = head;
+    head->previous->next = node;
+    head->previous = node;
 }
-static inline void pccl_list_remove(struct pccl_list_node *link)
+static inline void pccl_list_remove(struct pccl_list_node *node)
 {
-    link->previous->next = link->next;
-    link->next->previous = link->previous;
-    pccl_list_init(link);
+    node->previous->next = node->next;
+    node->next->previous = node->previous;
+    pccl_list_init(node);
 }
 
 #endif

@@ -97,14 +97,14 @@ struct pccl_table_node *pccl_table_find_next(const struct pccl_table_node *node)
     return skip_to_key(node->next, node->key);
 }
 
-static struct pccl_table_node *at_link(const struct pccl_table *table, struct pccl_list_node *link)
+static struct pccl_table_node *at_node(const struct pccl_table *table, struct pccl_list_node *node)
 {
-    return link != &table->nodes ? PCCL_CONTAINER_OF(link, struct pccl_table_node, in_order) : NULL;
+    return node != &table->nodes ? PCCL_CONTAINER_OF(node, struct pccl_table_node, in_order) : NULL;
 }
 
-struct pccl_table_node *pccl_table_first(const struct pccl_table *table) { return at_link(table, table->nodes.next); }
+struct pccl_table_node *pccl_table_first(const struct pccl_table *table) { return at_node(table, table->nodes.next); }
 
 struct pccl_table_node *pccl_table_after(const struct pccl_table *table, const struct pccl_table_node *node)
 {
-    return at_link(table, node->in_order.next);
+    return at_node(table, node->in_order.next);
 }

@@ -83,17 +83,17 @@ static bool is_end(const char *text)
     return *text == '\0';
 }
 
-static void checksum_of(const struct pccl_token *token, uint8_t check[PCCL_TOKEN_CHECK_BYTES])
+static void checksum_of(const struct pccl_token *token, uint8_t checksum[PCCL_TOKEN_CHECKSUM_BYTES])
 {
     uint8_t digest[PCCL_SIPHASH_BYTES];
     _Static_assert(sizeof token->pin == PCCL_SIPHASH_KEY_BYTES, "the pin is the key of the checksum");
     pccl_siphash(token->pin, token->secret.bytes, sizeof token->secret.bytes, digest);
-    memcpy(check, digest, PCCL_TOKEN_CHECK_BYTES);
+    memcpy(checksum, digest, PCCL_TOKEN_CHECKSUM_BYTES);
 }
 
 void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT + 1])
 {
-    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECK_BYTES];
+    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECKSUM_BYTES];
     memcpy(checked, token->secret.bytes, PCCL_SECRET_BYTES);
     checksum_of(token, checked + PCCL_SECRET_BYTES);
     memcpy(text, token_prefix, sizeof token_prefix - 1);
@@ -108,7 +108,7 @@ void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT 
 const char *pccl_token_read(const char *text, struct pccl_token *token)
 {
     static const char damaged[] = "this token is damaged: characters are wrong, missing or added; copy all of it again";
-    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECK_BYTES], check[PCCL_TOKEN_CHECK_BYTES];
+    uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECKSUM_BYTES], checksum[PCCL_TOKEN_CHECKSUM_BYTES];
     const char *rest = after(text, token_prefix);
     token->checked = rest != NULL;
     if (rest == NULL)
@@ -121,9 +121,9 @@ const char *pccl_token_read(const char *text, struct pccl_token *token)
     size_t length = token->checked ? sizeof checked : PCCL_SECRET_BYTES;
     rest = decode(rest + 1, checked, length);
     memcpy(token->secret.bytes, checked, PCCL_SECRET_BYTES);
-    checksum_of(token, check);
+    checksum_of(token, checksum);
     bool good = rest != NULL && is_end(rest) &&
-                (!token->checked || memcmp(check, checked + PCCL_SECRET_BYTES, sizeof check) == 0);
+                (!token->checked || memcmp(checksum, checked + PCCL_SECRET_BYTES, sizeof checksum) == 0);
     pccl_wipe(checked, sizeof checked);
     return good ? NULL : damaged;
 }

@@ -11,7 +11,7 @@ enum {
     PCCL_SECRET_BYTES = 32,
     PCCL_PIN_BYTES = 16,
     PCCL_PUBLIC_BYTES = 32,            /* of the key that is made of a token's secret (net/keys.h) */
-    PCCL_TOKEN_CHECK_BYTES = 4,        /* of the checksum behind the secret */
+    PCCL_TOKEN_CHECKSUM_BYTES = 4,     /* of the checksum behind the secret */
     PCCL_TOKEN_TEXT = 6 + 22 + 1 + 48, /* characters, without a terminator */
     PCCL_SECRET_TEXT = 11 + 43,        /* the same of a private key */
     PCCL_SHARED_TEXT_MIN = 22,         /* of a pre-shared secret: 16 random bytes in base64 */

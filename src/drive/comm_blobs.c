@@ -180,11 +180,11 @@ void pccl_comm_blobs_show(struct pccl_communicator *comm, struct pccl_comm_op *o
     }
 }
 
-static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_request *request)
+static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    arrivals->show = request->on_arrival;
-    arrivals->user_data = request->user_data;
+    arrivals->show = args->on_arrival;
+    arrivals->user_data = args->user_data;
     if (arrivals->show)
         arrivals->from = pccl_allocate(pccl_heap(), operation->member_count * sizeof *arrivals->from);
     return !arrivals->show || arrivals->from;
@@ -192,35 +192,35 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_re
 
 /* ---- the first step ---- */
 
-static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_request *request)
+static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
-    const uint8_t collective = request->descriptor.collective;
-    uint32_t count = pccl_tiny_blobs_of(collective, operation->member_count, operation->rank == request->root);
+    const uint8_t collective = args->descriptor.collective;
+    uint32_t count = pccl_tiny_blobs_of(collective, operation->member_count, operation->rank == args->root);
     struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
     if (!blobs)
         return false;
     operation->blobs = blobs;
-    blobs->out = request->result;
+    blobs->out = args->result;
     blobs->collective = collective;
-    blobs->root = request->root;
-    blobs->bytes_max = request->descriptor.count;
+    blobs->root = args->root;
+    blobs->bytes_max = args->descriptor.count;
     blobs->count = count;
     for (uint32_t i = 0; i < count; i++)
-        blobs->own[i] = request->blobs ? request->blobs[i] : (pcclPart_t){request->input, (size_t)request->length};
-    return expect_arrivals(operation, request) && make_room(operation, PCCL_TINY_BYTES_MAX);
+        blobs->own[i] = args->blobs ? args->blobs[i] : (pcclPart_t){args->input, (size_t)args->length};
+    return expect_arrivals(operation, args) && make_room(operation, PCCL_TINY_BYTES_MAX);
 }
 
 enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                      const struct pccl_request *request, struct pccl_launch *launch,
+                                      const struct pccl_op_args *args, struct pccl_launch *launch,
                                       struct pccl_text *reason)
 {
-    const uint8_t collective = request->descriptor.collective;
+    const uint8_t collective = args->descriptor.collective;
     uint32_t world = operation->member_count, most = pccl_tiny_members_max(collective);
     if (world > most) {
         pccl_text_format(reason, "this operation can have up to %u members, and there are %u", most, world);
         return PCCL_LIMIT;
     }
-    if (!make_blobs(operation, request))
+    if (!make_blobs(operation, args))
         return PCCL_MEMORY;
     const struct pccl_comm_blobs *blobs = operation->blobs;
     struct pccl_tiny_blob own[PCCL_TINY_BLOBS_MAX];
@@ -332,17 +332,17 @@ static bool prepare(struct pccl_communicator *comm, struct pccl_comm_op *operati
 {
     static const uint8_t nothing;
     const struct pccl_comm_blobs *blobs = operation->blobs;
-    struct pccl_request request = {.input = &nothing, .starts = lengths->starts, .part_count = lengths->count};
+    struct pccl_op_args args = {.input = &nothing, .starts = lengths->starts, .part_count = lengths->count};
     if (blobs->collective == PCCL_ALL_TO_ALL_V || blobs->collective == PCCL_SCATTER_V)
-        request.blobs = blobs->count ? blobs->own : NULL;
+        args.blobs = blobs->count ? blobs->own : NULL;
     else if (blobs->own->length)
-        request.input = blobs->own->data;
+        args.input = blobs->own->data;
     if (!make_room(operation, bytes_for(operation, operation->rank, lengths)))
         return false;
     lay_out(operation, lengths);
     note_arrivals(comm, operation, true);
     operation->result = data_of(operation);
-    return pccl_comm_op_job_make(comm, operation, &request, &launch->descriptor, subgroup) != NULL;
+    return pccl_comm_op_job_make(comm, operation, &args, &launch->descriptor, subgroup) != NULL;
 }
 
 /* The others wait for a launch that will never come, unless the group has ended or this peer leaves the run. */
@@ -404,7 +404,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                 .datatype = PCCL_U8,
                                                 .count = lengths->starts[lengths->count],
                                                 .root = first->descriptor.root,
-                                                .counts = pccl_request_digest(lengths->starts, lengths->count),
+                                                .counts = pccl_op_args_digest(lengths->starts, lengths->count),
                                                 .label = first->descriptor.label},
                                  .members = group ? NULL : operation->members,
                                  .member_count = group ? 0 : count,

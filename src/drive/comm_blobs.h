@@ -14,7 +14,7 @@ struct pccl_comm_blobs;
 struct pccl_comm_op;
 struct pccl_launch;
 struct pccl_peer_op;
-struct pccl_request;
+struct pccl_op_args;
 struct pccl_communicator;
 
 /*
@@ -22,9 +22,8 @@ struct pccl_communicator;
  * reason: the group is too large.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm,
-                                                      struct pccl_comm_op *operation,
-                                                      const struct pccl_request *request, struct pccl_launch *launch,
-                                                      struct pccl_text *reason);
+                                                      struct pccl_comm_op *operation, const struct pccl_op_args *args,
+                                                      struct pccl_launch *launch, struct pccl_text *reason);
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                        struct pccl_text *reason);

@@ -44,20 +44,20 @@ static void reduce_alone(const struct making *making, const void *input, size_t 
         memmove(result, input, bytes);
 }
 
-static struct making making_of(const struct pccl_request *request, const struct pccl_comm_op *operation)
+static struct making making_of(const struct pccl_op_args *args, const struct pccl_comm_op *operation)
 {
-    return (struct making){.datatype = (enum pccl_datatype)request->descriptor.datatype,
-                           .reduction = (enum pccl_reduce_op)request->descriptor.operation,
-                           .reduces = pccl_collective_reduces(request->descriptor.collective),
-                           .factor = request->factor,
+    return (struct making){.datatype = (enum pccl_datatype)args->descriptor.datatype,
+                           .reduction = (enum pccl_reduce_op)args->descriptor.operation,
+                           .reduces = pccl_collective_reduces(args->descriptor.collective),
+                           .factor = args->factor,
                            .feedback = pccl_comm_feedback_memory(operation->feedback)};
 }
 
 /* Feedback has a place for each element of the list, and is used for those that can be packed. */
-static struct making making_of_tensor(const struct pccl_request *request, const struct pccl_comm_op *operation,
+static struct making making_of_tensor(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
                                       const struct pccl_coalesced_tensor *tensor, size_t elements_before)
 {
-    struct making making = making_of(request, operation);
+    struct making making = making_of(args, operation);
     making.datatype = tensor->datatype;
     making.reduction = tensor->reduction;
     if (!pccl_datatype_is_float(tensor->datatype))
@@ -71,24 +71,24 @@ static struct making making_of_tensor(const struct pccl_request *request, const 
 
 /* ---- several tensors ---- */
 
-uint64_t pccl_coalesced_elements(const struct pccl_request *request)
+uint64_t pccl_coalesced_elements(const struct pccl_op_args *args)
 {
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < request->tensor_count; i++)
-        elements += request->tensors[i].count;
+    for (uint32_t i = 0; i < args->tensor_count; i++)
+        elements += args->tensors[i].count;
     return elements;
 }
 
-bool pccl_coalesced_copy(struct pccl_comm_op *operation, const struct pccl_request *request)
+bool pccl_coalesced_copy(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
-    const size_t bytes = request->tensor_count * sizeof *operation->tensors;
-    if (!request->tensors)
+    const size_t bytes = args->tensor_count * sizeof *operation->tensors;
+    if (!args->tensors)
         return true;
     operation->tensors = pccl_allocate(pccl_heap(), bytes);
     if (!operation->tensors)
         return false;
-    operation->tensor_count = request->tensor_count;
-    memcpy(operation->tensors, request->tensors, bytes);
+    operation->tensor_count = args->tensor_count;
+    memcpy(operation->tensors, args->tensors, bytes);
     return true;
 }
 
@@ -121,7 +121,7 @@ static uint8_t *next(struct cursor *cursor)
     return place;
 }
 
-static void put_tensors(const struct pccl_request *request, const struct pccl_comm_op *operation, uint8_t *contribution,
+static void put_tensors(const struct pccl_op_args *args, const struct pccl_comm_op *operation, uint8_t *contribution,
                         size_t bytes)
 {
     struct pccl_section sections[PCCL_TINY_BYTES_MAX / PCCL_SECTION_BYTES];
@@ -132,7 +132,7 @@ static void put_tensors(const struct pccl_request *request, const struct pccl_co
     struct cursor cursor = first(operation, contribution);
     for (uint32_t i = 0; i < operation->tensor_count; i++) {
         const struct pccl_coalesced_tensor *tensor = &operation->tensors[i];
-        const struct making making = making_of_tensor(request, operation, tensor, elements);
+        const struct making making = making_of_tensor(args, operation, tensor, elements);
         uint8_t *place = next(&cursor);
         if (!make(&making, tensor->input, (size_t)tensor->count, place))
             memcpy(place, tensor->input, (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype));
@@ -151,28 +151,28 @@ void pccl_coalesced_take(const struct pccl_comm_op *operation, const struct pccl
 
 /* ---- of an operation ---- */
 
-bool pccl_contribution_make(const struct pccl_request *request, const struct pccl_comm_op *operation,
-                            void *contribution, size_t bytes)
+bool pccl_contribution_make(const struct pccl_op_args *args, const struct pccl_comm_op *operation, void *contribution,
+                            size_t bytes)
 {
-    if (!request->tensors && !operation->feedback && request->descriptor.operation != PCCL_PREMUL_SUM)
+    if (!args->tensors && !operation->feedback && args->descriptor.operation != PCCL_PREMUL_SUM)
         return false; /* nearly always */
-    const struct making making = making_of(request, operation);
-    if (!request->tensors)
-        return make(&making, request->input, bytes / pccl_datatype_bytes(making.datatype), contribution);
-    put_tensors(request, operation, contribution, bytes);
+    const struct making making = making_of(args, operation);
+    if (!args->tensors)
+        return make(&making, args->input, bytes / pccl_datatype_bytes(making.datatype), contribution);
+    put_tensors(args, operation, contribution, bytes);
     return true;
 }
 
-void pccl_contribution_alone(const struct pccl_request *request, const struct pccl_comm_op *operation)
+void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_comm_op *operation)
 {
-    const struct making making = making_of(request, operation);
+    const struct making making = making_of(args, operation);
     size_t elements = 0;
-    if (!request->tensors)
-        reduce_alone(&making, request->input, operation->result_bytes / pccl_datatype_bytes(making.datatype),
-                     request->result);
+    if (!args->tensors)
+        reduce_alone(&making, args->input, operation->result_bytes / pccl_datatype_bytes(making.datatype),
+                     args->result);
     for (uint32_t i = 0; i < operation->tensor_count; i++) {
         const struct pccl_coalesced_tensor *tensor = &operation->tensors[i];
-        const struct making one = making_of_tensor(request, operation, tensor, elements);
+        const struct making one = making_of_tensor(args, operation, tensor, elements);
         reduce_alone(&one, tensor->input, (size_t)tensor->count, tensor->result);
         elements += (size_t)tensor->count;
     }

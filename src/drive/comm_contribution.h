@@ -12,15 +12,15 @@
  * Writes what the caller's elements contribute to an operation whose elements are not packed. false:
  * they themselves, and nothing was written. `contribution` may be the input.
  */
-PCCL_MUST_CHECK bool pccl_contribution_make(const struct pccl_request *request, const struct pccl_comm_op *operation,
+PCCL_MUST_CHECK bool pccl_contribution_make(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
                                             void *contribution, size_t bytes);
 /* The result of a peer that is alone. */
-void pccl_contribution_alone(const struct pccl_request *request, const struct pccl_comm_op *operation);
+void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_comm_op *operation);
 
 /* Elements of all tensors. */
-uint64_t pccl_coalesced_elements(const struct pccl_request *request);
-/* Gives the operation the request's tensors, if there are any. false: memory is short. */
-PCCL_MUST_CHECK bool pccl_coalesced_copy(struct pccl_comm_op *operation, const struct pccl_request *request);
+uint64_t pccl_coalesced_elements(const struct pccl_op_args *args);
+/* Gives the operation the tensors of the arguments, if there are any. false: memory is short. */
+PCCL_MUST_CHECK bool pccl_coalesced_copy(struct pccl_comm_op *operation, const struct pccl_op_args *args);
 /* Writes the result of a tiny operation to the tensors. */
 void pccl_coalesced_take(const struct pccl_comm_op *operation, const struct pccl_peer_op *op);
 

@@ -131,7 +131,7 @@ static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_coun
 }
 
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                               const struct pccl_request *request,
+                                               const struct pccl_op_args *args,
                                                const struct pccl_descriptor *descriptor,
                                                const struct pccl_peer_subgroup *subgroup)
 {
@@ -148,16 +148,15 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
         cost = (struct pccl_cost){0}; /* both ends plan alike, whatever view they are in */
     }
     bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
-    struct pccl_comm_op_job *job =
-        allocate_job(ranks, request->starts ? request->part_count + 1 : 0, request->blobs != NULL);
+    struct pccl_comm_op_job *job = allocate_job(ranks, args->starts ? args->part_count + 1 : 0, args->blobs != NULL);
     if (!job)
         return NULL;
     memcpy(job->job.ring, ring, ranks * sizeof *ring);
     memcpy(job->positions, positions, ranks * sizeof *job->positions);
     if (job->starts)
-        memcpy(job->starts, request->starts, job->start_count * sizeof *job->starts);
+        memcpy(job->starts, args->starts, job->start_count * sizeof *job->starts);
     for (uint32_t i = 0; i < ranks && job->inputs; i++)
-        job->inputs[i] = request->blobs[i].data;
+        job->inputs[i] = args->blobs[i].data;
     job->job.user = job;
     job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
                                                     .cost = cost,
@@ -166,13 +165,13 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                     .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
                                                     .positions = job->positions,
                                                     .starts = job->starts,
-                                                    .input = request->input,
+                                                    .input = args->input,
                                                     .inputs = job->inputs,
                                                     .tells_arrivals = operation->arrivals.show != NULL,
                                                     .result = operation->result,
                                                     .tensors = operation->tensors,
                                                     .tensor_count = operation->tensor_count,
-                                                    .factor = request->factor,
+                                                    .factor = args->factor,
                                                     .sights = job->sights,
                                                     .sight_count = flows_of(ranks),
                                                     .feedback = pccl_comm_feedback_memory(operation->feedback)};

@@ -9,7 +9,7 @@
 
 struct pccl_comm_op;
 struct pccl_peer_subgroup;
-struct pccl_request;
+struct pccl_op_args;
 struct pccl_waiter;
 struct pccl_communicator;
 
@@ -28,7 +28,7 @@ struct pccl_comm_op_job {
     bool started, stopped, at_rest;
     bool restarts;       /* once it is released, unless the operation has been decided */
     uint64_t started_us; /* when it was last; as of the machine's step */
-    uint64_t record;     /* the operation's number in the recorder; 0: it has not ended */
+    uint64_t entry;      /* the operation's number in the recorder; 0: it has not ended */
     struct pccl_comm_op_job *previous, *next;
     struct pccl_sight_flow sights[]; /* what the engine tells of its flows */
 };
@@ -50,7 +50,7 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
  * the two. The launch starts it. NULL: out of memory.
  */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                               const struct pccl_request *request,
+                                               const struct pccl_op_args *args,
                                                const struct pccl_descriptor *descriptor,
                                                const struct pccl_peer_subgroup *subgroup);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */

@@ -25,7 +25,7 @@ enum {
     SLOT_FORGIVEN_US = 60000000, /* the pause starts over after this time without trouble */
 };
 
-/* ---- the records ---- */
+/* ---- the table of links ---- */
 
 static void cancel_dials(struct pccl_comm_link *link)
 {

@@ -49,7 +49,7 @@ struct pccl_comm_links {
     struct pccl_comm_link *queued;
 };
 
-/* The record of the link to this peer. NULL: there is none; the second makes one, NULL: out of memory. */
+/* The link to this peer. NULL: there is none; the second makes one, NULL: out of memory. */
 struct pccl_comm_link *pccl_comm_link_find(const struct pccl_communicator *comm, const struct pccl_id *peer);
 struct pccl_comm_link *pccl_comm_link_make(struct pccl_communicator *comm, const struct pccl_id *peer);
 /* Puts the link on the list of those that the loop looks at. */

@@ -49,14 +49,14 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
     return NULL;
 }
 
-static bool is_send(const struct pccl_request *request) { return request->descriptor.collective == PCCL_SEND; }
+static bool is_send(const struct pccl_op_args *args) { return args->descriptor.collective == PCCL_SEND; }
 
 /* Many of one tag may be under way, so each gets a name that no operation of the handle has. */
-static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_request *request)
+static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
     struct pccl_comm_ops *operations = &handle->comm->operations;
-    if (!is_send(request))
-        return request->tag;
+    if (!is_send(args))
+        return args->tag;
     do
         operations->last_send++;
     while (pccl_comm_op_find(handle, SEND_NAMES + operations->last_send));
@@ -104,31 +104,31 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
 }
 
 /* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
-static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
+static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                    const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
 {
     *subgroup = NULL;
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
     enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
-    if (status != PCCL_OK || is_send(request) || !pccl_comm_op_find(handle, request->tag))
+    if (status != PCCL_OK || is_send(args) || !pccl_comm_op_find(handle, args->tag))
         return status;
-    explain_refusal(handle->comm, PCCL_ARGUMENT, request->tag, reason);
+    explain_refusal(handle->comm, PCCL_ARGUMENT, args->tag, reason);
     return PCCL_ARGUMENT;
 }
 
 /* Lists whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
-static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_request *request)
+static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
-    if (request->members)
-        return pccl_comm_members_copy(handle->comm, request->members, request->member_count);
+    if (args->members)
+        return pccl_comm_members_copy(handle->comm, args->members, args->member_count);
     if (handle->group)
         return pccl_comm_members_copy(handle->comm, handle->group->members, handle->group->count);
-    return pccl_comm_members_share(handle->comm, !pccl_request_needs_members(request));
+    return pccl_comm_members_share(handle->comm, !pccl_op_args_needs_members(args));
 }
 
 /* The two of a send, the source first. */
-static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
+static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                   const struct pccl_comm_members *peers, struct pccl_id pair[2],
                                   struct pccl_text *reason)
 {
@@ -136,20 +136,20 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     if (peers->count < 2)
         return PCCL_TOO_FEW_PEERS;
     pair[1] = comm->id;
-    if (pccl_request_is_from_anybody(request))
+    if (pccl_op_args_is_from_anybody(args))
         return PCCL_OK; /* pair[0] is 0 until somebody is chosen */
-    if (request->root >= peers->count) {
-        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", request->root, peers->count);
+    if (args->root >= peers->count) {
+        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", args->root, peers->count);
         return PCCL_ARGUMENT;
     }
-    const struct pccl_id *other = &peers->ids[request->root];
+    const struct pccl_id *other = &peers->ids[args->root];
     const struct pccl_group_handle *group = handle->group;
-    pair[request->sends ? 0 : 1] = comm->id;
-    pair[request->sends ? 1 : 0] = *other;
+    pair[args->sends ? 0 : 1] = comm->id;
+    pair[args->sends ? 1 : 0] = *other;
     if (pccl_id_equal(other, &comm->id))
-        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", request->root);
+        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", args->root);
     else if (pccl_id_is_zero(other)) /* else it would be anybody */
-        pccl_text_format(reason, "rank %u of the list of members has the id of nobody", request->root);
+        pccl_text_format(reason, "rank %u of the list of members has the id of nobody", args->root);
     else if (group && pccl_id_find(group->members, group->count, other) == group->count)
         pccl_text_format(reason, "peer %s is not in the group, whose members never change", pccl_id_str(other));
     else
@@ -168,24 +168,24 @@ static void release(struct pccl_comm_op *operation)
 }
 
 /* Replaces the list of possible participants of a send by its sender and receiver. On failure *list is NULL. */
-static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_request *request,
+static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                     struct pccl_comm_members **list, struct pccl_text *reason)
 {
     struct pccl_id pair[2] = {{{0}}};
-    enum pccl_status status = find_pair(handle, request, *list, pair, reason);
+    enum pccl_status status = find_pair(handle, args, *list, pair, reason);
     pccl_comm_members_drop(*list);
     *list = status == PCCL_OK ? pccl_comm_members_copy(handle->comm, pair, PCCL_COUNT_OF(pair)) : NULL;
     return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
 }
 
 /* It is not launched yet. */
-static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_request *request,
+static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                              struct pccl_comm_op **made, struct pccl_text *reason)
 {
-    struct pccl_comm_members *list = list_members(handle, request);
+    struct pccl_comm_members *list = list_members(handle, args);
     enum pccl_status status = list ? PCCL_OK : PCCL_MEMORY;
-    if (list && is_send(request))
-        status = choose_pair(handle, request, &list, reason);
+    if (list && is_send(args))
+        status = choose_pair(handle, args, &list, reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
@@ -197,7 +197,7 @@ static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_
     operation->list = list;
     operation->members = list->ids;
     operation->member_count = list->count;
-    if (!pccl_coalesced_copy(operation, request)) {
+    if (!pccl_coalesced_copy(operation, args)) {
         release(operation);
         return PCCL_MEMORY;
     }
@@ -240,42 +240,42 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
 
 /* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
 static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                              const struct pccl_request *request, struct pccl_descriptor *descriptor,
+                              const struct pccl_op_args *args, struct pccl_descriptor *descriptor,
                               struct pccl_text *reason)
 {
-    enum pccl_status status = request->members ? check_members(handle, operation, reason) : PCCL_OK;
+    enum pccl_status status = args->members ? check_members(handle, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     operation->rank = operation->list->rank;
-    if (!pccl_request_needs_members(request))
+    if (!pccl_op_args_needs_members(args))
         return PCCL_OK;
     if (operation->rank == operation->member_count) {
         pccl_text_format(reason, "this peer is not in the list of members");
         return PCCL_ARGUMENT;
     }
     if (pccl_collective_has_root(descriptor->collective)) {
-        if (request->root >= operation->member_count) {
-            pccl_text_format(reason, "the root is rank %u, but there are %u members", request->root,
+        if (args->root >= operation->member_count) {
+            pccl_text_format(reason, "the root is rank %u, but there are %u members", args->root,
                              operation->member_count);
             return PCCL_ARGUMENT;
         }
-        descriptor->root = operation->members[request->root];
+        descriptor->root = operation->members[args->root];
     }
-    if (request->starts && request->part_count != operation->member_count) {
-        pccl_text_format(reason, "counts has %u numbers, but there are %u members", request->part_count,
+    if (args->starts && args->part_count != operation->member_count) {
+        pccl_text_format(reason, "counts has %u numbers, but there are %u members", args->part_count,
                          operation->member_count);
         return PCCL_ARGUMENT;
     }
-    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
+    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, reason);
 }
 
-static enum pccl_status place_in_pair(struct pccl_comm_op *operation, const struct pccl_request *request,
+static enum pccl_status place_in_pair(struct pccl_comm_op *operation, const struct pccl_op_args *args,
                                       struct pccl_launch *launch, struct pccl_text *reason)
 {
-    operation->rank = request->sends ? 0 : 1;
+    operation->rank = args->sends ? 0 : 1;
     launch->descriptor.root = operation->members[0];
     launch->other = operation->members[1 - operation->rank];
-    return pccl_request_check_buffers(request, operation->member_count, operation->rank, reason);
+    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, reason);
 }
 
 static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
@@ -298,16 +298,16 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
  * alike.
  */
 static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                      const struct pccl_request *request, struct pccl_launch *launch)
+                      const struct pccl_op_args *args, struct pccl_launch *launch)
 {
-    struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
     bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
     struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&launch->descriptor, operation->member_count, is_root);
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return;
-    uint8_t collective = request->descriptor.collective;
+    uint8_t collective = args->descriptor.collective;
     operation->outcome_parts = 1;
     if (collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER)
         operation->outcome_skip = extent.own;
@@ -317,7 +317,7 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;
-    const void *input = request->tensors ? request->tensors : request->input; /* those are put together */
+    const void *input = args->tensors ? args->tensors : args->input; /* those are put together */
     launch->payload = sizes.contribution ? input : NULL;
     launch->payload_bytes = (uint32_t)sizes.contribution;
 }
@@ -335,21 +335,21 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
 }
 
 static enum pccl_status begin_feedback(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                                       const struct pccl_request *request, const struct pccl_descriptor *descriptor,
+                                       const struct pccl_op_args *args, const struct pccl_descriptor *descriptor,
                                        struct pccl_text *reason)
 {
-    struct pccl_request_extent extent = pccl_request_extent(request, operation->member_count, operation->rank);
-    uint64_t count = request->tensors ? pccl_coalesced_elements(request)
-                                      : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
-    return pccl_comm_feedback_begin(handle, request->tag, descriptor, count, &operation->feedback, reason);
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
+    uint64_t count = args->tensors ? pccl_coalesced_elements(args)
+                                   : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    return pccl_comm_feedback_begin(handle, args->tag, descriptor, count, &operation->feedback, reason);
 }
 
 /* Which codec an automatic one is. */
-static void choose(const struct pccl_communicator *comm, const struct pccl_request *request, struct pccl_launch *launch)
+static void choose(const struct pccl_communicator *comm, const struct pccl_op_args *args, struct pccl_launch *launch)
 {
-    launch->descriptor.codec_block = request->descriptor.codec_block;
-    launch->descriptor.codec_scale = request->descriptor.codec_scale;
-    launch->descriptor.codec_rounding = request->descriptor.codec_rounding;
+    launch->descriptor.codec_block = args->descriptor.codec_block;
+    launch->descriptor.codec_scale = args->descriptor.codec_scale;
+    launch->descriptor.codec_rounding = args->descriptor.codec_rounding;
     launch->choice = pccl_peer_choose(comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
 }
 
@@ -357,81 +357,80 @@ static void choose(const struct pccl_communicator *comm, const struct pccl_reque
  * What is kept is in the elements' own numbers, so it does not matter how these were packed. Where an
  * automatic codec leaves as many bits that next to nothing is lost, it waits.
  */
-static bool feeds_back(const struct pccl_request *request, const struct pccl_descriptor *descriptor)
+static bool feeds_back(const struct pccl_op_args *args, const struct pccl_descriptor *descriptor)
 {
-    return request->feedback &&
-           (!pccl_choice_is_automatic(&request->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
+    return args->feedback && (!pccl_choice_is_automatic(&args->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
 }
 
 /* Of one that is meant. */
 static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                                const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
+                                const struct pccl_op_args *args, const struct pccl_peer_subgroup *subgroup,
                                 struct pccl_launch *launch, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = handle->comm;
-    enum pccl_status status = is_send(request) ? place_in_pair(operation, request, launch, reason)
-                                               : place(handle, operation, request, &launch->descriptor, reason);
+    enum pccl_status status = is_send(args) ? place_in_pair(operation, args, launch, reason)
+                                            : place(handle, operation, args, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (pccl_collective_is_of_blobs(request->descriptor.collective))
-        status = pccl_comm_blobs_plan(comm, operation, request, launch, reason);
+    if (pccl_collective_is_of_blobs(args->descriptor.collective))
+        status = pccl_comm_blobs_plan(comm, operation, args, launch, reason);
     else
-        plan_tiny(comm, operation, request, launch);
+        plan_tiny(comm, operation, args, launch);
     if (status != PCCL_OK)
         return status;
     bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
      */
-    bool moves = !operation->tiny && (has_peers || is_send(request));
-    if (pccl_choice_is_automatic(&request->descriptor) && moves)
-        choose(comm, request, launch);
-    if (feeds_back(request, &launch->descriptor))
-        status = begin_feedback(handle, operation, request, &launch->descriptor, reason);
+    bool moves = !operation->tiny && (has_peers || is_send(args));
+    if (pccl_choice_is_automatic(&args->descriptor) && moves)
+        choose(comm, args, launch);
+    if (feeds_back(args, &launch->descriptor))
+        status = begin_feedback(handle, operation, args, &launch->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     operation->codec = moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
-    return !moves || pccl_comm_op_job_make(comm, operation, request, &launch->descriptor, subgroup) ? PCCL_OK
-                                                                                                    : PCCL_MEMORY;
+    return !moves || pccl_comm_op_job_make(comm, operation, args, &launch->descriptor, subgroup) ? PCCL_OK
+                                                                                                 : PCCL_MEMORY;
 }
 
 /* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
 static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                               const struct pccl_request *request, const struct pccl_peer_subgroup *subgroup,
+                               const struct pccl_op_args *args, const struct pccl_peer_subgroup *subgroup,
                                struct pccl_text *reason)
 {
-    bool counts_on_members = !handle->group && pccl_request_needs_members(request);
+    bool counts_on_members = !handle->group && pccl_op_args_needs_members(args);
     struct pccl_launch launch = {.subgroup = subgroup ? subgroup->name : 0,
-                                 .tag = request->tag,
-                                 .descriptor = request->descriptor,
+                                 .tag = args->tag,
+                                 .descriptor = args->descriptor,
                                  .members = counts_on_members ? operation->members : NULL,
                                  .member_count = counts_on_members ? operation->member_count : 0,
-                                 .deadline_us = request->deadline_us,
-                                 .given_up = request->given_up,
-                                 .reason = request->reason,
+                                 .deadline_us = args->deadline_us,
+                                 .given_up = args->given_up,
+                                 .reason = args->reason,
                                  .refusal = reason,
                                  .user = operation};
     uint8_t made[PCCL_TINY_BYTES_MAX];
-    if (pccl_choice_is_automatic(&request->descriptor))
+    if (pccl_choice_is_automatic(&args->descriptor))
         pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor); /* until it is chosen */
-    bool is_meant = request->given_up == PCCL_CLASS_NONE;
-    enum pccl_status status = is_meant ? prepare(handle, operation, request, subgroup, &launch, reason) : PCCL_OK;
+    bool is_meant = args->given_up == PCCL_CLASS_NONE;
+    enum pccl_status status = is_meant ? prepare(handle, operation, args, subgroup, &launch, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     if (handle->group && !subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    if (launch.payload && pccl_contribution_make(request, operation, made, launch.payload_bytes))
+    if (launch.payload && pccl_contribution_make(args, operation, made, launch.payload_bytes))
         launch.payload = made;
     status = step(handle->comm, operation, &launch);
-    if (status != PCCL_OK && is_send(request))
+    if (status != PCCL_OK && is_send(args))
         explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
     return status;
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                 const struct pccl_request *request, struct pccl_text *reason)
+                                 const struct pccl_op_args *args, struct pccl_text *reason)
 {
-    if (operation->member_count > 1 && pccl_request_needs_members(request)) {
+    if (operation->member_count > 1 && pccl_op_args_needs_members(args)) {
         pccl_text_format(reason, "of the %u members that this peer counts on it is the only one left",
                          operation->member_count);
         return PCCL_MEMBERS_CHANGED;
@@ -439,7 +438,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(comm, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
-    pccl_contribution_alone(request, operation);
+    pccl_contribution_alone(args, operation);
     PCCL_ASSERT(operation->member_count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
@@ -476,32 +475,32 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
         pccl_comm_check_deadline(comm);
 }
 
-enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_request *request,
+enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
     struct pccl_comm_op *operation = NULL;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request, &subgroup, &why->reason);
+    enum pccl_status status = may_launch(handle, args, &subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    status = make(handle, request, &operation, &why->reason);
+    status = make(handle, args, &operation, &why->reason);
     if (operation) {
-        operation->result = request->result;
+        operation->result = args->result;
         operation->waiter = waiter;
-        status = launch(handle, operation, request, subgroup, &why->reason);
-        if (status == PCCL_TOO_FEW_PEERS && request->alone_ok && request->given_up == PCCL_CLASS_NONE)
-            status = do_alone(comm, operation, request, &why->reason);
+        status = launch(handle, operation, args, subgroup, &why->reason);
+        if (status == PCCL_TOO_FEW_PEERS && args->alone_ok && args->given_up == PCCL_CLASS_NONE)
+            status = do_alone(comm, operation, args, &why->reason);
     }
     if (status != PCCL_OK) {
         if (!why->reason.length)
-            explain_refusal(comm, status, request->tag, &why->reason);
+            explain_refusal(comm, status, args->tag, &why->reason);
         refuse(comm, operation, status, &known, why);
         return status;
     }
-    begin(comm, operation, request->tag, name_of(handle, request));
+    begin(comm, operation, args->tag, name_of(handle, args));
     *operation_out = operation;
     return PCCL_OK;
 }
@@ -543,21 +542,21 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
     return status;
 }
 
-enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
+enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
-    struct pccl_descriptor descriptor = request->descriptor;
+    struct pccl_descriptor descriptor = args->descriptor;
     const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, request, &subgroup, reason);
-    if (status != PCCL_OK || !pccl_request_needs_members(request))
+    enum pccl_status status = may_launch(handle, args, &subgroup, reason);
+    if (status != PCCL_OK || !pccl_op_args_needs_members(args))
         return status;
     struct pccl_comm_op *operation = NULL;
-    status = make(handle, request, &operation, reason);
+    status = make(handle, args, &operation, reason);
     if (operation) {
-        status = place(handle, operation, request, &descriptor, reason);
+        status = place(handle, operation, args, &descriptor, reason);
         release(operation);
     } else {
-        explain_refusal(handle->comm, status, request->tag, reason);
+        explain_refusal(handle->comm, status, args->tag, reason);
     }
     return status;
 }

@@ -11,7 +11,7 @@
 #include "drive/comm_blobs.h"
 #include "drive/comm_feedback.h"
 #include "drive/comm_members.h"
-#include "drive/request.h"
+#include "drive/op_args.h"
 
 struct pccl_comm_op_job;
 struct pccl_waiter;
@@ -77,9 +77,9 @@ struct pccl_comm_ops {
  * waiter (may be NULL) is signaled when the operation is over, which may be at once. Not OK:
  * nothing was launched, and `why`, which the caller has zeroed, tells the reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle,
-                                                     const struct pccl_request *request, struct pccl_waiter *waiter,
-                                                     struct pccl_comm_op **operation, struct pccl_why *why);
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
+                                                     struct pccl_waiter *waiter, struct pccl_comm_op **operation,
+                                                     struct pccl_why *why);
 /* Returns the time when it is aborted for all; UINT64_MAX: never. Call it right after the launch. */
 uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation);
 struct pccl_founding {
@@ -93,7 +93,7 @@ struct pccl_founding {
  * Would a launch be refused for what the arguments, the members of now and the tags in use show?
  * OK, or a reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_request *request,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                                     struct pccl_text *reason);
 /*
  * The operation ends without the other peers: it is decided, or the master has been asked to abort

@@ -54,20 +54,21 @@ void pccl_comm_sight_fini(struct pccl_communicator *comm)
     pccl_comm_members_drop(comm->sight.list);
 }
 
-/* ---- records ---- */
+/* ---- entries ---- */
 
-static void describe(struct pccl_record *record, const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_op *operation,
+                     const struct pccl_peer_op *op)
 {
-    record->number = operation->number;
-    record->instance = op->instance;
-    record->descriptor = op->descriptor;
-    record->tiny = op->tiny;
-    record->restarts = op->restarts;
-    record->world = op->world;
-    record->rank = operation->rank;
-    record->entered_us = operation->launched_us;
-    record->sent_bytes = operation->traffic.sent_bytes;
-    record->received_bytes = operation->traffic.received_bytes;
+    entry->number = operation->number;
+    entry->instance = op->instance;
+    entry->descriptor = op->descriptor;
+    entry->tiny = op->tiny;
+    entry->restarts = op->restarts;
+    entry->world = op->world;
+    entry->rank = operation->rank;
+    entry->entered_us = operation->launched_us;
+    entry->sent_bytes = operation->traffic.sent_bytes;
+    entry->received_bytes = operation->traffic.received_bytes;
 }
 
 void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -78,7 +79,7 @@ void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_o
 }
 
 /* Most operations count on the members that the one before counted on. */
-static struct pccl_record *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
+static struct pccl_recorder_entry *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
 {
     const bool same = operation->list == sight->list;
     if (!same && operation->list) {
@@ -94,36 +95,37 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
     struct pccl_recorder *recorder = comm->sight.recorder;
     if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet: no other peer knows of it */
         return;
-    struct pccl_record *record = add_ended(&comm->sight, operation);
-    describe(record, operation, op);
-    record->state = PCCL_SIGHT_ENDED;
-    record->class = op->class;
-    record->lost_by = op->lost_by;
-    record->ended_us = comm->stepped_us;
+    struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
+    describe(entry, operation, op);
+    entry->state = PCCL_SIGHT_ENDED;
+    entry->class = op->class;
+    entry->lost_by = op->lost_by;
+    entry->ended_us = comm->stepped_us;
     if (operation->number == 0) { /* it ended in the step that launched it */
-        record->number = comm->sight.launches + 1;
-        record->entered_us = op->launched_us;
+        entry->number = comm->sight.launches + 1;
+        entry->entered_us = op->launched_us;
     }
     if (op->reason.length)
-        pccl_recorder_add_reason(recorder, record, &op->reason);
+        pccl_recorder_add_reason(recorder, entry, &op->reason);
     if (operation->job)
-        operation->job->record = record->number;
+        operation->job->entry = entry->number;
 }
 
-static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record, const struct pccl_comm_op_job *job)
+static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
+                      const struct pccl_comm_op_job *job)
 {
-    pccl_recorder_add_flows(recorder, record, job->job.config.sights, job->job.config.sight_count, job->job.ring);
+    pccl_recorder_add_flows(recorder, entry, job->job.config.sights, job->job.config.sight_count, job->job.ring);
 }
 
 void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    struct pccl_record *record = job->record ? pccl_recorder_find(recorder, job->record) : NULL;
-    if (!record)
+    struct pccl_recorder_entry *entry = job->entry ? pccl_recorder_find(recorder, job->entry) : NULL;
+    if (!entry)
         return;
-    record->sent_bytes = job->job.traffic.sent_bytes;
-    record->received_bytes = job->job.traffic.received_bytes;
-    add_flows(recorder, record, job);
+    entry->sent_bytes = job->job.traffic.sent_bytes;
+    entry->received_bytes = job->job.traffic.received_bytes;
+    add_flows(recorder, entry, job);
 }
 
 void pccl_comm_sight_failed(struct pccl_communicator *comm)
@@ -159,22 +161,22 @@ bool pccl_comm_sight_is_under_way(const struct pccl_comm_op *operation)
 
 static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm_op *operation)
 {
-    struct pccl_record *record = pccl_recorder_add(recorder, operation->members, operation->member_count);
-    describe(record, operation, operation->op);
-    record->state = pccl_comm_sight_state(operation->op);
+    struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, operation->members, operation->member_count);
+    describe(entry, operation, operation->op);
+    entry->state = pccl_comm_sight_state(operation->op);
     if (!operation->job)
         return;
-    add_flows(recorder, record, operation->job);
-    const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
-    record->sent_bytes = record->received_bytes = 0;
-    for (uint32_t i = 0; flows && i < record->flows.count; i++)
-        *(flows[i].counters.place & PCCL_SIGHT_OUTGOING ? &record->sent_bytes : &record->received_bytes) +=
+    add_flows(recorder, entry, operation->job);
+    const struct pccl_recorder_flow *flows = pccl_recorder_flows(recorder, entry);
+    entry->sent_bytes = entry->received_bytes = 0;
+    for (uint32_t i = 0; flows && i < entry->flows.count; i++)
+        *(flows[i].counters.place & PCCL_SIGHT_OUTGOING ? &entry->sent_bytes : &entry->received_bytes) +=
             flows[i].counters.bytes;
 }
 
 static int by_number(const void *a, const void *b)
 {
-    const struct pccl_record *left = a, *right = b;
+    const struct pccl_recorder_entry *left = a, *right = b;
     return (left->number > right->number) - (left->number < right->number);
 }
 
@@ -193,9 +195,9 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
     if (!copy)
         return NULL;
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
-        struct pccl_record *record = job->record ? pccl_recorder_find(copy, job->record) : NULL;
-        if (record)
-            add_flows(copy, record, job);
+        struct pccl_recorder_entry *entry = job->entry ? pccl_recorder_find(copy, job->entry) : NULL;
+        if (entry)
+            add_flows(copy, entry, job);
     }
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node))
         if (pccl_comm_sight_is_under_way(operation_of(node)))
@@ -287,7 +289,8 @@ enum pccl_status pccl_comm_sight_text(struct pccl_communicator *comm, char **tex
     if (!dump)
         return PCCL_MEMORY;
     if (note_all(comm, dump, &engine) && note_connections(engine, dump, &room)) {
-        qsort(dump->recorder->records, pccl_recorder_kept(dump->recorder), sizeof(struct pccl_record), by_number);
+        qsort(dump->recorder->entries, pccl_recorder_kept(dump->recorder), sizeof(struct pccl_recorder_entry),
+              by_number);
         pccl_recorder_count_attempts(dump->recorder);
         *bytes = pccl_sight_write(dump, NULL, 0);
         *text = pccl_allocate(pccl_heap(), *bytes);

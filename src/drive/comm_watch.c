@@ -167,10 +167,12 @@ static void add_flow_wait(const struct pccl_comm_op *operation, const struct pcc
                           struct pccl_msg_sight *sight, struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op_job *job = operation->job;
-    const struct pccl_record record = {.state = pccl_comm_sight_state(operation->op), .entered_us = job->started_us};
+    const struct pccl_recorder_entry entry = {.state = pccl_comm_sight_state(operation->op),
+                                              .entered_us = job->started_us};
     const struct pccl_sight_counters counters = pccl_sight_read(flow);
     uint64_t since_us = now_us;
-    enum pccl_sight_wait what = counters.place ? pccl_record_waits(&record, &counters, &since_us) : PCCL_SIGHT_NOTHING;
+    enum pccl_sight_wait what =
+        counters.place ? pccl_recorder_entry_waits(&entry, &counters, &since_us) : PCCL_SIGHT_NOTHING;
     if (what == PCCL_SIGHT_NOTHING || sight->waits_count == PCCL_SIGHT_WAITS_MAX)
         return;
     uint32_t rank = (counters.place & ~PCCL_SIGHT_OUTGOING) - 1;

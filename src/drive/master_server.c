@@ -653,9 +653,9 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
         .insecure = server->insecure,
-        .name_count = server->http_host_count};
+        .host_name_count = server->http_host_count};
     for (uint32_t i = 0; i < server->http_host_count; i++)
-        pages->names[i] = server->http_hosts[i].name;
+        pages->host_names[i] = server->http_hosts[i].name;
     if (server->admin_token_file[0] != '\0') {
         enum pccl_status status = pccl_web_read_token(server->admin_token_file, pages->token, reason);
         if (status != PCCL_OK)

@@ -16,9 +16,9 @@ enum {
 /* The one behind `newcomer` in its queue, or the first; NULL: none. */
 static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
 {
-    struct pccl_list_node *link = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
+    struct pccl_list_node *node = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
     m->newcomers_visited++;
-    return link != &queue->newcomers ? PCCL_CONTAINER_OF(link, struct pccl_remote, in_queue) : NULL;
+    return node != &queue->newcomers ? PCCL_CONTAINER_OF(node, struct pccl_remote, in_queue) : NULL;
 }
 
 /* ---- room ---- */

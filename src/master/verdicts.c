@@ -1,6 +1,6 @@
 /* Suspicions and verdicts of a group: how reports are kept, and how what one comparison shows becomes a verdict. */
 #include "master/verdicts_internal.h"
-#include "core/check.h"
+#include "core/rule.h"
 
 #include <string.h>
 
@@ -229,7 +229,7 @@ struct pccl_verdict_entry *pccl_verdicts_at(const struct pccl_verdicts *verdicts
     return NULL;
 }
 
-const char *pccl_verdicts_check(const struct pccl_verdicts *verdicts)
+const char *pccl_verdicts_broken_rule(const struct pccl_verdicts *verdicts)
 {
     PCCL_RULE(verdicts->count <= PCCL_SUSPICIONS_MAX && (verdicts->entries != NULL || verdicts->count == 0),
               "suspicions have room");

@@ -117,6 +117,6 @@ struct pccl_verdict_entry *pccl_verdicts_at(const struct pccl_verdicts *verdicts
 /* One of those that hold no more, which is forgotten with that. false: there is none. */
 bool pccl_verdicts_take_over(struct pccl_verdicts *verdicts, struct pccl_verdict_entry *entry);
 /* NULL, or the rule that is broken. */
-const char *pccl_verdicts_check(const struct pccl_verdicts *verdicts);
+const char *pccl_verdicts_broken_rule(const struct pccl_verdicts *verdicts);
 
 #endif

@@ -80,7 +80,7 @@ static bool reduces(uint8_t collective)
     return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
 }
 
-/* Of a coalesced all-reduce `count` is bytes already, and it has no type of its own. */
+/* `count` of a coalesced all-reduce is in bytes, and it has no type. */
 static void write_what(struct pccl_json *json, const struct pccl_descriptor *descriptor)
 {
     bool typed = descriptor->collective != PCCL_COALESCED && descriptor->collective != PCCL_BARRIER &&
@@ -102,11 +102,11 @@ static void write_what(struct pccl_json *json, const struct pccl_descriptor *des
     write_label(json, &descriptor->label);
 }
 
-static const char *cause_of(const struct pccl_record *record)
+static const char *cause_of(const struct pccl_recorder_entry *entry)
 {
-    if (record->lost_by != PCCL_OK)
-        return pccl_status_text(record->lost_by);
-    switch (record->class) {
+    if (entry->lost_by != PCCL_OK)
+        return pccl_status_text(entry->lost_by);
+    switch (entry->class) {
     case PCCL_CLASS_PEER_LOST: return "a peer was lost";
     case PCCL_CLASS_MISMATCH: return "peers differ";
     case PCCL_CLASS_ABORTED: return "a caller aborted it";
@@ -119,9 +119,9 @@ static const char *cause_of(const struct pccl_record *record)
     return "internal";
 }
 
-static const char *state_of(const struct pccl_record *record)
+static const char *state_of(const struct pccl_recorder_entry *entry)
 {
-    switch (record->state) {
+    switch (entry->state) {
     case PCCL_SIGHT_MOVING: return "moving";
     case PCCL_SIGHT_COMPLETE: return "complete";
     case PCCL_SIGHT_FAILED: return "failed";
@@ -131,19 +131,19 @@ static const char *state_of(const struct pccl_record *record)
 }
 
 static void write_outcome(struct pccl_json *json, const struct pccl_recorder *recorder,
-                          const struct pccl_record *record)
+                          const struct pccl_recorder_entry *entry)
 {
-    const struct pccl_text *reason = pccl_recorder_reason(recorder, record);
-    bool committed = record->class == PCCL_CLASS_NONE && record->lost_by == PCCL_OK;
-    pccl_json_string(json, "state", state_of(record));
-    if (record->state != PCCL_SIGHT_ENDED)
+    const struct pccl_text *reason = pccl_recorder_reason(recorder, entry);
+    bool committed = entry->class == PCCL_CLASS_NONE && entry->lost_by == PCCL_OK;
+    pccl_json_string(json, "state", state_of(entry));
+    if (entry->state != PCCL_SIGHT_ENDED)
         pccl_json_null(json, "outcome");
     else
         pccl_json_string(json, "outcome", committed ? "committed" : "aborted");
-    if (record->state != PCCL_SIGHT_ENDED || committed)
+    if (entry->state != PCCL_SIGHT_ENDED || committed)
         pccl_json_null(json, "cause");
     else
-        pccl_json_string(json, "cause", cause_of(record));
+        pccl_json_string(json, "cause", cause_of(entry));
     if (reason != NULL)
         pccl_json_bytes(json, "reason", reason->bytes, reason->length);
     else
@@ -151,12 +151,12 @@ static void write_outcome(struct pccl_json *json, const struct pccl_recorder *re
 }
 
 static void write_members(struct pccl_json *json, const struct pccl_recorder *recorder,
-                          const struct pccl_record *record)
+                          const struct pccl_recorder_entry *entry)
 {
-    const struct pccl_id *members = pccl_recorder_members(recorder, record);
-    pccl_json_number(json, "world", record->world);
-    if (record->rank < record->member_count)
-        pccl_json_number(json, "rank", record->rank);
+    const struct pccl_id *members = pccl_recorder_members(recorder, entry);
+    pccl_json_number(json, "world", entry->world);
+    if (entry->rank < entry->member_count)
+        pccl_json_number(json, "rank", entry->rank);
     else
         pccl_json_null(json, "rank");
     if (members == NULL) {
@@ -164,13 +164,13 @@ static void write_members(struct pccl_json *json, const struct pccl_recorder *re
         return;
     }
     pccl_json_open(json, "members", '[');
-    for (uint32_t i = 0; i < record->members.count; i++)
+    for (uint32_t i = 0; i < entry->members.count; i++)
         pccl_json_id(json, NULL, &members[i]);
     pccl_json_close(json, ']');
 }
 
 /* When the first message began, and the last one had moved, over all flows; 0: none. */
-static uint64_t first_of(const struct pccl_sight_flow_record *flows, uint32_t count)
+static uint64_t first_of(const struct pccl_recorder_flow *flows, uint32_t count)
 {
     uint64_t first_us = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -181,7 +181,7 @@ static uint64_t first_of(const struct pccl_sight_flow_record *flows, uint32_t co
     return first_us;
 }
 
-static uint64_t last_of(const struct pccl_sight_flow_record *flows, uint32_t count)
+static uint64_t last_of(const struct pccl_recorder_flow *flows, uint32_t count)
 {
     uint64_t last_us = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -189,22 +189,22 @@ static uint64_t last_of(const struct pccl_sight_flow_record *flows, uint32_t cou
     return last_us;
 }
 
-/* Until now, with what has not ended. */
-static uint64_t waited_us(const struct pccl_sight_dump *dump, const struct pccl_record *record,
+/* Includes the time until now for a wait that has not ended. */
+static uint64_t waited_us(const struct pccl_sight_dump *dump, const struct pccl_recorder_entry *entry,
                           const struct pccl_sight_counters *flow)
 {
     uint64_t since_us;
-    enum pccl_sight_wait wait = pccl_record_waits(record, flow, &since_us);
+    enum pccl_sight_wait wait = pccl_recorder_entry_waits(entry, flow, &since_us);
     bool goes_on = (wait == PCCL_SIGHT_DATA && flow->begun == flow->moved) || wait == PCCL_SIGHT_ROOM;
     return flow->waited_us + (goes_on && dump->now_us > flow->turned_us ? dump->now_us - flow->turned_us : 0);
 }
 
-static void write_flow(struct pccl_json *json, const struct pccl_sight_dump *dump, const struct pccl_record *record,
-                       const struct pccl_sight_flow_record *flow)
+static void write_flow(struct pccl_json *json, const struct pccl_sight_dump *dump,
+                       const struct pccl_recorder_entry *entry, const struct pccl_recorder_flow *flow)
 {
     const struct pccl_sight_counters *counters = &flow->counters;
     bool outgoing = (counters->place & PCCL_SIGHT_OUTGOING) != 0;
-    uint64_t entered_us = record->entered_us;
+    uint64_t entered_us = entry->entered_us;
     pccl_json_open(json, NULL, '{');
     pccl_json_id(json, "peer", &flow->peer);
     pccl_json_string(json, "direction", outgoing ? "to" : "from");
@@ -219,7 +219,7 @@ static void write_flow(struct pccl_json *json, const struct pccl_sight_dump *dum
     write_since(json, "granted_us", entered_us, counters->granted_us);
     write_since(json, "first_us", entered_us, counters->first_us);
     write_since(json, "last_us", entered_us, counters->last_us);
-    pccl_json_number(json, "waited_us", waited_us(dump, record, counters));
+    pccl_json_number(json, "waited_us", waited_us(dump, entry, counters));
     pccl_json_close(json, '}');
 }
 
@@ -236,50 +236,50 @@ static void write_wait(struct pccl_json *json, const struct pccl_sight_dump *dum
     pccl_json_close(json, '}');
 }
 
-static void write_waits(struct pccl_json *json, const struct pccl_sight_dump *dump, const struct pccl_record *record,
-                        const struct pccl_sight_flow_record *flows, uint32_t count)
+static void write_waits(struct pccl_json *json, const struct pccl_sight_dump *dump,
+                        const struct pccl_recorder_entry *entry, const struct pccl_recorder_flow *flows, uint32_t count)
 {
     bool any = false;
     pccl_json_open(json, "waits_for", '[');
     for (uint32_t i = 0; i < count; i++) {
         uint64_t since_us;
-        enum pccl_sight_wait wait = pccl_record_waits(record, &flows[i].counters, &since_us);
+        enum pccl_sight_wait wait = pccl_recorder_entry_waits(entry, &flows[i].counters, &since_us);
         if (wait == PCCL_SIGHT_NOTHING)
             continue;
         any = true;
         write_wait(json, dump, &flows[i].peer, pccl_sight_wait_name(wait), since_us);
     }
-    if (!any && record->state != PCCL_SIGHT_ENDED)
-        write_wait(json, dump, NULL, "outcome", pccl_max_u64(record->entered_us, last_of(flows, count)));
+    if (!any && entry->state != PCCL_SIGHT_ENDED)
+        write_wait(json, dump, NULL, "outcome", pccl_max_u64(entry->entered_us, last_of(flows, count)));
     pccl_json_close(json, ']');
 }
 
 static void write_operation(struct pccl_json *json, const struct pccl_sight_dump *dump,
-                            const struct pccl_record *record)
+                            const struct pccl_recorder_entry *entry)
 {
-    const struct pccl_sight_flow_record *flows = pccl_recorder_flows(dump->recorder, record);
-    uint32_t count = flows != NULL ? record->flows.count : 0;
-    uint64_t entered_us = record->entered_us, first_us = first_of(flows, count), last_us = last_of(flows, count);
+    const struct pccl_recorder_flow *flows = pccl_recorder_flows(dump->recorder, entry);
+    uint32_t count = flows != NULL ? entry->flows.count : 0;
+    uint64_t entered_us = entry->entered_us, first_us = first_of(flows, count), last_us = last_of(flows, count);
     pccl_json_open(json, NULL, '{');
-    pccl_json_number(json, "number", record->number);
-    write_identity(json, &record->instance, &record->descriptor);
-    write_what(json, &record->descriptor);
-    pccl_json_string(json, "path", record->tiny ? "master" : "peers");
-    pccl_json_number(json, "attempt", record->attempt);
-    pccl_json_number(json, "restarts", record->restarts);
-    write_outcome(json, dump->recorder, record);
+    pccl_json_number(json, "number", entry->number);
+    write_identity(json, &entry->instance, &entry->descriptor);
+    write_what(json, &entry->descriptor);
+    pccl_json_string(json, "path", entry->tiny ? "master" : "peers");
+    pccl_json_number(json, "attempt", entry->attempt);
+    pccl_json_number(json, "restarts", entry->restarts);
+    write_outcome(json, dump->recorder, entry);
     write_wall(json, "entered", dump->wall_us - (dump->now_us - entered_us));
     write_since(json, "entered_us_ago", entered_us, dump->now_us);
     write_since(json, "first_byte_us", entered_us, first_us);
     write_since(json, "last_byte_us", entered_us, last_us);
-    write_since(json, "ended_us", entered_us, record->ended_us);
-    pccl_json_number(json, "sent_bytes", record->sent_bytes);
-    pccl_json_number(json, "received_bytes", record->received_bytes);
-    write_members(json, dump->recorder, record);
-    write_waits(json, dump, record, flows, count);
+    write_since(json, "ended_us", entered_us, entry->ended_us);
+    pccl_json_number(json, "sent_bytes", entry->sent_bytes);
+    pccl_json_number(json, "received_bytes", entry->received_bytes);
+    write_members(json, dump->recorder, entry);
+    write_waits(json, dump, entry, flows, count);
     pccl_json_open(json, "neighbors", '[');
     for (uint32_t i = 0; i < count; i++)
-        write_flow(json, dump, record, &flows[i]);
+        write_flow(json, dump, entry, &flows[i]);
     pccl_json_close(json, ']');
     pccl_json_close(json, '}');
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    IDLE_SHARE = 20,        /* a page serves those who ask for so many times the time that it took to make it */
+    IDLE_SHARE = 20,        /* a page is reused for this multiple of the time that it took to make */
     SLICE_ITEMS = 64,       /* peers or calls: about 0.1 ms; */
     SLICE_BYTES = 16 << 10, /* or fewer, where they are long */
     TOKEN_FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8, /* more than a token needs */
@@ -96,7 +96,7 @@ static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visi
                          "without --state for tokens of the role admin.");
     else if (!read_command(request->path, command, peer))
         pccl_http_refuse(visitor, 404, "There is no such command. There are /drain/ID, /expel/ID, /optimize.");
-    else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->names, pages->name_count))
+    else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->host_names, pages->host_name_count))
         pccl_http_refuse(visitor, 403,
                          "Commands come from the master's own page, or from a program, under an address.");
     else
@@ -302,7 +302,7 @@ enum pccl_status pccl_web_read_token(const char *path, char token[PCCL_ADMIN_TOK
                       "makes one");
 }
 
-/* What others than this machine's users reach is encrypted, and for those who have a token. */
+/* Checks that an address beyond this machine has HTTPS and a token, unless `insecure` permits HTTP. */
 static enum pccl_status check_public(const struct pccl_web *pages, const struct pccl_address *address,
                                      struct pccl_text *reason)
 {

@@ -1,7 +1,7 @@
 /*
- * What a master tells over HTTP: pages about its state, made of a snapshot of its machine. A page is made in slices,
- * one in each turn of the loop, and serves everybody who asks for it within a short time, so that no number of
- * visitors slows the master down.
+ * The pages of a master over HTTP, made from a snapshot of its machine. A page is made in slices, one in each turn
+ * of the loop, and is sent to all visitors that want it within a short time, so that no number of visitors slows
+ * the master down.
  */
 #ifndef PCCL_OPS_WEB_H
 #define PCCL_OPS_WEB_H
@@ -13,11 +13,11 @@
 /* Pages that are made of figures; for visitors the number behind it. */
 enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
 
-enum { PCCL_HTTP_NAMES_MAX = 4 };
+enum { PCCL_HTTP_HOST_NAMES_MAX = 4 };
 
 struct pccl_page {
     struct pccl_figures figures; /* while it is made */
-    struct pccl_http_body *body; /* NULL: nobody has asked lately */
+    struct pccl_http_body *body; /* NULL: there was no recent request */
     uint64_t taken_us;           /* when the figures were */
     uint64_t cost_us;            /* how long it took the loop to make it */
     uint32_t at;                 /* the next item */
@@ -33,11 +33,12 @@ struct pccl_web {
     struct pccl_tokens *tokens;
     bool insecure;
     char token[PCCL_ADMIN_TOKEN_MAX + 1];
-    const char *names[PCCL_HTTP_NAMES_MAX]; /* of addresses, as they were given: a page may come from there, too */
-    uint32_t name_count;
+    const char
+        *host_names[PCCL_HTTP_HOST_NAMES_MAX]; /* of addresses, as they were given: a page may come from there, too */
+    uint32_t host_name_count;
     struct pccl_page pages[PCCL_PAGE_KINDS];
     struct pccl_http_visitor *commander; /* whose command is being carried out */
-    /* How long the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */
+    /* Times in which the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
 };
 
@@ -48,12 +49,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_web_read_token(const char *path, char toke
 enum { PCCL_LAG_WINDOW_US = 10000000 };
 
 /*
- * Listens there. The struct is zeroed; loop, hash and keys are set in http, and what is the owner's. Not OK, with a
- * reason.
+ * Listens at these addresses. The struct is zeroed except for loop, hash and keys in http and the owner's fields.
+ * Not OK, with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,
                                                struct pccl_text *reason);
-/* Logs that of the certificate, if there is one, for those who compare it. */
+/* Logs the fingerprint of the certificate, if there is one, for comparison. */
 void pccl_web_tell_fingerprint(const struct pccl_web *pages);
 void pccl_web_close(struct pccl_web *pages);
 static inline bool pccl_web_are_open(const struct pccl_web *pages) { return pages->http.is_open; }
@@ -67,8 +68,8 @@ PCCL_MUST_CHECK bool pccl_web_next_command(struct pccl_web *pages, enum pccl_mas
                                            struct pccl_id *peer);
 void pccl_web_answer_command(struct pccl_web *pages, const struct pccl_master_answer *answer);
 /*
- * In each turn of the loop: makes a slice of a page that is wanted, of the machine's state after its last step and of
- * what the driver knows (its part about HTTP and the loop is filled in here). true: there is more to do, soon.
+ * In each turn of the loop: makes a slice of a wanted page from the machine's state after its last step and the
+ * driver's figures (HTTP and loop are filled in here). Returns true if there is more work soon.
  */
 PCCL_MUST_CHECK bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine,
                                    const struct pccl_driver_figures *driver, uint64_t now_us);

@@ -10,7 +10,7 @@
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/queries.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/subgroups.h"
 #include "wire/describe.h"
 #include "wire/subgroup.h"

@@ -9,7 +9,7 @@
 #include "peer/optimize.h"
 #include "peer/output.h"
 #include "peer/receives.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/view.h"

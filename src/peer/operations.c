@@ -9,7 +9,7 @@
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/queries.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
 #include "peer/where.h"

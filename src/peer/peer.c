@@ -9,7 +9,7 @@
 #include "peer/progress.h"
 #include "peer/queries.h"
 #include "peer/receives.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/roll.h"
 #include "peer/rounds.h"
 #include "peer/sight.h"
@@ -62,7 +62,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
 {
     if (p == NULL)
         return;
-    pccl_peer_free_records(p);
+    pccl_peer_free_ops(p);
     pccl_peer_drop_announcements(p, true);
     pccl_peer_forget_asks(p);
     pccl_peer_free_subgroups(p);

@@ -1,7 +1,7 @@
 /* What the master is told of operations that are not decided. */
 #include "peer/output.h"
 #include "peer/progress.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 
 static void send_done(struct pccl_peer *p, const struct pccl_peer_op *op)
 {

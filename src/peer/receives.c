@@ -4,14 +4,14 @@
 #include "peer/operations.h"
 #include "peer/output.h"
 #include "peer/pairs.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
-static struct pccl_peer_op *of_link(struct pccl_list_node *link)
+static struct pccl_peer_op *of_node(struct pccl_list_node *node)
 {
-    return PCCL_CONTAINER_OF(link, struct pccl_peer_op, in_open);
+    return PCCL_CONTAINER_OF(node, struct pccl_peer_op, in_open);
 }
 
 /* ---- what the master is asked for ---- */
@@ -32,8 +32,8 @@ static struct pccl_ask *find_ask(const struct pccl_peer *p, const struct pccl_in
 static uint32_t count_open(const struct pccl_peer *p, const struct pccl_ask *asked)
 {
     uint32_t count = 0;
-    for (struct pccl_list_node *link = p->open.next; link != &p->open; link = link->next)
-        count += of_link(link)->instance.tag == asked->tag && of_link(link)->instance.subgroup == asked->subgroup;
+    for (struct pccl_list_node *node = p->open.next; node != &p->open; node = node->next)
+        count += of_node(node)->instance.tag == asked->tag && of_node(node)->instance.subgroup == asked->subgroup;
     return count;
 }
 
@@ -95,17 +95,17 @@ static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
-    struct pccl_list_node *link;
-    for (link = p->open.next; link != &p->open; link = link->next) {
-        struct pccl_ask *asked = need_ask(p, &of_link(link)->instance);
+    struct pccl_list_node *node;
+    for (node = p->open.next; node != &p->open; node = node->next) {
+        struct pccl_ask *asked = need_ask(p, &of_node(node)->instance);
         if (asked == NULL)
             return;
         asked->open = 0;
     }
-    for (link = p->open.next; link != &p->open; link = link->next)
-        find_ask(p, &of_link(link)->instance)->open++;
-    for (link = p->open.next; link != &p->open; link = link->next)
-        need_offers(p, find_ask(p, &of_link(link)->instance));
+    for (node = p->open.next; node != &p->open; node = node->next)
+        find_ask(p, &of_node(node)->instance)->open++;
+    for (node = p->open.next; node != &p->open; node = node->next)
+        need_offers(p, find_ask(p, &of_node(node)->instance));
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
@@ -196,11 +196,11 @@ void pccl_peer_choose_senders(struct pccl_peer *p)
 {
     const struct pccl_peer_op *hopeless = NULL; /* the last one, for whose like there is nobody either */
     p->has_news = false;
-    for (struct pccl_list_node *link = p->open.next, *next; link != &p->open && p->state == PCCL_PEER_MEMBER;
-         link = next) {
-        struct pccl_peer_op *op = of_link(link);
+    for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
+         node = next) {
+        struct pccl_peer_op *op = of_node(node);
         struct candidate candidate;
-        next = link->next;
+        next = node->next;
         if ((hopeless != NULL && hopeless->instance.tag == op->instance.tag &&
              hopeless->instance.subgroup == op->instance.subgroup) ||
             p->now_us >= op->deadline_us)

@@ -8,7 +8,7 @@
 #include "peer/output.h"
 #include "peer/progress.h"
 #include "peer/receives.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/rounds.h"
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"

@@ -4,7 +4,7 @@
  */
 #include "peer/output.h"
 #include "peer/progress.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/where.h"
 #include "wire/describe.h"
 

@@ -34,11 +34,11 @@ static void *take_raw(const struct pccl_memory *memory, size_t bytes)
 static bool allocate(struct pccl_recorder *recorder)
 {
     const struct pccl_memory *memory = &recorder->memory;
-    recorder->records = take_raw(memory, recorder->capacity * sizeof *recorder->records);
+    recorder->entries = take_raw(memory, recorder->capacity * sizeof *recorder->entries);
     recorder->ids = take_raw(memory, recorder->id_capacity * sizeof *recorder->ids);
     recorder->flows = take_raw(memory, recorder->flow_capacity * sizeof *recorder->flows);
     recorder->reasons = take_raw(memory, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
-    return recorder->records != NULL && recorder->ids != NULL && recorder->flows != NULL && recorder->reasons != NULL;
+    return recorder->entries != NULL && recorder->ids != NULL && recorder->flows != NULL && recorder->reasons != NULL;
 }
 
 static struct pccl_recorder *create(const struct pccl_memory *memory, uint32_t capacity, uint32_t ids, uint32_t flows)
@@ -68,27 +68,27 @@ void pccl_recorder_destroy(struct pccl_recorder *recorder)
     if (recorder == NULL)
         return;
     struct pccl_memory memory = recorder->memory;
-    pccl_release(&memory, recorder->records, recorder->capacity * sizeof *recorder->records);
+    pccl_release(&memory, recorder->entries, recorder->capacity * sizeof *recorder->entries);
     pccl_release(&memory, recorder->ids, recorder->id_capacity * sizeof *recorder->ids);
     pccl_release(&memory, recorder->flows, recorder->flow_capacity * sizeof *recorder->flows);
     pccl_release(&memory, recorder->reasons, PCCL_RECORDER_REASONS * sizeof *recorder->reasons);
     pccl_release(&memory, recorder, sizeof *recorder);
 }
 
-static void copy_record(struct pccl_recorder *copy, const struct pccl_recorder *recorder,
-                        const struct pccl_record *record)
+static void copy_entry(struct pccl_recorder *copy, const struct pccl_recorder *recorder,
+                       const struct pccl_recorder_entry *entry)
 {
-    const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
-    const struct pccl_text *reason = pccl_recorder_reason(recorder, record);
-    const struct pccl_id *members = pccl_recorder_members(recorder, record);
-    struct pccl_record *made = pccl_recorder_add(copy, members, members != NULL ? record->members.count : 0);
+    const struct pccl_recorder_flow *flows = pccl_recorder_flows(recorder, entry);
+    const struct pccl_text *reason = pccl_recorder_reason(recorder, entry);
+    const struct pccl_id *members = pccl_recorder_members(recorder, entry);
+    struct pccl_recorder_entry *made = pccl_recorder_add(copy, members, members != NULL ? entry->members.count : 0);
     struct pccl_sight_range listed = made->members;
-    *made = *record;
+    *made = *entry;
     made->members = listed;
     made->flows = made->reason = (struct pccl_sight_range){0, 0};
     if (flows != NULL) {
-        made->flows = take(&copy->flow_count, copy->flow_capacity, record->flows.count);
-        memcpy(&copy->flows[made->flows.first % copy->flow_capacity], flows, record->flows.count * sizeof *flows);
+        made->flows = take(&copy->flow_count, copy->flow_capacity, entry->flows.count);
+        memcpy(&copy->flows[made->flows.first % copy->flow_capacity], flows, entry->flows.count * sizeof *flows);
     }
     if (reason != NULL)
         pccl_recorder_add_reason(copy, made, reason);
@@ -101,7 +101,7 @@ struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, c
     struct pccl_recorder *copy = create(memory, kept + operations + 1, recorder->id_capacity + ids + 1,
                                         recorder->flow_capacity + operations * PCCL_SIGHT_FLOWS_MAX);
     for (uint32_t i = 0; copy != NULL && i < kept; i++)
-        copy_record(copy, recorder, pccl_recorder_at(recorder, i));
+        copy_entry(copy, recorder, pccl_recorder_at(recorder, i));
     return copy;
 }
 
@@ -121,23 +121,24 @@ static struct pccl_sight_range keep_members(struct pccl_recorder *recorder, cons
     return recorder->last_ids;
 }
 
-struct pccl_record *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members, uint32_t count)
+struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members,
+                                              uint32_t count)
 {
-    struct pccl_record *record = &recorder->records[recorder->count++ % recorder->capacity];
-    memset(record, 0, sizeof *record);
-    record->member_count = count;
-    record->members = keep_members(recorder, members, count);
-    return record;
+    struct pccl_recorder_entry *entry = &recorder->entries[recorder->count++ % recorder->capacity];
+    memset(entry, 0, sizeof *entry);
+    entry->member_count = count;
+    entry->members = keep_members(recorder, members, count);
+    return entry;
 }
 
-void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record *record,
+void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason)
 {
-    record->reason = take(&recorder->reason_count, PCCL_RECORDER_REASONS, 1);
-    recorder->reasons[record->reason.first % PCCL_RECORDER_REASONS] = *reason;
+    entry->reason = take(&recorder->reason_count, PCCL_RECORDER_REASONS, 1);
+    recorder->reasons[entry->reason.first % PCCL_RECORDER_REASONS] = *reason;
 }
 
-void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_record *record,
+void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring)
 {
     uint32_t used = 0;
@@ -145,8 +146,8 @@ void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_record 
         used++;
     if (used == 0)
         return;
-    record->flows = take(&recorder->flow_count, recorder->flow_capacity, used);
-    struct pccl_sight_flow_record *kept = &recorder->flows[record->flows.first % recorder->flow_capacity];
+    entry->flows = take(&recorder->flow_count, recorder->flow_capacity, used);
+    struct pccl_recorder_flow *kept = &recorder->flows[entry->flows.first % recorder->flow_capacity];
     for (uint32_t i = 0; i < used; i++) {
         kept[i].counters = pccl_sight_read(&flows[i]);
         kept[i].peer = ring[(kept[i].counters.place & ~PCCL_SIGHT_OUTGOING) - 1];
@@ -160,13 +161,13 @@ uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder)
     return (uint32_t)pccl_min_u64(recorder->count, recorder->capacity);
 }
 
-struct pccl_record *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place)
+struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place)
 {
     uint64_t first = recorder->count - pccl_recorder_kept(recorder);
-    return &recorder->records[(first + place) % recorder->capacity];
+    return &recorder->entries[(first + place) % recorder->capacity];
 }
 
-struct pccl_record *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number)
+struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number)
 {
     for (uint32_t i = pccl_recorder_kept(recorder); i-- > 0;)
         if (pccl_recorder_at(recorder, i)->number == number)
@@ -174,43 +175,44 @@ struct pccl_record *pccl_recorder_find(const struct pccl_recorder *recorder, uin
     return NULL;
 }
 
-const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder, const struct pccl_record *record)
+const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
+                                            const struct pccl_recorder_entry *entry)
 {
-    bool there = is_kept(recorder->id_count, recorder->id_capacity, record->members);
-    return there ? &recorder->ids[record->members.first % recorder->id_capacity] : NULL;
+    bool there = is_kept(recorder->id_count, recorder->id_capacity, entry->members);
+    return there ? &recorder->ids[entry->members.first % recorder->id_capacity] : NULL;
 }
 
-const struct pccl_sight_flow_record *pccl_recorder_flows(const struct pccl_recorder *recorder,
-                                                         const struct pccl_record *record)
+const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,
+                                                     const struct pccl_recorder_entry *entry)
 {
-    bool there = is_kept(recorder->flow_count, recorder->flow_capacity, record->flows);
-    return there ? &recorder->flows[record->flows.first % recorder->flow_capacity] : NULL;
+    bool there = is_kept(recorder->flow_count, recorder->flow_capacity, entry->flows);
+    return there ? &recorder->flows[entry->flows.first % recorder->flow_capacity] : NULL;
 }
 
-const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder, const struct pccl_record *record)
+const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder,
+                                             const struct pccl_recorder_entry *entry)
 {
-    bool there = is_kept(recorder->reason_count, PCCL_RECORDER_REASONS, record->reason);
-    return there ? &recorder->reasons[record->reason.first % PCCL_RECORDER_REASONS] : NULL;
+    bool there = is_kept(recorder->reason_count, PCCL_RECORDER_REASONS, entry->reason);
+    return there ? &recorder->reasons[entry->reason.first % PCCL_RECORDER_REASONS] : NULL;
 }
 
-static bool has_failed(const struct pccl_record *record)
+static bool has_failed(const struct pccl_recorder_entry *entry)
 {
-    return record->state == PCCL_SIGHT_ENDED && (record->class != PCCL_CLASS_NONE || record->lost_by != PCCL_OK);
+    return entry->state == PCCL_SIGHT_ENDED && (entry->class != PCCL_CLASS_NONE || entry->lost_by != PCCL_OK);
 }
 
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
 {
     for (uint32_t i = 0; i < pccl_recorder_kept(recorder); i++) {
-        struct pccl_record *record = pccl_recorder_at(recorder, i);
-        record->attempt = 1;
+        struct pccl_recorder_entry *entry = pccl_recorder_at(recorder, i);
+        entry->attempt = 1;
         for (uint32_t j = i; j-- > 0;) {
-            const struct pccl_record *before = pccl_recorder_at(recorder, j);
-            if (before->instance.tag != record->instance.tag ||
-                before->instance.subgroup != record->instance.subgroup ||
-                before->instance.pair != record->instance.pair ||
-                before->descriptor.collective != record->descriptor.collective)
+            const struct pccl_recorder_entry *before = pccl_recorder_at(recorder, j);
+            if (before->instance.tag != entry->instance.tag || before->instance.subgroup != entry->instance.subgroup ||
+                before->instance.pair != entry->instance.pair ||
+                before->descriptor.collective != entry->descriptor.collective)
                 continue;
-            record->attempt += has_failed(before) ? before->attempt : 0;
+            entry->attempt += has_failed(before) ? before->attempt : 0;
             break;
         }
     }
@@ -218,10 +220,10 @@ void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
 
 /* ---- who waits for whom ---- */
 
-static enum pccl_sight_wait outgoing_waits(const struct pccl_record *record, const struct pccl_sight_counters *flow,
-                                           uint64_t *since_us)
+static enum pccl_sight_wait outgoing_waits(const struct pccl_recorder_entry *entry,
+                                           const struct pccl_sight_counters *flow, uint64_t *since_us)
 {
-    *since_us = record->entered_us;
+    *since_us = entry->entered_us;
     if (flow->granted_us == 0)
         return PCCL_SIGHT_READY;
     *since_us = pccl_max_u64(flow->last_us, flow->turned_us);
@@ -232,13 +234,13 @@ static enum pccl_sight_wait outgoing_waits(const struct pccl_record *record, con
     return is_stopped && flow->expected != flow->begun ? PCCL_SIGHT_CREDIT : PCCL_SIGHT_NOTHING;
 }
 
-enum pccl_sight_wait pccl_record_waits(const struct pccl_record *record, const struct pccl_sight_counters *flow,
-                                       uint64_t *since_us)
+enum pccl_sight_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
+                                               const struct pccl_sight_counters *flow, uint64_t *since_us)
 {
-    if (record->state == PCCL_SIGHT_ENDED || record->state == PCCL_SIGHT_FAILED)
+    if (entry->state == PCCL_SIGHT_ENDED || entry->state == PCCL_SIGHT_FAILED)
         return PCCL_SIGHT_NOTHING;
     if (flow->place & PCCL_SIGHT_OUTGOING)
-        return outgoing_waits(record, flow, since_us);
+        return outgoing_waits(entry, flow, since_us);
     *since_us = flow->turned_us;
     return flow->expected != flow->moved ? PCCL_SIGHT_DATA : PCCL_SIGHT_NOTHING;
 }

@@ -35,7 +35,7 @@ struct pccl_sight_range {
     uint32_t count;
 };
 
-struct pccl_record {
+struct pccl_recorder_entry {
     uint64_t number; /* of its launch at this peer, from 1 on */
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
@@ -52,7 +52,7 @@ struct pccl_record {
     struct pccl_sight_range members, flows, reason;
 };
 
-struct pccl_sight_flow_record {
+struct pccl_recorder_flow {
     struct pccl_id peer;
     struct pccl_sight_counters counters;
 };
@@ -62,9 +62,9 @@ struct pccl_recorder {
     uint32_t capacity;
     uint64_t count, id_count, flow_count, reason_count; /* that were ever added */
     uint32_t id_capacity, flow_capacity;
-    struct pccl_record *records;
+    struct pccl_recorder_entry *entries;
     struct pccl_id *ids;
-    struct pccl_sight_flow_record *flows;
+    struct pccl_recorder_flow *flows;
     struct pccl_text *reasons;
     struct pccl_sight_range last_ids;
 };
@@ -84,23 +84,26 @@ struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, c
  * Room for the next operation, zeroed but for the members; the caller fills in the rest. members: NULL: the list, of at
  * least one, that was added last.
  */
-struct pccl_record *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members, uint32_t count);
-void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record *record,
+struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members,
+                                              uint32_t count);
+void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason);
 /* The flows in use among these. The ring has the ids of their ranks. */
-void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_record *record,
+void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring);
 /* The latest one with this number; NULL: it was forgotten, or is not there. */
-struct pccl_record *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number);
+struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number);
 
 /* How many there are, and the one in this place, the oldest first. */
 uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder);
-struct pccl_record *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
+struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
 /* NULL: forgotten, or there is nothing. */
-const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder, const struct pccl_record *record);
-const struct pccl_sight_flow_record *pccl_recorder_flows(const struct pccl_recorder *recorder,
-                                                         const struct pccl_record *record);
-const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder, const struct pccl_record *record);
+const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
+                                            const struct pccl_recorder_entry *entry);
+const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,
+                                                     const struct pccl_recorder_entry *entry);
+const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder,
+                                             const struct pccl_recorder_entry *entry);
 
 /* In each of a copy, which is in order of launches: `attempt`. */
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
@@ -114,8 +117,8 @@ enum pccl_sight_wait {
     PCCL_SIGHT_DATA,   /* that it sends */
 };
 /* *since_us: when it last did what is waited for, or the operation was entered. */
-enum pccl_sight_wait pccl_record_waits(const struct pccl_record *record, const struct pccl_sight_counters *flow,
-                                       uint64_t *since_us);
+enum pccl_sight_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
+                                               const struct pccl_sight_counters *flow, uint64_t *since_us);
 const char *pccl_sight_wait_name(enum pccl_sight_wait wait);
 
 enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* the latest connections that ended */

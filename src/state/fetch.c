@@ -30,7 +30,7 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
     fetch->roots = pccl_allocate(memory, count * sizeof *fetch->roots);
     fetch->tasks = pccl_allocate(memory, count * sizeof *fetch->tasks);
     for (uint32_t i = 0; fetch->tasks != NULL && i < count; i++)
-        pccl_list_init(&fetch->tasks[i].link);
+        pccl_list_init(&fetch->tasks[i].node);
     if (fetch->law == NULL || fetch->roots == NULL || fetch->tasks == NULL) {
         pccl_fetch_destroy(fetch);
         return NULL;
@@ -379,7 +379,7 @@ static uint64_t donor_deadline(const struct pccl_fetch *fetch, const struct pccl
         return suspicion_us(donor);
     if (pccl_list_is_empty(&fetch->asked))
         return UINT64_MAX;
-    const struct pccl_fetch_chunk *oldest = PCCL_CONTAINER_OF(fetch->asked.next, struct pccl_fetch_chunk, link);
+    const struct pccl_fetch_chunk *oldest = PCCL_CONTAINER_OF(fetch->asked.next, struct pccl_fetch_chunk, node);
     return oldest->asked_us + PCCL_FETCH_PATIENCE_MS * ms;
 }
 
@@ -427,7 +427,7 @@ uint64_t pccl_fetch_left(const struct pccl_fetch *fetch)
         uint64_t bytes = pccl_fetch_tensor(fetch, i)->bytes;
         if (task->chunks != NULL)
             left += pccl_min_u64(bytes, task->missing * PCCL_STATE_CHUNK_BYTES);
-        else if (task->list != NULL || !pccl_list_is_empty(&task->link))
+        else if (task->list != NULL || !pccl_list_is_empty(&task->node))
             left += bytes;
     }
     return left;

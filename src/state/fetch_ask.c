@@ -67,7 +67,7 @@ static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool uneq
 {
     if (pccl_list_is_empty(&fetch->unlisted[unequal]))
         return NULL;
-    struct pccl_fetch_task *task = PCCL_CONTAINER_OF(fetch->unlisted[unequal].next, struct pccl_fetch_task, link);
+    struct pccl_fetch_task *task = PCCL_CONTAINER_OF(fetch->unlisted[unequal].next, struct pccl_fetch_task, node);
     uint64_t chunks = pccl_fetch_tensor(fetch, (uint32_t)(task - fetch->tasks))->chunks;
     if (task->list == NULL)
         task->list = pccl_allocate(&fetch->memory, (size_t)chunks * sizeof *task->list);
@@ -75,7 +75,7 @@ static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool uneq
         pccl_fetch_fail(fetch, pccl_status_text(PCCL_MEMORY));
         return NULL;
     }
-    pccl_list_remove(&task->link);
+    pccl_list_remove(&task->node);
     return task;
 }
 
@@ -120,7 +120,7 @@ static void ask_chunk(struct pccl_fetch *fetch, uint32_t number, struct pccl_fet
 
 static struct pccl_fetch_chunk *first_of(const struct pccl_list_node *head)
 {
-    return pccl_list_is_empty(head) ? NULL : PCCL_CONTAINER_OF(head->next, struct pccl_fetch_chunk, link);
+    return pccl_list_is_empty(head) ? NULL : PCCL_CONTAINER_OF(head->next, struct pccl_fetch_chunk, node);
 }
 
 static bool ask_data(struct pccl_fetch *fetch, uint32_t number)

@@ -42,9 +42,9 @@ static void forget_task(struct pccl_fetch *fetch, uint32_t tensor)
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
     forget_list(fetch, tensor);
     for (uint64_t i = 0; i < task->chunk_count; i++)
-        pccl_list_remove(&task->chunks[i].link);
+        pccl_list_remove(&task->chunks[i].node);
     pccl_release(&fetch->memory, task->chunks, (size_t)task->chunk_count * sizeof *task->chunks);
-    pccl_list_remove(&task->link);
+    pccl_list_remove(&task->node);
     task->chunks = NULL;
     task->chunk_count = task->missing = 0;
 }
@@ -87,7 +87,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
     PCCL_ASSERT(number < fetch->tasks[tensor].chunk_count);
     struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
     *chunk = (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NOBODY};
-    pccl_list_init(&chunk->link);
+    pccl_list_init(&chunk->node);
     pccl_fetch_place(fetch, chunk);
 }
 
@@ -131,7 +131,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
         PCCL_ASSERT(tensor->chunks > 0); /* roots of empty tensors are refused when they differ */
         fetch->missing[unequal]++;
         if (tensor->chunks > 1)
-            pccl_list_append(&fetch->unlisted[unequal], &task->link);
+            pccl_list_append(&fetch->unlisted[unequal], &task->node);
         else if (make_chunks(fetch, i, 1))
             open_chunk(fetch, i, 0, 0, &unknown);
         else
@@ -179,11 +179,11 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
 
 void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task)
 {
-    if (!pccl_list_is_empty(&task->link))
+    if (!pccl_list_is_empty(&task->node))
         return;
     uint32_t tensor = (uint32_t)(task - fetch->tasks);
     task->listed = 0;
-    pccl_list_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->link);
+    pccl_list_append(&fetch->unlisted[pccl_fetch_tensor(fetch, tensor)->unequal], &task->node);
 }
 
 static uint64_t count_differing(const struct pccl_proof *a, const struct pccl_proof *b, uint64_t count)
@@ -224,15 +224,15 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
 
 void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk)
 {
-    pccl_list_remove(&chunk->link);
+    pccl_list_remove(&chunk->node);
     if (chunk->done || chunk->writer != PCCL_FETCH_NOBODY)
         return;
     bool unequal = pccl_fetch_tensor(fetch, chunk->tensor)->unequal;
     chunk->asked_us = fetch->now_us;
     if (chunk->askers == 0)
-        pccl_list_append(&fetch->open[unequal], &chunk->link);
+        pccl_list_append(&fetch->open[unequal], &chunk->node);
     else if ((chunk->askers & (chunk->askers - 1)) == 0 && !unequal)
-        pccl_list_append(&fetch->asked, &chunk->link);
+        pccl_list_append(&fetch->asked, &chunk->node);
 }
 
 static struct pccl_proof *place_of(struct pccl_fetch *fetch, const struct pccl_fetch_chunk *chunk)
@@ -245,7 +245,7 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
     struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
     PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !chunk->done && chunk->writer == PCCL_FETCH_NOBODY);
     chunk->writer = (uint8_t)donor;
-    pccl_list_remove(&chunk->link);
+    pccl_list_remove(&chunk->node);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
     /* The root and the content have changed, too. */
     fetch->tasks[chunk->tensor].torn = true;

@@ -30,7 +30,7 @@ _Static_assert(PCCL_FETCH_DONORS <= 32, "a bit for each donor");
 
 /* A chunk that differs, or did. */
 struct pccl_fetch_chunk {
-    struct pccl_list_node link; /* in open or asked; in neither while it is written, asked of several, or done */
+    struct pccl_list_node node; /* in open or asked; in neither while it is written, asked of several, or done */
     uint32_t tensor;
     uint64_t index;          /* in the tensor */
     struct pccl_proof proof; /* not known for the only chunk of its tensor, where the root decides */
@@ -42,7 +42,7 @@ struct pccl_fetch_chunk {
 
 /* What is to be done for one tensor. */
 struct pccl_fetch_task {
-    struct pccl_list_node link;      /* in `unlisted` while its list is to be requested */
+    struct pccl_list_node node;      /* in `unlisted` while its list is to be requested */
     struct pccl_proof *list;         /* owned; the proofs that its chunks should have, while they are coming */
     uint64_t listed;                 /* how many of these have come */
     struct pccl_fetch_chunk *chunks; /* owned */

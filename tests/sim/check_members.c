@@ -1,7 +1,7 @@
 /* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
 #include "check.h"
 #include "master/membership.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "wire/cost.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "peer/members.h"
 #include "peer/pairs.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 

@@ -1,5 +1,5 @@
 /* A peer's driver in the simulator: the control connection, the links, one listening port, time. */
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "sim.h"
 #include "support/wire_print.h"
 

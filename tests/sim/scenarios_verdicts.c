@@ -188,7 +188,7 @@ static bool judge(struct world *world)
 {
     bool changed =
         pccl_verdicts_judge(&world->verdicts, &world->sim->driver_hook, &world->reports, world->now_us, &world->number);
-    MUST(world->sim, pccl_verdicts_check(&world->verdicts) == NULL);
+    MUST(world->sim, pccl_verdicts_broken_rule(&world->verdicts) == NULL);
     return changed;
 }
 

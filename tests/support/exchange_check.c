@@ -5,7 +5,7 @@
 #include "support/exchange_check.h"
 
 #include "collective/internal.h"
-#include "core/check.h"
+#include "core/rule.h"
 
 /* ---- operations ---- */
 

@@ -4,7 +4,7 @@
  */
 #include "support/master_check.h"
 
-#include "core/check.h"
+#include "core/rule.h"
 #include "master/links.h"
 #include "master/membership.h"
 #include "master/roster.h"
@@ -129,8 +129,8 @@ static const char *check_remotes(const struct pccl_master *m)
 static const char *check_queue(const struct pccl_master *m, const struct pccl_queue *queue)
 {
     uint32_t count = 0;
-    for (struct pccl_list_node *link = queue->newcomers.next; link != &queue->newcomers; link = link->next) {
-        const struct pccl_remote *remote = PCCL_CONTAINER_OF(link, const struct pccl_remote, in_queue);
+    for (struct pccl_list_node *node = queue->newcomers.next; node != &queue->newcomers; node = node->next) {
+        const struct pccl_remote *remote = PCCL_CONTAINER_OF(node, const struct pccl_remote, in_queue);
         PCCL_RULE(remote->queue == queue && remote->group_number == queue->number,
                   "a newcomer waits in the queue of its group");
         count++;
@@ -452,7 +452,7 @@ static const char *check_groups(const struct pccl_master *m)
         if (broken == NULL)
             broken = check_better(group);
         if (broken == NULL)
-            broken = pccl_verdicts_check(&group->verdicts);
+            broken = pccl_verdicts_broken_rule(&group->verdicts);
         if (broken == NULL && group->ring_count > 0)
             broken = check_operations(group);
         if (broken == NULL && group->ring_count > 0)

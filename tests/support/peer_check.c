@@ -5,11 +5,11 @@
  */
 #include "support/peer_check.h"
 
-#include "core/check.h"
+#include "core/rule.h"
 #include "peer/members.h"
 #include "peer/pairs.h"
 #include "peer/queries.h"
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 

@@ -1,4 +1,4 @@
-/* How the rules of a state are tested (core/check.h): each is broken by changing one field. */
+/* How the rules of a state are tested (core/rule.h): each is broken by changing one field. */
 #ifndef PCCL_TESTS_RULES_H
 #define PCCL_TESTS_RULES_H
 

@@ -30,22 +30,22 @@ static int tear_down(void **state)
 }
 
 /* An operation that has ended well, of so many members. */
-static struct pccl_record *add(struct pccl_recorder *recorder, uint64_t number, uint32_t members)
+static struct pccl_recorder_entry *add(struct pccl_recorder *recorder, uint64_t number, uint32_t members)
 {
     struct pccl_id ids[PCCL_SIGHT_FLOWS_MAX];
     for (uint32_t i = 0; i < members; i++)
         ids[i] = id_of((uint8_t)(i + 1));
-    struct pccl_record *record = pccl_recorder_add(recorder, ids, members);
-    record->number = number;
-    record->instance.tag = 7;
-    record->state = PCCL_SIGHT_ENDED;
-    record->entered_us = 1000 * number;
-    record->ended_us = record->entered_us + 500;
-    return record;
+    struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, ids, members);
+    entry->number = number;
+    entry->instance.tag = 7;
+    entry->state = PCCL_SIGHT_ENDED;
+    entry->entered_us = 1000 * number;
+    entry->ended_us = entry->entered_us + 500;
+    return entry;
 }
 
 /* To one neighbor and from another one. */
-static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record, uint32_t count)
+static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry, uint32_t count)
 {
     struct pccl_sight_flow flows[PCCL_SIGHT_FLOWS_MAX + 1];
     struct pccl_id ring[PCCL_SIGHT_FLOWS_MAX];
@@ -53,10 +53,10 @@ static void add_flows(struct pccl_recorder *recorder, struct pccl_record *record
     for (uint32_t i = 0; i < count; i++) {
         ring[i] = id_of((uint8_t)(i + 1));
         pccl_sight_open(&flows[i], i, i % 2 == 0, 1);
-        pccl_sight_expect(&flows[i], 0, 1, record->entered_us);
-        PCCL_SIGHT_SET(flows[i].bytes, record->number);
+        pccl_sight_expect(&flows[i], 0, 1, entry->entered_us);
+        PCCL_SIGHT_SET(flows[i].bytes, entry->number);
     }
-    pccl_recorder_add_flows(recorder, record, flows, count + 1, ring);
+    pccl_recorder_add_flows(recorder, entry, flows, count + 1, ring);
 }
 
 /* ---- what is kept ---- */
@@ -83,11 +83,12 @@ static void test_lists_of_members_are_shared(void **state)
 {
     (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4); /* with room for 32 ids */
-    const struct pccl_record *first = add(recorder, 1, 20);
+    const struct pccl_recorder_entry *first = add(recorder, 1, 20);
     assert_ptr_equal(pccl_recorder_members(recorder, first), pccl_recorder_members(recorder, add(recorder, 2, 20)));
-    const struct pccl_record *other = add(recorder, 3, 10);
+    const struct pccl_recorder_entry *other = add(recorder, 3, 10);
     assert_non_null(pccl_recorder_members(recorder, first));
-    const struct pccl_record *third = add(recorder, 4, 20); /* the list is a new one, and the first has no room */
+    const struct pccl_recorder_entry *third =
+        add(recorder, 4, 20); /* the list is a new one, and the first has no room */
     assert_null(pccl_recorder_members(recorder, first));
     assert_int_equal(first->member_count, 20);
     const struct pccl_id *listed = pccl_recorder_members(recorder, third);
@@ -103,9 +104,9 @@ static void test_more_members_than_there_is_room_for(void **state)
 {
     (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 1); /* with room for 8 ids */
-    const struct pccl_record *record = add(recorder, 1, 9);
-    assert_null(pccl_recorder_members(recorder, record));
-    assert_int_equal(record->member_count, 9);
+    const struct pccl_recorder_entry *entry = add(recorder, 1, 9);
+    assert_null(pccl_recorder_members(recorder, entry));
+    assert_int_equal(entry->member_count, 9);
     pccl_recorder_destroy(recorder);
 }
 
@@ -115,19 +116,19 @@ static void test_flows_and_reasons_are_forgotten_first(void **state)
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 100); /* with room for 400 flows */
     struct pccl_text reason;
     for (uint64_t number = 1; number <= 100; number++) {
-        struct pccl_record *record = add(recorder, number, 3);
-        add_flows(recorder, record, PCCL_SIGHT_FLOWS_MAX);
+        struct pccl_recorder_entry *entry = add(recorder, number, 3);
+        add_flows(recorder, entry, PCCL_SIGHT_FLOWS_MAX);
         pccl_text_format(&reason, "reason %" PRIu64, number);
-        pccl_recorder_add_reason(recorder, record, &reason);
+        pccl_recorder_add_reason(recorder, entry, &reason);
     }
     uint32_t with_flows = 0, with_reason = 0;
     for (uint32_t i = 0; i < 100; i++) {
-        const struct pccl_record *record = pccl_recorder_at(recorder, i);
-        const struct pccl_sight_flow_record *flows = pccl_recorder_flows(recorder, record);
-        const struct pccl_text *why = pccl_recorder_reason(recorder, record);
-        assert_true(!flows || flows[PCCL_SIGHT_FLOWS_MAX - 1].counters.bytes == record->number);
+        const struct pccl_recorder_entry *entry = pccl_recorder_at(recorder, i);
+        const struct pccl_recorder_flow *flows = pccl_recorder_flows(recorder, entry);
+        const struct pccl_text *why = pccl_recorder_reason(recorder, entry);
+        assert_true(!flows || flows[PCCL_SIGHT_FLOWS_MAX - 1].counters.bytes == entry->number);
         assert_true(!flows || flows[0].peer.bytes[0] == 1);
-        pccl_text_format(&reason, "reason %" PRIu64, record->number);
+        pccl_text_format(&reason, "reason %" PRIu64, entry->number);
         assert_true(!why || strcmp(why->bytes, reason.bytes) == 0);
         with_flows += flows != NULL;
         with_reason += why != NULL;
@@ -149,17 +150,17 @@ static void test_copy_has_room_for_what_is_under_way(void **state)
     pccl_recorder_add_reason(recorder, pccl_recorder_find(recorder, 5), &reason);
     struct pccl_recorder *copy = pccl_recorder_copy(recorder, memory(), 50, 50 * 30);
     for (uint64_t number = 7; number <= 56; number++) {
-        struct pccl_record *record = add(copy, number, 30);
-        record->state = PCCL_SIGHT_MOVING;
-        add_flows(copy, record, PCCL_SIGHT_FLOWS_MAX);
+        struct pccl_recorder_entry *entry = add(copy, number, 30);
+        entry->state = PCCL_SIGHT_MOVING;
+        add_flows(copy, entry, PCCL_SIGHT_FLOWS_MAX);
     }
     assert_int_equal(pccl_recorder_kept(copy), 54);
     for (uint32_t i = 0; i < 54; i++) {
-        const struct pccl_record *record = pccl_recorder_at(copy, i);
-        assert_int_equal(record->number, i + 3);
-        assert_non_null(pccl_recorder_members(copy, record));
-        assert_int_equal(pccl_recorder_flows(copy, record)[1].counters.bytes, record->number);
-        assert_true((pccl_recorder_reason(copy, record) != NULL) == (record->number == 5));
+        const struct pccl_recorder_entry *entry = pccl_recorder_at(copy, i);
+        assert_int_equal(entry->number, i + 3);
+        assert_non_null(pccl_recorder_members(copy, entry));
+        assert_int_equal(pccl_recorder_flows(copy, entry)[1].counters.bytes, entry->number);
+        assert_true((pccl_recorder_reason(copy, entry) != NULL) == (entry->number == 5));
     }
     pccl_recorder_destroy(copy);
     pccl_recorder_destroy(recorder);
@@ -197,12 +198,12 @@ static void test_memory_is_short(void **state)
 /* ---- who waits for whom ---- */
 
 /* What is waited for, and since when. */
-static void expect_wait(const struct pccl_record *record, const struct pccl_sight_flow *flow, enum pccl_sight_wait wait,
-                        uint64_t since_us)
+static void expect_wait(const struct pccl_recorder_entry *entry, const struct pccl_sight_flow *flow,
+                        enum pccl_sight_wait wait, uint64_t since_us)
 {
     struct pccl_sight_counters counters = pccl_sight_read(flow);
     uint64_t found_us;
-    assert_int_equal(pccl_record_waits(record, &counters, &found_us), wait);
+    assert_int_equal(pccl_recorder_entry_waits(entry, &counters, &found_us), wait);
     if (wait != PCCL_SIGHT_NOTHING)
         assert_int_equal(found_us, since_us);
 }
@@ -210,55 +211,55 @@ static void expect_wait(const struct pccl_record *record, const struct pccl_sigh
 static void test_waiting_to_send(void **state)
 {
     (void)state;
-    struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
+    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
     pccl_sight_open(&flow, 1, true, 1);
     pccl_sight_expect(&flow, 0, 1, 11);
-    expect_wait(&record, &flow, PCCL_SIGHT_READY, 10);
+    expect_wait(&entry, &flow, PCCL_SIGHT_READY, 10);
     pccl_sight_grant(&flow, 1, 20);
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0); /* it is this peer's turn */
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0); /* it is this peer's turn */
     pccl_sight_begin_sending(&flow, 30);
     PCCL_SIGHT_SET(flow.begun_stripes, 1);
-    expect_wait(&record, &flow, PCCL_SIGHT_ROOM, 30);
+    expect_wait(&entry, &flow, PCCL_SIGHT_ROOM, 30);
     pccl_sight_sent(&flow, 64, 50);
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
     pccl_sight_expect(&flow, 1, 1, 55);
-    expect_wait(&record, &flow, PCCL_SIGHT_CREDIT, 50);
+    expect_wait(&entry, &flow, PCCL_SIGHT_CREDIT, 50);
     pccl_sight_grant(&flow, 2, 60);
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
     struct pccl_sight_counters counters = pccl_sight_read(&flow);
     assert_int_equal(counters.waited_us, 20);
     assert_int_equal(counters.bytes, 64);
     assert_int_equal(counters.first_us, 30);
     assert_int_equal(counters.last_us, 50);
-    record.state = PCCL_SIGHT_ENDED;
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    entry.state = PCCL_SIGHT_ENDED;
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
 }
 
 static void test_waiting_for_data(void **state)
 {
     (void)state;
-    struct pccl_record record = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
+    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
     pccl_sight_open(&flow, 1, false, 1);
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
     pccl_sight_expect(&flow, 0, 2, 15);
-    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 15);
+    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 15);
     pccl_sight_begin_receiving(&flow, 40);
     pccl_sight_received(&flow, 8, 41);
-    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 41);
+    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 41);
     pccl_sight_begin_receiving(&flow, 61);
-    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 41); /* in the middle of a message */
+    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 41); /* in the middle of a message */
     pccl_sight_received(&flow, 8, 62);
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
     pccl_sight_expect(&flow, 1, 1, 100);
-    expect_wait(&record, &flow, PCCL_SIGHT_DATA, 100); /* not since before it was expected */
+    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 100); /* not since before it was expected */
     assert_int_equal(pccl_sight_read(&flow).waited_us, 25 + 20);
     assert_int_equal(pccl_sight_read(&flow).moved, 2);
-    record.state = PCCL_SIGHT_FAILED;
-    expect_wait(&record, &flow, PCCL_SIGHT_NOTHING, 0);
+    entry.state = PCCL_SIGHT_FAILED;
+    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
 }
 
 /* ---- JSON ---- */

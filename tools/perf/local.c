@@ -127,34 +127,34 @@ struct collected {
     double cpu_s;
 };
 
-static bool take_record(const struct run *run, uint32_t index, struct perf_row *row, struct collected *collected)
+static bool take_report(const struct run *run, uint32_t index, struct perf_row *row, struct collected *collected)
 {
-    struct perf_record record;
+    struct perf_worker_report report;
     const struct perf_child *worker = &run->workers[index];
-    if (!perf_read_all(worker->results, &record, sizeof record))
+    if (!perf_read_all(worker->results, &report, sizeof report))
         return false;
-    double *grown = realloc(collected->times, (collected->count + record.iterations) * sizeof *grown);
+    double *grown = realloc(collected->times, (collected->count + report.iterations) * sizeof *grown);
     if (!grown)
         return false;
     collected->times = grown;
-    if (!perf_read_all(worker->results, grown + collected->count, record.iterations * sizeof *grown))
+    if (!perf_read_all(worker->results, grown + collected->count, report.iterations * sizeof *grown))
         return false;
-    collected->count += record.iterations;
-    collected->cpu_s += record.cpu_s + record.master_s;
-    double seconds = record.total_s / record.iterations;
-    row->bytes = (size_t)record.bytes;
-    row->in_place = record.in_place != 0;
-    row->iterations = record.iterations;
-    row->wrong += record.wrong;
-    row->master_s += record.master_s / record.iterations;
+    collected->count += report.iterations;
+    collected->cpu_s += report.cpu_s + report.master_s;
+    double seconds = report.total_s / report.iterations;
+    row->bytes = (size_t)report.bytes;
+    row->in_place = report.in_place != 0;
+    row->iterations = report.iterations;
+    row->wrong += report.wrong;
+    row->master_s += report.master_s / report.iterations;
     row->seconds = seconds > row->seconds ? seconds : row->seconds;
-    double exact_s = record.exact_s / record.iterations;
+    double exact_s = report.exact_s / report.iterations;
     row->exact_s = exact_s > row->exact_s ? exact_s : row->exact_s;
-    row->memory_bytes = record.memory_bytes > row->memory_bytes ? record.memory_bytes : row->memory_bytes;
-    row->error_largest = fmax(record.error_largest, row->error_largest);
-    row->error_rms = fmax(record.error_rms, row->error_rms);
-    row->chosen = record.chosen; /* all peers choose alike */
-    memcpy(row->why, record.why, sizeof row->why);
+    row->memory_bytes = report.memory_bytes > row->memory_bytes ? report.memory_bytes : row->memory_bytes;
+    row->error_largest = fmax(report.error_largest, row->error_largest);
+    row->error_rms = fmax(report.error_rms, row->error_rms);
+    row->chosen = report.chosen; /* all peers choose alike */
+    memcpy(row->why, report.why, sizeof row->why);
     return true;
 }
 
@@ -166,7 +166,7 @@ static bool let_workers_measure(struct run *run, const char *words, struct perf_
         good = perf_write_all(run->workers[i].go, "", 1);
     for (uint32_t i = 0; i < run->started && good; i++)
         good = perf_launch_await(&run->launch, run->workers, run->started, i, words) &&
-               take_record(run, i, row, &collected);
+               take_report(run, i, row, &collected);
     if (good)
         perf_row_finish(row, run->options, collected.times, collected.count, collected.cpu_s);
     free(collected.times);
@@ -283,23 +283,23 @@ struct peer {
     struct rows rows;
 };
 
-static void take_own_record(void *context, const struct perf_record *record, double *times)
+static void take_own_report(void *context, const struct perf_worker_report *report, double *times)
 {
     struct peer *peer = context;
     struct perf_row *row = add_row(&peer->rows);
     if (row) {
-        *row = (struct perf_row){.bytes = (size_t)record->bytes,
-                                 .in_place = record->in_place != 0,
-                                 .iterations = record->iterations,
-                                 .wrong = record->wrong,
-                                 .seconds = record->total_s / record->iterations,
-                                 .exact_s = record->exact_s / record->iterations,
-                                 .error_largest = record->error_largest,
-                                 .error_rms = record->error_rms,
-                                 .memory_bytes = record->memory_bytes};
-        row->chosen = record->chosen;
-        memcpy(row->why, record->why, sizeof row->why);
-        perf_row_finish(row, peer->options, times, record->iterations, record->cpu_s * peer->options->peers);
+        *row = (struct perf_row){.bytes = (size_t)report->bytes,
+                                 .in_place = report->in_place != 0,
+                                 .iterations = report->iterations,
+                                 .wrong = report->wrong,
+                                 .seconds = report->total_s / report->iterations,
+                                 .exact_s = report->exact_s / report->iterations,
+                                 .error_largest = report->error_largest,
+                                 .error_rms = report->error_rms,
+                                 .memory_bytes = report->memory_bytes};
+        row->chosen = report->chosen;
+        memcpy(row->why, report->why, sizeof row->why);
+        perf_row_finish(row, peer->options, times, report->iterations, report->cpu_s * peer->options->peers);
         perf_report_row(peer->options, row);
     }
     free(times);
@@ -309,7 +309,7 @@ int perf_peer_run(const struct perf_options *options)
 {
     struct peer peer = {.options = options};
     perf_report_header(options, NULL, 0);
-    int code = perf_worker_run(options, take_own_record, &peer);
+    int code = perf_worker_run(options, take_own_report, &peer);
     if (code == 0)
         code = conclude(options, NULL, &peer.rows);
     free(peer.rows.at);

@@ -49,8 +49,8 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count);
 /*
- * Begins the object that --json names, in memory, with version and collective if this is not NULL. perf_json_save closes
- * it, writes it, and frees it. false: a message is on standard error.
+ * Begins the object that --json names, in memory, with version and collective if this is not NULL.
+ * perf_json_save closes, writes and frees it. false: a message is on standard error.
  */
 struct perf_json {
     struct pccl_json json;

@@ -473,50 +473,50 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
 }
 
 /* In the buffer that what this peer brings is taken from. */
-static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_record *record)
+static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_worker_report *report)
 {
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
     if (bench->options->codec.algorithm == pcclQuantNone || bench->options->codec.algorithm == pcclQuantAuto)
         return pcclSuccess;
     pcclResult_t result =
         pcclMeasureCodec(&bench->options->codec, bench->input, count, bench->options->datatype, &error);
-    record->error_largest = error.largest;
-    record->error_rms = error.rms;
+    report->error_largest = error.largest;
+    report->error_rms = error.rms;
     return result;
 }
 
-static pcclResult_t measure(const struct bench *bench, size_t count, bool in_place, struct perf_record *record,
+static pcclResult_t measure(const struct bench *bench, size_t count, bool in_place, struct perf_worker_report *report,
                             double *times)
 {
-    pcclResult_t result = measure_error(bench, count, record);
+    pcclResult_t result = measure_error(bench, count, report);
     bool is_clear = forget_peak();
     if (result == pcclSuccess)
-        result = check(bench, count, in_place, &record->wrong);
+        result = check(bench, count, in_place, &report->wrong);
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
         result = operate(bench, count, in_place);
     if (result == pcclSuccess && bench->options->warm_up > 0 && bench->options->peers > MESH_PEERS_MAX)
         result = pcclUpdateTopology(bench->comm); /* from then on it goes over the links that it has asked for */
-    uint32_t before_it = record->iterations / 2;
+    uint32_t before_it = report->iterations / 2;
     if (result == pcclSuccess)
-        result = measure_exact(bench, count, in_place, before_it, &record->exact_s);
+        result = measure_exact(bench, count, in_place, before_it, &report->exact_s);
     if (result == pcclSuccess)
         result = meet(bench);
     long master = bench->options->index == 0 ? bench->options->master_process : 0;
     double cpu = perf_cpu_s(), master_cpu = perf_cpu_of_process_s(master), start = perf_now_s(), before = start;
-    for (uint32_t i = 0; i < record->iterations && result == pcclSuccess; i++) {
+    for (uint32_t i = 0; i < report->iterations && result == pcclSuccess; i++) {
         result = operate(bench, count, in_place);
         double now = perf_now_s();
         times[i] = now - before;
         before = now;
     }
-    record->total_s = before - start;
-    record->cpu_s = perf_cpu_s() - cpu;
-    record->master_s = perf_cpu_of_process_s(master) - master_cpu;
+    report->total_s = before - start;
+    report->cpu_s = perf_cpu_s() - cpu;
+    report->master_s = perf_cpu_of_process_s(master) - master_cpu;
     uint64_t peak_bytes = status_bytes("VmHWM");
     if (is_clear && bench->resident_bytes > 0 && peak_bytes > bench->resident_bytes)
-        record->memory_bytes = peak_bytes - bench->resident_bytes;
+        report->memory_bytes = peak_bytes - bench->resident_bytes;
     if (result == pcclSuccess)
-        result = measure_exact(bench, count, in_place, record->iterations - before_it, &record->exact_s);
+        result = measure_exact(bench, count, in_place, report->iterations - before_it, &report->exact_s);
     return result;
 }
 
@@ -531,19 +531,19 @@ static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool i
 {
     size_t element = perf_datatype_bytes(bench->options->datatype) * perf_parts(bench->options);
     size_t count = bytes < element ? 1 : bytes / element; /* of each part */
-    struct perf_record record = {.bytes = bench->options->collective == PERF_BARRIER ? 0 : count * element,
-                                 .iterations = perf_iterations(bench->options, bytes),
-                                 .in_place = in_place};
-    double *times = calloc(record.iterations, sizeof *times);
+    struct perf_worker_report report = {.bytes = bench->options->collective == PERF_BARRIER ? 0 : count * element,
+                                        .iterations = perf_iterations(bench->options, bytes),
+                                        .in_place = in_place};
+    double *times = calloc(report.iterations, sizeof *times);
     if (!times)
         return pcclOutOfMemory;
     if (!may_go(bench->options))
         _exit(1); /* the launcher is gone */
-    pcclResult_t result = measure(bench, count, in_place, &record, times);
-    record.chosen = bench->info->codec;
-    memcpy(record.why, bench->info->why, sizeof record.why);
+    pcclResult_t result = measure(bench, count, in_place, &report, times);
+    report.chosen = bench->info->codec;
+    memcpy(report.why, bench->info->why, sizeof report.why);
     if (result == pcclSuccess)
-        sink(context, &record, times);
+        sink(context, &report, times);
     else
         free(times);
     return result;
@@ -617,16 +617,16 @@ out:
     return code;
 }
 
-static void send_record(void *context, const struct perf_record *record, double *times)
+static void send_report(void *context, const struct perf_worker_report *report, double *times)
 {
     const struct perf_options *options = context;
-    if (!perf_write_all(options->result_descriptor, record, sizeof *record) ||
-        !perf_write_all(options->result_descriptor, times, record->iterations * sizeof *times))
+    if (!perf_write_all(options->result_descriptor, report, sizeof *report) ||
+        !perf_write_all(options->result_descriptor, times, report->iterations * sizeof *times))
         _exit(1); /* the launcher is gone */
     free(times);
 }
 
 int perf_worker_main(const struct perf_options *options)
 {
-    return perf_worker_run(options, send_record, (void *)(uintptr_t)options);
+    return perf_worker_run(options, send_report, (void *)(uintptr_t)options);
 }

@@ -8,7 +8,7 @@
  * What a worker found for one size; `iterations` doubles (seconds of each operation) follow on the
  * pipe.
  */
-struct perf_record {
+struct perf_worker_report {
     uint64_t bytes, wrong;
     uint64_t memory_bytes; /* the most that this process held beyond the caller's buffers; 0: not known */
     uint32_t iterations, in_place;
@@ -21,15 +21,15 @@ struct perf_record {
     char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with any other codec */
 };
 
-/* Takes a record and its times; the times are the callee's to free. */
-typedef void (*perf_sink)(void *context, const struct perf_record *record, double *times);
+/* Takes a report and its times; the times are the callee's to free. */
+typedef void (*perf_sink)(void *context, const struct perf_worker_report *report, double *times);
 
 /*
  * Measures everything that was asked for. 0, or an exit code with a reason on standard error; wrong
  * results are the sink's concern.
  */
 int perf_worker_run(const struct perf_options *options, perf_sink sink, void *context);
-/* The same, writing records to the descriptor that the launcher gave. */
+/* The same, writing reports to the descriptor that the launcher gave. */
 int perf_worker_main(const struct perf_options *options);
 
 /* "WHAT: the result (the reason)" on standard error; always 1, an exit code. */

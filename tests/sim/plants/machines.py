@@ -30,7 +30,7 @@ PLANTS = [
         "what a machine allocates it gives back",
         ["MEMORY"], [],
         [
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "pccl_release(&p->memory, op->payload, op->payload_capacity); pccl_release(&p->memory, op,",
              "pccl_release(&p->memory, op,"),
         ]),

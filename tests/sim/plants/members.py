@@ -245,7 +245,7 @@ PLANTS = [
         "5.8: room is kept for the operation that moves blobs, whichever it is",
         ["STATE", "ASSERT"], [],
         [
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "return tiny && pccl_collective_is_of_blobs(descriptor->collective);",
              "return tiny && descriptor->collective == PCCL_ALL_GATHER_V;"),
         ]),

@@ -107,7 +107,7 @@ PLANTS = [
         "R2.3: after a restart of the master nobody knows what was committed",
         ["I2", "I12", "I5", "I6", "PEACE"], [],
         [
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "&& op->confirmed && op->decision <= p->stable;",
              "&& op->confirmed;"),
         ]),

@@ -73,7 +73,7 @@ PLANTS = [
         "I11: tombstones are kept for ever",
         ["I11"], [],
         [
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "if (!pccl_peer_is_current(p, &op->instance) || p->state == PCCL_PEER_OVER) return true;",
              "if (p->state == PCCL_PEER_OVER) return true;"),
         ]),

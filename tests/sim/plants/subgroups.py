@@ -246,10 +246,10 @@ PLANTS = [
         "15.3: a tag of a subgroup is counted with that of the whole group",
         ["I3", "I12", "STATE", "I6", "ASSERT"], ["subgroup-overlap"],
         [
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "if (use->tag == instance->tag && use->subgroup == instance->subgroup && use->pair == instance->pair)",
              "if (use->tag == instance->tag && use->pair == instance->pair)"),
-            ("src/peer/records.c",
+            ("src/peer/op_table.c",
              "return instance->subgroup + instance->pair + instance->tag;",
              "return instance->pair + instance->tag;"),
         ]),

@@ -1,6 +1,6 @@
 /*
- * Requests of callers: every kind of operation with every value in every member that it may not use. An accepted
- * request does not depend on these members, and its messages can be decoded.
+ * Arguments of operations: every kind of operation with every value in every member that it may not use. An accepted
+ * operation does not depend on these members, and its messages can be decoded.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,34 +68,34 @@ static struct pccl_asked asked_of(const struct kind *kind, const pcclCollectiveO
     return asked;
 }
 
-/* Compares requests without their allocated memory. */
-static struct pccl_request comparable(struct pccl_request request)
+/* Compares arguments without their allocated memory. */
+static struct pccl_op_args comparable(struct pccl_op_args args)
 {
-    pccl_api_request_free(&request);
-    request.tensors = NULL;
-    request.starts = NULL;
-    request.members = NULL;
-    return request;
+    pccl_api_op_args_free(&args);
+    args.tensors = NULL;
+    args.starts = NULL;
+    args.members = NULL;
+    return args;
 }
 
-static struct pccl_request must(const struct pccl_asked *asked, const char *name)
+static struct pccl_op_args must(const struct pccl_asked *asked, const char *name)
 {
-    struct pccl_request request;
+    struct pccl_op_args args;
     struct pccl_text reason;
-    if (pccl_api_request(asked, &request, &reason) != PCCL_OK)
+    if (pccl_api_op_args(asked, &args, &reason) != PCCL_OK)
         fail_msg("%s: refused: %s", name, reason.bytes);
-    return comparable(request);
+    return comparable(args);
 }
 
-static void same(const struct kind *kind, const struct pccl_request *canonical, const struct pccl_asked *asked,
+static void same(const struct kind *kind, const struct pccl_op_args *canonical, const struct pccl_asked *asked,
                  const char *member, unsigned value)
 {
-    const struct pccl_request request = must(asked, kind->name);
-    if (!pccl_descriptor_equal(&canonical->descriptor, &request.descriptor) || request.root != canonical->root ||
-        request.input != canonical->input || request.result != canonical->result ||
-        request.length != canonical->length || request.blobs != canonical->blobs ||
-        request.blob_count != canonical->blob_count || request.tensor_count != canonical->tensor_count)
-        fail_msg("%s: %s %u is in the request, though it is not used", kind->name, member, value);
+    const struct pccl_op_args args = must(asked, kind->name);
+    if (!pccl_descriptor_equal(&canonical->descriptor, &args.descriptor) || args.root != canonical->root ||
+        args.input != canonical->input || args.result != canonical->result || args.length != canonical->length ||
+        args.blobs != canonical->blobs || args.blob_count != canonical->blob_count ||
+        args.tensor_count != canonical->tensor_count)
+        fail_msg("%s: %s %u is in the args, though it is not used", kind->name, member, value);
 }
 
 static void what_a_kind_does_not_use_changes_nothing(void **state)
@@ -105,7 +105,7 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
         const struct kind *kind = &kinds[k];
         pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
         const struct pccl_asked plain = asked_of(kind, &options);
-        const struct pccl_request canonical = must(&plain, kind->name);
+        const struct pccl_op_args canonical = must(&plain, kind->name);
         for (size_t v = 0; v < PCCL_COUNT_OF(values); v++) {
             struct pccl_asked asked = plain;
             if (!kind->type)
@@ -130,9 +130,9 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
 }
 
 /* Fills in what the launch derives from the members, as if the peer was the root. */
-static struct pccl_descriptor launched(const struct pccl_request *request)
+static struct pccl_descriptor launched(const struct pccl_op_args *args)
 {
-    struct pccl_descriptor descriptor = request->descriptor;
+    struct pccl_descriptor descriptor = args->descriptor;
     if (pccl_collective_has_root(descriptor.collective))
         descriptor.root = (struct pccl_id){{1}};
     if (pccl_choice_is_automatic(&descriptor))
@@ -142,14 +142,14 @@ static struct pccl_descriptor launched(const struct pccl_request *request)
 
 static bool makes_valid_messages(const struct pccl_asked *asked, struct pccl_text *reason)
 {
-    struct pccl_request request;
+    struct pccl_op_args args;
     struct pccl_text refusal;
     bool valid = true;
-    if (pccl_api_request(asked, &request, &refusal) == PCCL_OK) {
-        struct pccl_descriptor descriptor = launched(&request);
+    if (pccl_api_op_args(asked, &args, &refusal) == PCCL_OK) {
+        struct pccl_descriptor descriptor = launched(&args);
         valid = pccl_wire_check_descriptor(&descriptor, true, reason) == PCCL_OK;
     }
-    pccl_api_request_free(&request);
+    pccl_api_op_args_free(&args);
     return valid;
 }
 
@@ -181,17 +181,17 @@ static void what_is_accepted_can_be_sent(void **state)
 /* Only the root's parts are used; the root is known when the members are. */
 static void how_many_parts_others_give_to_a_scatter_is_no_matter(void **state)
 {
-    struct pccl_request request;
+    struct pccl_op_args args;
     struct pccl_text reason;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     struct pccl_asked asked = asked_of(&kinds[13], &options);
     (void)state;
     assert_int_equal(asked.collective, PCCL_SCATTER_V);
     asked.count = SIZE_MAX;
-    assert_int_equal(pccl_api_request(&asked, &request, &reason), PCCL_OK);
-    assert_int_equal(pccl_request_check_buffers(&request, 2, 1, &reason), PCCL_OK);
-    assert_int_equal(pccl_request_check_buffers(&request, 2, 0, &reason), PCCL_ARGUMENT);
-    pccl_api_request_free(&request);
+    assert_int_equal(pccl_api_op_args(&asked, &args, &reason), PCCL_OK);
+    assert_int_equal(pccl_op_args_check_buffers(&args, 2, 1, &reason), PCCL_OK);
+    assert_int_equal(pccl_op_args_check_buffers(&args, 2, 0, &reason), PCCL_ARGUMENT);
+    pccl_api_op_args_free(&args);
 }
 
 static void an_invalid_descriptor_is_found_before_it_is_sent(void **state)

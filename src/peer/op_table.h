@@ -2,8 +2,8 @@
  * The operations that this peer knows of: those that it has launched, and outcomes for as long as
  * somebody may not know them. Also the counters of launches of this era.
  */
-#ifndef PCCL_PEER_RECORDS_H
-#define PCCL_PEER_RECORDS_H
+#ifndef PCCL_PEER_OP_TABLE_H
+#define PCCL_PEER_OP_TABLE_H
 
 #include "peer/state.h"
 
@@ -43,6 +43,6 @@ void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const str
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_forget_uses(struct pccl_peer *p);
 /* The machine is destroyed. */
-void pccl_peer_free_records(struct pccl_peer *p);
+void pccl_peer_free_ops(struct pccl_peer *p);
 
 #endif

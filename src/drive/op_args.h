@@ -2,15 +2,15 @@
  * What a caller asks for, whatever public function it came by: its buffers, and whom it counts on.
  * Arithmetic; knows no communicator.
  */
-#ifndef PCCL_DRIVE_REQUEST_H
-#define PCCL_DRIVE_REQUEST_H
+#ifndef PCCL_DRIVE_OP_ARGS_H
+#define PCCL_DRIVE_OP_ARGS_H
 
 #include "collective/tensors.h"
 #include "core/text.h"
 #include "pccl.h"
 #include "wire/wire.h"
 
-struct pccl_request {
+struct pccl_op_args {
     uint64_t tag;
     struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
     const void *input;                 /* in a broadcast the same as the result; NULL: nothing is put in here */
@@ -39,21 +39,21 @@ struct pccl_request {
 };
 
 /* A peer's place among the members, and how many bytes of the buffers that makes. */
-struct pccl_request_extent {
+struct pccl_op_args_extent {
     size_t input, result;
     size_t own; /* where this peer's part begins, in the buffer that has one for each member */
 };
 
 /* Of the lengths of parts, for peers to compare; never zero. */
-struct pccl_id pccl_request_digest(const uint64_t *starts, uint32_t part_count);
+struct pccl_id pccl_op_args_digest(const uint64_t *starts, uint32_t part_count);
 /* The same of the counts, types and reductions of tensors. */
-struct pccl_id pccl_request_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count);
+struct pccl_id pccl_op_args_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count);
 /* Whether ranks matter, so that it can only be carried out by certain members. */
-bool pccl_request_needs_members(const struct pccl_request *request);
-bool pccl_request_is_from_anybody(const struct pccl_request *request);
-struct pccl_request_extent pccl_request_extent(const struct pccl_request *request, uint32_t world, uint32_t rank);
+bool pccl_op_args_needs_members(const struct pccl_op_args *args);
+bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args);
+struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, uint32_t world, uint32_t rank);
 /* ARGUMENT with a reason: in a world of this size they are too large, or they overlap as they must not. */
-PCCL_MUST_CHECK enum pccl_status pccl_request_check_buffers(const struct pccl_request *request, uint32_t world,
+PCCL_MUST_CHECK enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uint32_t world,
                                                             uint32_t rank, struct pccl_text *reason);
 
 #endif

@@ -2,7 +2,7 @@
  * What this peer remembers of operations: a table of them, the order in which they were decided,
  * and how often each tag was launched.
  */
-#include "peer/records.h"
+#include "peer/op_table.h"
 #include "peer/choices.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
@@ -237,7 +237,7 @@ void pccl_peer_forget_uses(struct pccl_peer *p)
     }
 }
 
-void pccl_peer_free_records(struct pccl_peer *p)
+void pccl_peer_free_ops(struct pccl_peer *p)
 {
     while (p->oldest != NULL)
         free_op(p, p->oldest);

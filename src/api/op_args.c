@@ -1,4 +1,4 @@
-/* Requests, from the public structs of callers: checks everything that the arguments alone can show. */
+/* Arguments of operations, from the public structs of callers: checks everything that the arguments alone can show. */
 #include "api/api.h"
 #include "net/heap.h"
 #include "wire/choice.h"
@@ -70,8 +70,8 @@ static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_des
     return pccl_api_codec(&asked->codec, descriptor, reason);
 }
 
-enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
-                                            const pcclReduceDescriptor_t *descriptor, struct pccl_request *request,
+enum pccl_status pccl_api_op_args_reduction(const void *sendbuf, void *recvbuf,
+                                            const pcclReduceDescriptor_t *descriptor, struct pccl_op_args *args,
                                             struct pccl_text *reason)
 {
     if (!sendbuf || !recvbuf || !descriptor)
@@ -85,17 +85,17 @@ enum pccl_status pccl_api_request_reduction(const void *sendbuf, void *recvbuf,
         return pccl_api_refuse(reason, "unknown distribution hint");
     if (descriptor->op == pcclPremulSum)
         return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
-    *request = (struct pccl_request){.tag = descriptor->tag,
-                                     .input = sendbuf,
-                                     .result = recvbuf,
-                                     .feedback = pccl_api_codec_feeds_back(&asked.codec)};
-    enum pccl_status status = describe(&asked, &request->descriptor, reason);
-    return status == PCCL_OK ? pccl_request_check_buffers(request, 1, 0, reason) : status;
+    *args = (struct pccl_op_args){.tag = descriptor->tag,
+                                  .input = sendbuf,
+                                  .result = recvbuf,
+                                  .feedback = pccl_api_codec_feeds_back(&asked.codec)};
+    enum pccl_status status = describe(&asked, &args->descriptor, reason);
+    return status == PCCL_OK ? pccl_op_args_check_buffers(args, 1, 0, reason) : status;
 }
 
 /* ---- options ---- */
 
-static enum pccl_status read_members(const pcclCollectiveOptions_t *options, struct pccl_request *request,
+static enum pccl_status read_members(const pcclCollectiveOptions_t *options, struct pccl_op_args *args,
                                      struct pccl_text *reason)
 {
     if (!options->members)
@@ -108,8 +108,8 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
         pccl_text_format(reason, "out of memory for a list of %u members", options->member_count);
         return PCCL_MEMORY;
     }
-    request->members = members;
-    request->member_count = options->member_count;
+    args->members = members;
+    args->member_count = options->member_count;
     for (uint32_t i = 0; i < options->member_count; i++) {
         const char *digits = options->members[i].digits;
         if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i])) {
@@ -121,14 +121,14 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
 }
 
 /* Where the shares begin. */
-static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, struct pccl_request *request,
+static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
     uint32_t length = options->counts_length;
-    uint64_t all = request->descriptor.count, given = 0;
+    uint64_t all = args->descriptor.count, given = 0;
     if (!options->counts)
         return PCCL_OK;
-    if (request->descriptor.collective != PCCL_REDUCE_SCATTER)
+    if (args->descriptor.collective != PCCL_REDUCE_SCATTER)
         return pccl_api_refuse(reason, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
         return pccl_api_refuse(reason, length ? "counts is longer than any group" : "counts is empty");
@@ -137,15 +137,15 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
         pccl_text_format(reason, "out of memory for %u counts", length);
         return PCCL_MEMORY;
     }
-    request->starts = starts;
-    request->part_count = length;
+    args->starts = starts;
+    args->part_count = length;
     for (uint32_t i = 0; i < length && options->counts[i] <= all - given; i++)
         starts[i + 1] = given += options->counts[i];
     if (starts[length] != all) {
         pccl_text_format(reason, "the counts do not make up the %" PRIu64 " elements", all);
         return PCCL_ARGUMENT;
     }
-    request->descriptor.counts = pccl_request_digest(starts, length);
+    args->descriptor.counts = pccl_op_args_digest(starts, length);
     return PCCL_OK;
 }
 
@@ -154,21 +154,21 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
  * until then there are none.
  */
 static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options,
-                                   struct pccl_request *request, struct pccl_text *reason)
+                                   struct pccl_op_args *args, struct pccl_text *reason)
 {
     pcclBlobs_t *blobs = asked->result;
     size_t size = blobs->size;
     bool in_parts = asked->collective == PCCL_SCATTER_V || asked->collective == PCCL_ALL_TO_ALL_V;
-    if (in_parts) { /* only the root of a scatter uses them: pccl_request_check_buffers counts them once it is known */
-        request->blobs = asked->input;
-        request->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
-        request->input = NULL;
+    if (in_parts) { /* only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known */
+        args->blobs = asked->input;
+        args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
+        args->input = NULL;
     } else {
-        request->length = asked->count;
+        args->length = asked->count;
     }
-    request->on_arrival = options->on_arrival;
-    request->user_data = options->user_data;
-    request->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
+    args->on_arrival = options->on_arrival;
+    args->user_data = options->user_data;
+    args->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     if (size < sizeof *blobs || size > PCCL_API_STRUCT_MAX)
         return pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
     memset(blobs, 0, size); /* also members that we do not know */
@@ -191,13 +191,12 @@ static const char *missing_buffer(const struct pccl_asked *asked, const pcclColl
                                            : NULL;
 }
 
-enum pccl_status pccl_api_request(const struct pccl_asked *given, struct pccl_request *request,
-                                  struct pccl_text *reason)
+enum pccl_status pccl_api_op_args(const struct pccl_asked *given, struct pccl_op_args *args, struct pccl_text *reason)
 {
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     struct pccl_asked complete = canonical(given), *asked = &complete;
     enum pccl_status status = PCCL_OK;
-    *request = (struct pccl_request){0};
+    *args = (struct pccl_op_args){0};
     if (asked->options)
         status = pccl_api_struct_read(asked->options, &options, sizeof options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
@@ -206,42 +205,41 @@ enum pccl_status pccl_api_request(const struct pccl_asked *given, struct pccl_re
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     asked->codec = options.quantization;
-    *request = (struct pccl_request){.tag = options.tag,
-                                     .input = asked->collective == PCCL_COALESCED ? NULL : asked->input,
-                                     .result = asked->result,
-                                     .root = asked->root,
-                                     .sends = asked->sends,
-                                     .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
-                                     .factor = options.factor,
-                                     .feedback = pccl_api_codec_feeds_back(&options.quantization)};
-    status = describe(asked, &request->descriptor, reason);
+    *args = (struct pccl_op_args){.tag = options.tag,
+                                  .input = asked->collective == PCCL_COALESCED ? NULL : asked->input,
+                                  .result = asked->result,
+                                  .root = asked->root,
+                                  .sends = asked->sends,
+                                  .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
+                                  .factor = options.factor,
+                                  .feedback = pccl_api_codec_feeds_back(&options.quantization)};
+    status = describe(asked, &args->descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (asked->collective == PCCL_COALESCED)
-        status = pccl_api_coalesced(asked, request, reason);
-    else if (request->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
+        status = pccl_api_coalesced(asked, args, reason);
+    else if (args->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
         status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
     else if (pccl_collective_is_of_blobs((uint8_t)asked->collective))
-        status = read_blobs(asked, &options, request, reason);
+        status = read_blobs(asked, &options, args, reason);
     if (status != PCCL_OK)
         return status;
-    if (options.label && !pccl_label_of(options.label, &request->descriptor.label))
+    if (options.label && !pccl_label_of(options.label, &args->descriptor.label))
         return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
-    status = read_counts(&options, request, reason);
-    const char *misfit =
-        pccl_choice_is_automatic(&request->descriptor) ? pccl_choice_misfit(&request->descriptor) : NULL;
+    status = read_counts(&options, args, reason);
+    const char *misfit = pccl_choice_is_automatic(&args->descriptor) ? pccl_choice_misfit(&args->descriptor) : NULL;
     if (status == PCCL_OK && misfit)
         return pccl_api_refuse(reason, misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)
-        status = read_members(&options, request, reason);
-    if (status != PCCL_OK || pccl_request_needs_members(request))
+        status = read_members(&options, args, reason);
+    if (status != PCCL_OK || pccl_op_args_needs_members(args))
         return status; /* where ranks matter the buffers are checked when these are known */
-    return pccl_request_check_buffers(request, 1, 0, reason);
+    return pccl_op_args_check_buffers(args, 1, 0, reason);
 }
 
-void pccl_api_request_free(struct pccl_request *request)
+void pccl_api_op_args_free(struct pccl_op_args *args)
 {
-    pccl_release(pccl_heap(), (void *)(uintptr_t)request->starts, (request->part_count + 1) * sizeof *request->starts);
-    pccl_release(pccl_heap(), (void *)(uintptr_t)request->tensors, request->tensor_count * sizeof *request->tensors);
-    pccl_release(pccl_heap(), (void *)(uintptr_t)request->members, request->member_count * sizeof *request->members);
+    pccl_release(pccl_heap(), (void *)(uintptr_t)args->starts, (args->part_count + 1) * sizeof *args->starts);
+    pccl_release(pccl_heap(), (void *)(uintptr_t)args->tensors, args->tensor_count * sizeof *args->tensors);
+    pccl_release(pccl_heap(), (void *)(uintptr_t)args->members, args->member_count * sizeof *args->members);
 }

@@ -2,8 +2,8 @@
  * For functions that check the invariants of a state: they return NULL, or the broken rule as a
  * sentence. A broken rule is a bug of ours, whatever came in.
  */
-#ifndef PCCL_CORE_CHECK_H
-#define PCCL_CORE_CHECK_H
+#ifndef PCCL_CORE_RULE_H
+#define PCCL_CORE_RULE_H
 
 #include "core/base.h"
 

@@ -1,0 +1,141 @@
+#include "drive/op_args.h"
+
+#include "core/bytes.h"
+#include "core/siphash.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+
+/* Adds a number to what is told by the digest. */
+static void digest_number(struct pccl_id *digest, uint64_t number)
+{
+    const struct pccl_id key = *digest;
+    uint8_t bytes[8];
+    pccl_put(bytes, sizeof bytes, number);
+    pccl_siphash(key.bytes, bytes, sizeof bytes, digest->bytes);
+}
+
+struct pccl_id pccl_op_args_digest(const uint64_t *starts, uint32_t part_count)
+{
+    struct pccl_id digest = {{1}};
+    for (uint32_t i = 0; i < part_count; i++)
+        digest_number(&digest, starts[i + 1] - starts[i]);
+    digest.bytes[0] |= 1;
+    return digest;
+}
+
+struct pccl_id pccl_op_args_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count)
+{
+    struct pccl_id digest = {{2}};
+    for (uint32_t i = 0; i < count; i++) {
+        digest_number(&digest, tensors[i].count);
+        digest_number(&digest, (uint64_t)tensors[i].datatype << 8 | (uint64_t)tensors[i].reduction);
+    }
+    digest.bytes[0] |= 1;
+    return digest;
+}
+
+bool pccl_op_args_needs_members(const struct pccl_op_args *args)
+{
+    uint8_t collective = args->descriptor.collective;
+    return args->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_COALESCED &&
+                             collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
+}
+
+bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args)
+{
+    return args->descriptor.collective == PCCL_SEND && !args->sends && args->root == PCCL_ANY_PEER;
+}
+
+/* Where a part begins, in bytes; or the last one ends. */
+static size_t part_at(const struct pccl_op_args *args, uint32_t rank)
+{
+    uint64_t elements = args->starts ? args->starts[rank] : rank * args->descriptor.count;
+    return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->descriptor.datatype);
+}
+
+struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, uint32_t world, uint32_t rank)
+{
+    uint8_t collective = args->descriptor.collective;
+    bool exchanges = collective == PCCL_ALL_TO_ALL;
+    bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_GATHER;
+    bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
+    size_t own = gathers || scatters ? part_at(args, rank) : 0, all = part_at(args, world);
+    size_t part = gathers || scatters ? part_at(args, rank + 1) - own : part_at(args, 1);
+    struct pccl_op_args_extent extent = {
+        .input = scatters || exchanges ? all : part, .result = gathers || exchanges ? all : part, .own = own};
+    if (collective == PCCL_SCATTER && rank != args->root)
+        extent.input = 0;
+    if ((collective == PCCL_REDUCE || collective == PCCL_GATHER) && rank != args->root)
+        extent.result = 0;
+    if (collective == PCCL_SEND) /* rank 0 is the source */
+        *(rank == 0 ? &extent.result : &extent.input) = 0;
+    return extent;
+}
+
+/* The one place where the other buffer may lie although they overlap. */
+static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_args_extent *extent)
+{
+    uintptr_t input = (uintptr_t)args->input, result = (uintptr_t)args->result;
+    if (args->descriptor.collective == PCCL_ALL_TO_ALL)
+        return false;
+    return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
+}
+
+static bool has_blob_for_each(const struct pccl_op_args *args, uint32_t rank)
+{
+    uint8_t collective = args->descriptor.collective;
+    return collective == PCCL_ALL_TO_ALL_V || (collective == PCCL_SCATTER_V && rank == args->root);
+}
+
+static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
+                                    struct pccl_text *reason)
+{
+    if (!has_blob_for_each(args, rank))
+        return PCCL_OK;
+    if (args->blobs && args->blob_count > PCCL_PEERS_MAX) {
+        pccl_text_format(reason, "too many parts: more parts than any group has members");
+        return PCCL_ARGUMENT;
+    }
+    if (!args->blobs || args->blob_count != world) {
+        pccl_text_format(reason, "there are %u parts, but %u members", args->blobs ? args->blob_count : 0, world);
+        return PCCL_ARGUMENT;
+    }
+    for (uint32_t i = 0; i < world; i++) {
+        const pcclPart_t *part = &args->blobs[i];
+        if (part->length <= SIZE_MAX / 16 && (part->data || !part->length))
+            continue;
+        pccl_text_format(reason, "part %u %s", i, part->data ? "is larger than any memory" : "has no data");
+        return PCCL_ARGUMENT;
+    }
+    return PCCL_OK;
+}
+
+enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
+                                            struct pccl_text *reason)
+{
+    if (pccl_collective_is_of_blobs(args->descriptor.collective))
+        return check_blobs(args, world, rank, reason); /* the result is in memory of ours */
+    if (args->tensors)
+        return PCCL_OK; /* they were checked when they were listed */
+    if (args->descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
+        pccl_text_format(reason, "count is larger than any memory");
+        return PCCL_ARGUMENT;
+    }
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, world, rank);
+    if ((extent.result && !args->result) || (extent.input && !args->input)) {
+        pccl_text_format(reason, "a buffer is NULL");
+        return PCCL_ARGUMENT;
+    }
+    uintptr_t input = (uintptr_t)args->input, result = (uintptr_t)args->result;
+    bool both = extent.input && extent.result;
+    bool overlap = both && input < result + extent.result && result < input + extent.input;
+    if (!overlap || is_in_place(args, &extent))
+        return PCCL_OK;
+    if (args->descriptor.collective == PCCL_ALL_TO_ALL)
+        pccl_text_format(reason, "sendbuf and recvbuf of an all-to-all overlap");
+    else if (extent.own || extent.input != extent.result)
+        pccl_text_format(reason, "sendbuf and recvbuf overlap, and the smaller one is not the part of rank %u", rank);
+    else
+        pccl_text_format(reason, "sendbuf and recvbuf overlap partly");
+    return PCCL_ARGUMENT;
+}
