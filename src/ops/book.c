@@ -16,7 +16,7 @@ enum {
     WORD_MAX = PCCL_BOOK_LABEL_MAX + 1 /* is too long */
 };
 
-enum { REVOKED_DIGITS = 20 }; /* what a revocation adds to the text at most */
+enum { REVOKED_DIGITS = 20 }; /* the most that a revocation adds to the text */
 
 _Static_assert(PCCL_PUBLIC_BYTES == 2 * HALF, "a key is written as two ids");
 
@@ -63,7 +63,7 @@ struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t numb
     return NULL;
 }
 
-/* Takes digits, at least one, of a number up to `most`. false: there are none, or they are more than that. */
+/* Reads the digits of a number up to `most`. Returns false without a digit or with a larger number. */
 static bool take_number(const char **at, const char *end, uint64_t most, uint64_t *number)
 {
     const char *begin = *at;
@@ -121,7 +121,7 @@ void pccl_book_drop(struct pccl_book *book, uint32_t number)
     forget_guests(book, number);
 }
 
-/* A revoked one first: of the others somebody may still come back. */
+/* Takes a revoked pass first: peers of the other passes may still come back. */
 static bool make_room(struct pccl_book *book, uint64_t now_s)
 {
     const struct pccl_pass *found = NULL;
@@ -222,8 +222,8 @@ static struct pccl_pass *most_crowded(const struct pccl_book *book, struct pccl_
 }
 
 /*
- * Removes the oldest guest of the most crowded pass: that peer cannot come back after its token's end. So those who
- * come with one token cannot take more than an equal share from the others. Returns false if there is none.
+ * Removes the oldest guest of the most crowded pass: that peer cannot come back after its token's end. So the
+ * guests of one token cannot take more than an equal share from the others. Returns false if there is no guest.
  */
 static bool make_room_for_guest(struct pccl_book *book, struct pccl_pass *pass)
 {
@@ -377,11 +377,11 @@ void pccl_book_pad(const struct pccl_book *book, struct pccl_print *print)
 struct reader {
     const char *at, *end; /* of the present line */
     uint32_t line;
-    bool checked, damaged; /* lines have checksums; that of the present one is wrong */
+    bool checked, damaged; /* lines have checksums; the one of this line is wrong */
     struct pccl_id chain;
 };
 
-/* The next line. false: there is none that is whole. */
+/* Reads the next line. Returns false if no complete line is left. */
 static bool next_line(struct reader *reader, const char **rest, const char *end)
 {
     const char *newline = memchr(*rest, '\n', (size_t)(end - *rest));
@@ -483,7 +483,7 @@ static bool read_guest(struct pccl_book *book, struct reader *reader)
            note_guest(book, pass, &digest);
 }
 
-/* false: the line is none of a book, or memory is short. *ended: it is the last one. */
+/* Returns false if the line is not valid in a book or memory is short. *ended: it is the last line. */
 static bool read_line(struct pccl_book *book, struct reader *reader, bool *ended)
 {
     uint64_t number;

@@ -1,11 +1,10 @@
 /*
- * The book of tokens: what a master knows of each of its tokens, which is everything but the secret:
- * the public key that is made of it, what it is good for, how long, how often, and who came with it.
- * Also its text, which the master keeps in a file. Pure; the time is that of the calendar, as the
- * book outlives the process.
+ * The book of tokens: everything that a master knows of its tokens except the secrets: the public key that is made
+ * from each secret, its roles, its limits in time and uses, and its guests. Also its text, which the master keeps
+ * in a file. Pure; times are calendar times, because the book outlives the process.
  *
- * A token that has expired or is used up lets nobody in, but those who came with it before come back:
- * a broken connection or a restart of the master costs no member. A revoked token lets nobody in.
+ * An expired or used-up token admits no new peer, but its guests can come back: a broken connection or a restart
+ * of the master costs no member. A revoked token admits no peer at all.
  */
 #ifndef PCCL_OPS_BOOK_H
 #define PCCL_OPS_BOOK_H
@@ -46,8 +45,8 @@ struct pccl_pass {
 };
 
 /*
- * A peer that came with a pass that has a limit, by a digest of a secret of the peer (the token of its hello). In order
- * of arrival.
+ * A peer that used a pass with a limit, by a digest of a secret of the peer (the token of its hello). In order of
+ * arrival.
  */
 struct pccl_guest {
     uint32_t pass;
@@ -64,7 +63,7 @@ struct pccl_book {
     uint32_t forgotten_at;       /* its place among the guests */
 };
 
-/* What a new token is to be. */
+/* The terms of a new token. */
 struct pccl_terms {
     enum pccl_role role;
     uint64_t ttl_s; /* 0: for ever */
@@ -80,27 +79,26 @@ void pccl_book_init(struct pccl_book *book, const struct pccl_memory *memory);
 void pccl_book_fini(struct pccl_book *book);
 
 /*
- * Adds a token. When there are PCCL_BOOK_PASSES_MAX, the oldest revoked one makes room, or else the oldest that lets
- * nobody in.
- * NULL, with a reason: the terms are none, the book is full, or memory is short. The pointer is valid until the book
- * changes.
+ * Adds a token. When there are PCCL_BOOK_PASSES_MAX, the oldest revoked one is dropped, or else the oldest that
+ * admits no peer. Returns NULL with a reason if the terms are invalid, the book is full, or memory is short. The
+ * pointer is valid until the book changes.
  */
 struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES],
                                 const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason);
 /* Takes it out, as if it had never been there. */
 void pccl_book_drop(struct pccl_book *book, uint32_t number);
-/* NULL: there is none. */
+/* Returns NULL if there is no such pass. */
 struct pccl_pass *pccl_book_find(const struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES]);
 struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t number);
-/* The newest with this label, or with this number in digits. NULL: there is none. */
+/* Returns the newest pass with this label, or with this number in digits; NULL if there is no such pass. */
 struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name);
 /* false: it was before. */
 bool pccl_book_revoke(struct pccl_book *book, struct pccl_pass *pass, uint64_t now_s);
 
 /*
- * Somebody shows this pass, to do what needs this role; a peer is known by its digest, NULL: an HTTP
- * request. OK: it may; *noted: the book has changed, as this is one of the uses, or of the guests who may
- * come back. Otherwise, with a reason.
+ * Checks that a pass permits this role. A peer is identified by its digest; NULL: an HTTP request. OK: permitted;
+ * *noted is true if the book has changed, because this is one of the limited uses or a guest who may come back.
+ * Otherwise with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
                                                  const struct pccl_id *digest, uint64_t now_s, bool *noted,
@@ -108,7 +106,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_book_admit(struct pccl_book *book, struct 
 
 /* Takes back the use that pccl_book_admit has just noted, and brings back the guest that it replaced. */
 void pccl_book_take_back(struct pccl_book *book);
-/* Notes that a peer came with this pass before the pass had a limit, so that it can come back after the pass's end. */
+/* Notes that a peer used this pass before the pass had a limit, so that it can come back after the pass's end. */
 void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * A peer's flight recorder as JSON, with what else its driver knows at the moment. docs/guide/operations.md
- * explains what is in it.
+ * A peer's flight recorder as JSON, with the present state that its driver adds. docs/guide/operations.md explains
+ * the fields.
  */
 #ifndef PCCL_OPS_DUMP_H
 #define PCCL_OPS_DUMP_H
@@ -15,7 +15,7 @@ struct pccl_sight_member {
     struct pccl_text name; /* may be empty */
 };
 
-/* What others have entered, and this peer has not. */
+/* An operation that another peer has entered and this peer has not. */
 struct pccl_sight_announced {
     struct pccl_id from;
     struct pccl_instance instance;

@@ -34,7 +34,7 @@ static bool is_token(char byte)
            memchr(marks, byte, sizeof marks) != NULL;
 }
 
-/* The word up to the next blank, which is skipped. Empty: there is none. */
+/* Returns the word up to the next blank, which is skipped; an empty one at the end. */
 static struct line take_word(struct line *line)
 {
     struct line word = {line->bytes, 0};
@@ -116,7 +116,7 @@ static bool is_called(const struct line *line, size_t length, const char *name)
     return i == length && name[i] == '\0';
 }
 
-/* Keeps the value of a header that matters. false: it came before. */
+/* Keeps the value of a header that matters. Returns false if the header is a repeated one. */
 static bool keep_header(const struct line *line, size_t name, struct pccl_http_request *request)
 {
     struct pccl_http_value *value = is_called(line, name, "host")            ? &request->host

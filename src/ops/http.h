@@ -1,8 +1,7 @@
 /*
- * As much of HTTP/1.x as a server needs that answers GET and HEAD, and takes commands by POST: reads
- * the head of a request from bytes that have come so far, and writes the head of an answer. Pure and
- * bounded; every connection carries one request, so bodies and what follows the head are of no
- * interest: commands are all in the path.
+ * The part of HTTP/1.x that a server of GET and HEAD needs, with commands by POST: reads the head of a request
+ * from the bytes received so far, and writes the head of an answer. Pure and bounded. Every connection carries one
+ * request, so bodies and bytes after the head are ignored: commands are in the path alone.
  */
 #ifndef PCCL_OPS_HTTP_H
 #define PCCL_OPS_HTTP_H
@@ -25,7 +24,7 @@ struct pccl_http_value {
 struct pccl_http_request {
     bool head;                                          /* HEAD: the answer has no body */
     bool post;                                          /* POST: a command */
-    struct pccl_http_value host, origin, authorization; /* each comes once at most */
+    struct pccl_http_value host, origin, authorization; /* each appears once at most */
     char path[PCCL_HTTP_PATH_MAX + 1];                  /* without the query; printable ASCII, not decoded */
 };
 
@@ -36,25 +35,26 @@ enum pccl_http_reading {
 };
 
 /*
- * Reads the first `length` bytes of what a client sends; as many as PCCL_HTTP_HEAD_MAX without an
- * end of the head are BAD. Lines may end with LF alone.
+ * Reads the first `length` bytes from a client; PCCL_HTTP_HEAD_MAX bytes without an end of the head are BAD. Lines
+ * may end with LF alone.
  */
 PCCL_MUST_CHECK enum pccl_http_reading pccl_http_read(const char *bytes, size_t length,
                                                       struct pccl_http_request *request, uint16_t *code);
 /*
- * May this come from a page of ours, and not from one of somebody else's that a browser shows beside it? The origin, if
- * there is one, is the host that was asked; and that is an IP address or "localhost", or one of these names, so that
- * nobody else's name leads here. Of HTTPS it is any name: a browser has found it in our certificate.
+ * Returns true if the request can come from one of our pages, and not from another site's page in the same
+ * browser. The origin, if there is one, must be the host of the request, which must be an IP address, "localhost"
+ * or one of these names, so that no foreign name resolves to us. HTTPS permits any name: the browser has found it
+ * in our certificate.
  */
 bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names,
                        uint32_t count);
-/* The token in the authorization "Bearer <token>". false: there is none. */
+/* Reads the token of the authorization "Bearer <token>". Returns false if there is no token. */
 bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
 /* Is that the token? It takes as long for a wrong one. */
 bool pccl_http_has_token(const struct pccl_http_request *request, const char *token);
 /* "Not Found" */
 const char *pccl_http_words(uint16_t code);
-/* Writes the head of an answer with a body of so many bytes. Returns its length. */
+/* Writes the head of an answer with a body of this length. Returns the length of the head. */
 size_t pccl_http_write_head(uint16_t code, const char *type, uint64_t body_bytes, char head[PCCL_HTTP_ANSWER_MAX]);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     ACCEPTS_PER_VISIT = 8,
     GRANT_MS = 20,        /* between two looks at those who wait for their handshake */
     PAUSE_MS = 500,       /* after the system ran out of descriptors or memory: the peers come first */
-    DRAIN_MAX = 64 << 10, /* discarded of what comes after the request */
+    DRAIN_MAX = 64 << 10, /* bytes after the request that are discarded */
 };
 
 struct pccl_http_visitor {

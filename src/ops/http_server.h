@@ -1,8 +1,8 @@
 /*
- * Answers GET and HEAD, and takes POST, over HTTP on an event loop that has better things to do: few connections, each
- * for one request, for a short time, with little memory. Who sends slowly, reads slowly or comes in crowds is dropped,
- * and harms nobody else. With keys it speaks HTTPS at addresses beyond this machine, where handshakes wait for their
- * turn: so many in a second, and first those of addresses with few connections. Knows nothing of the pages: its owner
+ * Answers GET, HEAD and POST over HTTP on an event loop with more important work: few connections, each for one
+ * request, for a short time, with little memory. Visitors that send or read slowly, or arrive in crowds, are
+ * dropped without harm to others. With keys it speaks HTTPS at addresses beyond this machine, where handshakes are
+ * queued: a limited number per second, addresses with few connections first. Knows nothing of the pages: its owner
  * takes the requests in each turn of the loop, and answers at once or later. Runs on the loop's thread.
  */
 #ifndef PCCL_OPS_HTTP_SERVER_H
@@ -27,7 +27,7 @@ enum {
 
 struct pccl_http_visitor; /* a connection */
 
-/* What several visitors may be sent at the same time. */
+/* A body that is sent to several visitors at once. */
 struct pccl_http_body {
     const struct pccl_memory *memory;
     uint32_t users;
@@ -72,11 +72,11 @@ struct pccl_http_visitor *pccl_http_next(struct pccl_http_server *server, struct
 /* wanted: not 0; the owner passes the same number to pccl_http_answer_all. */
 void pccl_http_let_wait(struct pccl_http_visitor *visitor, uint32_t wanted);
 bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
-/* Once for each visitor. body: borrowed, and kept as long as it is sent. NULL: out of memory (503). */
+/* Call it once for each visitor. body: borrowed, and kept until it has been sent. NULL: out of memory (503). */
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
 /* An error in words, a sentence. */
 void pccl_http_refuse(struct pccl_http_visitor *visitor, uint16_t code, const char *words);
-/* Everybody who wants this. */
+/* Answers all visitors that wait with this number. */
 void pccl_http_answer_all(struct pccl_http_server *server, uint32_t wanted, const char *type,
                           struct pccl_http_body *body);
 

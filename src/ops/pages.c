@@ -8,7 +8,7 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_RETURNING] = "returning",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
-/* Which item it is: the head, then one for each row of links, peer, group, verdict and wait, then the tail. */
+/* The items in order: the head, then one for each row of links, peer, group, verdict and wait, then the tail. */
 enum part { HEAD, ROW, PEER, GROUP, VERDICT, WAIT, TAIL };
 
 /* *index: which of its kind. */
@@ -170,7 +170,7 @@ static void open_item(struct pccl_json *json)
     pccl_json_open(json, NULL, '{');
 }
 
-/* Of the link to each rank; 0: nothing gets through; null: unknown, or its own. */
+/* Rates and round trips of the links to each rank; 0: nothing gets through; null: unknown, or the rank itself. */
 static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
     open_item(json);
@@ -470,7 +470,7 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
     text_missing(f, wait, print);
 }
 
-/* "slow link: from peer a 'x' to peer b 'y' of group 0, for 3 s", and why, and what is done. */
+/* "slow link: from peer a 'x' to peer b 'y' of group 0, for 3 s", with evidence and action. */
 static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict,
                          struct pccl_print *print)
 {

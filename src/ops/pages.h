@@ -1,6 +1,6 @@
 /*
- * The state of a run as JSON for programs and as text for people. Both are written item by item, so that nobody has to
- * wait while a long page is made.
+ * The state of a run as JSON for programs and as text for people. Both are written item by item, so that a long
+ * page delays no other work.
  */
 #ifndef PCCL_OPS_PAGES_H
 #define PCCL_OPS_PAGES_H

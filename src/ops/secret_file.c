@@ -43,7 +43,7 @@ enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *
         return errno == ENOENT ? PCCL_OK : pccl_secret_fail(reason, "cannot read", path, strerror(errno));
     const char *fault = fault_of(descriptor, is_private);
     while (!fault) {
-        char more; /* beyond what there is room for */
+        char more; /* more than fits */
         ssize_t got = *length < most ? read(descriptor, text + *length, most - *length) : read(descriptor, &more, 1);
         if (got > 0 && *length == most)
             fault = "it is too long";
@@ -91,7 +91,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
     char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
-    uint64_t number; /* not that of the process: in a container it is that of one that was killed here */
+    uint64_t number; /* not the process id: in a container a killed process may have had the same one */
     if (!pccl_random_u64(&number))
         return pccl_secret_fail(reason, "cannot make", path, "the system provides no entropy");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
@@ -158,7 +158,7 @@ static void name_reserve(const char *path, char reserve[RESERVE_NAME_MAX])
     (void)snprintf(reserve, RESERVE_NAME_MAX, "%s.reserve", path);
 }
 
-/* Writes every block, since file systems give space to what is written only. Returns 0 or the error. */
+/* Writes every block, because file systems allocate space only on writing. Returns 0 or the error. */
 static int fill(int descriptor, off_t size)
 {
     char lines[4096];
@@ -184,8 +184,8 @@ enum pccl_status pccl_secret_file_reserve(const char *path, size_t size, struct 
 }
 
 /*
- * Overwrites the reserve, which needs no further space, and exchanges the two files. If the file system cannot exchange
- * names, the reserve replaces the file, and there is none afterward. Returns 0 or the error.
+ * Overwrites the reserve, which needs no further space, and exchanges the two files. If the file system cannot
+ * exchange names, the reserve replaces the file, and the reserve is gone. Returns 0 or the error.
  */
 static int use_reserve(const char *path, const char *text, size_t length)
 {

@@ -1,6 +1,6 @@
 /*
- * Files of a master that are its user's alone: its key, its token, its book of tokens. Each appears with
- * all of its text, or not at all. Reasons name the file and what is wrong, never what it holds.
+ * Files of a master that only its user can read: its key, its token, its book of tokens. Each appears completely
+ * or not at all. Reasons name the file and the problem, never the content.
  */
 #ifndef PCCL_OPS_SECRET_FILE_H
 #define PCCL_OPS_SECRET_FILE_H
@@ -40,9 +40,12 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_reserve(const char *path, size
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace_anyway(const char *path, const char *text, size_t length,
                                                                  struct pccl_text *reason);
-/* Removes the file, and syncs its directory. OK also if there is none. */
+/* Removes the file, and syncs its directory. A missing file is OK. */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_remove(const char *path, struct pccl_text *reason);
-/* Makes the directory, if it is missing. SYSTEM, with a reason: it is none, or not this user's alone. */
+/*
+ * Makes the directory, if it is missing. SYSTEM, with a reason: the path is not a directory, or other users can
+ * read it.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason);
 
 #endif

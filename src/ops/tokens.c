@@ -137,8 +137,8 @@ void pccl_tokens_save(struct pccl_tokens *tokens)
 static bool is_runs(const struct pccl_pass *pass) { return strcmp(pass->label, run_label) == 0; }
 
 /*
- * Ends the earlier tokens of the run, as another one replaces them: those of a file are revoked. A shared secret may be
- * a wrong one, and the earlier one comes back; its pass is dropped, unless it was revoked.
+ * Ends the earlier tokens of the run when another one replaces them: tokens of files are revoked. A shared secret
+ * may be wrong, and the earlier one may return; its pass is dropped, unless it was revoked.
  */
 static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
@@ -445,7 +445,7 @@ static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct
     return status;
 }
 
-/* Whether the file of the run's token may have this one, after a failure to write it. */
+/* Returns true if the file of the run's token may contain this token after a failed write. */
 static bool may_be_written(const struct pccl_tokens *tokens, const struct pccl_token *token)
 {
     char text[PCCL_TOKEN_TEXT + 1], present[PCCL_TOKEN_TEXT + 2];

@@ -1,10 +1,9 @@
 /*
- * A master's tokens: its book of them (ops/book.h) with the file that it is kept in, and what may be
- * done with them from outside: to make one, to list them, to revoke one, to change the run's own one. On the master's
- * thread, but for open and close.
+ * A master's tokens: its book (ops/book.h), the file that keeps it, and the commands from outside: to make, list
+ * and revoke tokens, and to change the run's token. On the master's thread, except for open and close.
  *
- * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space for
- * revocations is reserved (ops/secret_file.h).
+ * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space
+ * for revocations is reserved (ops/secret_file.h).
  */
 #ifndef PCCL_OPS_TOKENS_H
 #define PCCL_OPS_TOKENS_H
@@ -18,9 +17,9 @@ enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 }; /* bytes of th
 enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
 /*
- * path: of the file, or "": they last as long as the process. run: the run's own token; NULL: peers do not come with
- * tokens. run_path: of the file that the run's token is in; "": in none, as it is made of a shared secret. Reads and
- * writes no file. NULL, with a reason: memory is short.
+ * path: of the file, or "": tokens last as long as the process. run: the run's token; NULL: peers join without
+ * tokens. run_path: of the file with the run's token; "": there is no file, because the token is made from a
+ * shared secret. Reads and writes no file. Returns NULL with a reason if memory is short.
  */
 struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *run, const char *run_path,
                                      struct pccl_text *reason);
@@ -32,7 +31,7 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_begin(struct pccl_tokens *tokens, struct pccl_text *reason);
 void pccl_tokens_close(struct pccl_tokens *tokens); /* NULL: none */
 
-/* Before commands: `each` calls pccl_tokens_keep for each peer of the master that came with this pass. */
+/* Before commands: `each` calls pccl_tokens_keep for each peer of the master that used this pass. */
 void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *context, uint32_t pass), void *context);
 /* peer: the token of its hello. */
 void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer);
@@ -47,8 +46,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, c
                                                    const struct pccl_id *peer, uint32_t *pass,
                                                    struct pccl_text *reason);
 /*
- * Somebody shows the text of a token over HTTP, to do what needs this role. Not OK, with a reason, a sentence: it may
- * not.
+ * Checks that the text of a token, received over HTTP, permits this role. If not, returns the reason as a
+ * sentence.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
                                                   struct pccl_text *reason);
