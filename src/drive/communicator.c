@@ -84,11 +84,18 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
+/* Many members may share a machine, which each wake-up of each of them costs time. */
+static uint64_t tick_us(const struct pccl_peer *peer)
+{
+    uint64_t tick_ms = pccl_max_u64(PCCL_COMMUNICATOR_TICK_MS, pccl_peer_attributes_now(peer).world);
+    return pccl_min_u64(tick_ms, PCCL_COMMUNICATOR_TICK_MAX_MS) * 1000;
+}
+
 static void arm(struct pccl_communicator *comm)
 {
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
-        deadline = pccl_min_u64(deadline, pccl_now_us() + PCCL_COMMUNICATOR_TICK_MS * UINT64_C(1000));
+        deadline = pccl_min_u64(deadline, pccl_now_us() + tick_us(comm->peer));
     deadline = pccl_min_u64(deadline, pccl_comm_watch_due(comm));
     comm->armed_us = deadline;
     pccl_reactor_set_due(&comm->reactor, deadline);

@@ -37,9 +37,10 @@
 #include "peer/peer.h"
 
 enum {
-    PCCL_COMMUNICATOR_LINGER_MS = 1000, /* for good-byes */
-    PCCL_COMMUNICATOR_TICK_MS = 250,    /* the control thread wakes at least this often while in a run */
-    PCCL_COMMUNICATOR_STAGGER_MS = 150, /* between the candidate addresses of one peer */
+    PCCL_COMMUNICATOR_LINGER_MS = 1000,   /* for good-byes */
+    PCCL_COMMUNICATOR_TICK_MS = 250,      /* the control thread wakes at least this often while in a run ... */
+    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... in a large one every members * 1 ms, but at least this often */
+    PCCL_COMMUNICATOR_STAGGER_MS = 150,   /* between the candidate addresses of one peer */
 };
 
 struct pccl_comm_list;
