@@ -1,14 +1,12 @@
 /*
  * How application threads wait. One of them, the leader, polls the connection to the master and
  * steps the machine itself, so that an answer reaches its caller without a switch to the control
- * thread. The control thread does not watch the connection meanwhile. The other threads wait on
+ * thread, which is told only of input that arrives while no leader waits. The other threads wait on
  * condition variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/comm_progress.h"
 #include "drive/communicator.h"
-
-#include "net/socket.h"
 
 enum { PROGRESS_AFTER_MS = 2000, PROGRESS_EVERY_US = 1000000 };
 
@@ -65,14 +63,12 @@ static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *
 static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master.connection;
-    uv_os_sock_t socket = connection->channel.socket;
     waiter->leads = true;
     comm->waiting.is_led = true;
     comm->waiting.leader = waiter;
     while (!waiter->fired && comm->waiting.leader == waiter && !is_due(deadline_us)) {
-        int wake = comm->waiting.wake;
         pccl_comm_leave(comm);
-        pccl_socket_wait_for(socket, wake, left_ms(deadline_us));
+        pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
         pccl_comm_enter(comm);
         if (comm->waiting.leader != waiter)
             break; /* replaced: the connection is gone */
@@ -84,17 +80,17 @@ static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uin
             pccl_comm_wake_loop(comm);
         }
     }
-    waiter->steps = true; /* it must not be woken any more */
     if (comm->waiting.leader == waiter)
-        pccl_comm_replace_leader(comm);
-    waiter->leads = waiter->steps = false;
+        comm->waiting.leader = NULL;
+    waiter->leads = false;
     comm->waiting.is_led = false;
 }
 
 static bool may_lead(const struct pccl_communicator *comm)
 {
-    return !comm->waiting.is_led && comm->waiting.wake >= 0 && comm->master.connection &&
-           !comm->master.connection->unread && pccl_connection_watch_input(comm->master.connection, false);
+    return !comm->waiting.is_led && comm->waiting.may_lead && comm->master.connection &&
+           !comm->master.connection->unread &&
+           pccl_connection_share_input(comm->master.connection, &comm->waiting.input, true);
 }
 
 static void drop_cond(struct pccl_waiter *waiter)
@@ -163,34 +159,31 @@ void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter
     if (waiter->steps)
         return;
     if (waiter->leads)
-        pccl_socket_wake(comm->waiting.wake);
+        pccl_socket_wake(&comm->waiting.input);
     else
         signal_waiter(comm, waiter);
 }
 
 void pccl_comm_replace_leader(struct pccl_communicator *comm)
 {
-    struct pccl_waiter *leader = comm->waiting.leader;
-    if (!leader)
-        return;
+    const struct pccl_waiter *leader = comm->waiting.leader;
     comm->waiting.leader = NULL;
-    if (comm->master.connection)
-        (void)pccl_connection_watch_input(comm->master.connection, true);
-    if (!leader->steps && !leader->fired)
-        pccl_socket_wake(comm->waiting.wake);
+    if (comm->master.connection && comm->waiting.may_lead)
+        (void)pccl_connection_share_input(comm->master.connection, &comm->waiting.input, false);
+    if (leader && !leader->steps && !leader->fired)
+        pccl_socket_wake(&comm->waiting.input);
 }
 
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting)
 {
     *waiting = (struct pccl_comm_waiting){0};
-    if (pccl_socket_wake_open(&waiting->wake) != 0)
-        waiting->wake = -1; /* then no thread leads */
+    waiting->may_lead = pccl_socket_wait_open(&waiting->input) == 0;
 }
 
 void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
 {
-    if (waiting->wake >= 0)
-        pccl_socket_close(waiting->wake);
+    if (waiting->may_lead)
+        pccl_socket_wait_close(&waiting->input);
 }
 
 /* ---- a waiter that goes away ---- */

@@ -3,6 +3,7 @@
 #define PCCL_DRIVE_COMM_WAIT_H
 
 #include "core/base.h"
+#include "net/socket_wait.h"
 #include "pccl_collectives.h"
 
 #include <uv.h>
@@ -26,7 +27,8 @@ struct pccl_comm_waiting {
     struct pccl_waiter *blocked; /* all but the leader */
     struct pccl_waiter *leader;
     bool is_led;                        /* a leader, possibly replaced, has not returned yet */
-    int wake;                           /* wakes the leader's poll; -1: this system has no such means */
+    bool may_lead;                      /* the system has the means */
+    struct pccl_socket_wait input;      /* what the leader waits on */
     pcclProgressCallback_t on_progress; /* or NULL */
     void *on_progress_data;
     uint64_t progress_due_us;

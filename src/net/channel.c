@@ -221,6 +221,7 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
         return;
     channel->armed = wanted;
+    channel->is_shared = false; /* the loop watches it anew */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
     else

@@ -88,6 +88,7 @@ struct pccl_channel {
     struct pccl_alarm alarm; /* for the limit, the silence, or the end of the good-bye */
     uint8_t handles;         /* not released by the loop yet */
     int armed;               /* what `poll` watches */
+    bool is_shared;          /* pccl_socket_share_input is on: `poll` is not told of all input */
     int input;               /* with a pipe: what the owner watches */
     bool is_limited;
     uint32_t silence_ms; /* 0: nothing is awaited from the other side */

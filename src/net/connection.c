@@ -325,25 +325,31 @@ bool pccl_connection_take(struct pccl_connection *connection)
     size_t budget = SIZE_MAX;
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
-    int next = 0;
+    int next = 0, reads = 0;
     do {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
         next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
         while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
                (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
             connection->events->received(connection, &frame);
-    } while (next == 0 && connection->state == PCCL_CONNECTION_OPEN && has_hidden_input(connection));
-    connection->unread = next < 0;
+    } while (next == 0 && connection->state == PCCL_CONNECTION_OPEN && !connection->channel.dry &&
+             ++reads < READS_PER_VISIT);
+    connection->unread = next < 0 || !connection->channel.dry;
     return !connection->unread;
 }
 
-bool pccl_connection_watch_input(struct pccl_connection *connection, bool on)
+bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on)
 {
-    const struct pccl_channel *channel = &connection->channel;
-    if (connection->state != PCCL_CONNECTION_OPEN || channel->armed == 0)
-        return false;
-    return pccl_socket_watch_input(uv_backend_fd(channel->poll.loop), channel->socket, on,
-                                   (channel->armed & UV_WRITABLE) != 0);
+    struct pccl_channel *channel = &connection->channel;
+    int loop = uv_backend_fd(channel->poll.loop);
+    if (!on)
+        (void)pccl_socket_share_input(wait, channel->socket, channel->is_shared ? loop : -1, false);
+    else if (!channel->is_shared && connection->state == PCCL_CONNECTION_OPEN && channel->armed == UV_READABLE)
+        on = pccl_socket_share_input(wait, channel->socket, loop, true);
+    else
+        on = channel->is_shared;
+    channel->is_shared = on;
+    return on;
 }
 
 enum pccl_connection_end pccl_connection_dial_end(int error)

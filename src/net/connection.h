@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "net/channel.h"
 #include "net/socket.h"
+#include "net/socket_wait.h"
 
 #include <uv.h>
 
@@ -126,17 +127,16 @@ bool pccl_connection_flush(struct pccl_connection *connection);
 void pccl_connection_arm(struct pccl_connection *connection);
 
 /*
- * On any thread that holds the owner's lock: reads once and hands out the frames, as the loop
+ * On any thread that holds the owner's lock: reads what has arrived and hands out the frames, as the loop
  * would. false: the loop's thread must call pccl_connection_arm. The loop, not this call, reports
  * an end of the connection.
  */
 PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
 /*
- * Chooses whether input of this connection wakes the loop; a thread that waits for the input itself
- * turns that off meanwhile. On any thread that holds the owner's lock. false: not possible on this
- * system.
+ * As pccl_socket_share_input. On any thread that holds the owner's lock. Turned off before the connection is closed.
+ * false: not possible now, or on this system.
  */
-bool pccl_connection_watch_input(struct pccl_connection *connection, bool on);
+bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on);
 
 /*
  * No events follow. Sends the output and discards input until the other side's end, so that no

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,10 +15,6 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#endif
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
@@ -664,62 +659,4 @@ bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *
                  !pccl_address_is_unspecified(local);
     pccl_socket_close(datagram);
     return found;
-}
-
-#ifdef __linux__
-bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output)
-{
-    struct epoll_event event = {.events = (input ? EPOLLIN : 0u) | (output ? EPOLLOUT : 0u), .data = {.fd = socket}};
-    return epoll_ctl(poll_descriptor, EPOLL_CTL_MOD, socket, &event) == 0;
-}
-
-int pccl_socket_wake_open(int *wake)
-{
-    int error = 0;
-    pccl_fork_lock();
-    *wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (*wake < 0) {
-        error = last_error();
-    } else if (!pccl_fork_remember(*wake)) {
-        close(*wake);
-        error = UV_ENOMEM;
-    }
-    pccl_fork_unlock();
-    return error;
-}
-
-void pccl_socket_wake(int wake) { (void)eventfd_write(wake, 1); /* fails only when it is pending already */ }
-
-static void take_wake_back(int wake)
-{
-    eventfd_t value;
-    (void)eventfd_read(wake, &value);
-}
-#else
-bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output)
-{
-    (void)poll_descriptor;
-    (void)socket;
-    (void)input;
-    (void)output;
-    return false;
-}
-
-int pccl_socket_wake_open(int *wake)
-{
-    *wake = -1;
-    return UV_ENOSYS;
-}
-
-void pccl_socket_wake(int wake) { (void)wake; }
-
-static void take_wake_back(int wake) { (void)wake; }
-#endif
-
-void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms)
-{
-    struct pollfd watched[2] = {{.fd = socket, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    (void)poll(watched, 2, limit_ms); /* if interrupted, the caller checks again */
-    if (watched[1].revents)
-        take_wake_back(wake);
 }

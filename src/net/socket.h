@@ -98,24 +98,6 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /* The local address that this host would use toward `address`. Sends nothing. false: no route. */
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
 
-/*
- * Changes what an event loop's poll descriptor reports of a socket that it watches already: input
- * or not, room for output or not. For threads that wait for the input themselves. false: not
- * possible on this system.
- */
-PCCL_MUST_CHECK bool pccl_socket_watch_input(int poll_descriptor, uv_os_sock_t socket, bool input, bool output);
-/*
- * Waits until the socket has input, somebody wakes or limit_ms have passed (-1: no limit); clears the wake-up. wake:
- * from pccl_socket_wake_open.
- */
-void pccl_socket_wait_for(uv_os_sock_t socket, int wake, int limit_ms);
-/*
- * Opens a descriptor that one thread waits on and others wake. Closed by pccl_socket_close. 0 or a
- * negative error.
- */
-PCCL_MUST_CHECK int pccl_socket_wake_open(int *wake);
-void pccl_socket_wake(int wake);
-
 struct sockaddr;
 /* Only IPv4 and IPv6; false otherwise. */
 bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *address);

@@ -17,7 +17,7 @@ struct node {
     uint32_t streams_long, streams_short, dial_ms;
     struct pccl_measurer *measurer;
     uv_thread_t thread, accepting;
-    int wake; /* of the accepting thread */
+    struct pccl_socket_wait wait; /* of the accepting thread */
     uv_os_sock_t listening;
     struct pccl_address address;
 
@@ -153,10 +153,10 @@ static inline void node_make(struct node *node, uint8_t number)
 static inline void node_finish(struct node *node)
 {
     node_set(node, &node->stop_accepting, true);
-    pccl_socket_wake(node->wake);
+    pccl_socket_wake(&node->wait);
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
-    pccl_socket_close(node->wake);
+    pccl_socket_wait_close(&node->wait);
     pccl_measurer_end(node->measurer);
     node_until(node, &node->ran);
     node_set(node, &node->leave, true);

@@ -51,7 +51,7 @@ static inline void node_accept(void *argument)
     for (bool stop = false; !stop && scratch;) {
         uv_os_sock_t socket;
         struct pccl_address from;
-        pccl_socket_wait_for(node->listening, node->wake, -1);
+        pccl_socket_wait_for(&node->wait, -1);
         uv_mutex_lock(&node->lock);
         stop = node->stop_accepting;
         uv_mutex_unlock(&node->lock);
@@ -64,8 +64,9 @@ static inline void node_accept(void *argument)
 static inline void node_listen(struct node *node)
 {
     struct pccl_address any = pccl_address_v4(127, 0, 0, 1, 0);
-    assert_int_equal(pccl_socket_wake_open(&node->wake), 0);
+    assert_int_equal(pccl_socket_wait_open(&node->wait), 0);
     assert_int_equal(pccl_socket_listen(&any, &node->listening), 0);
+    assert_true(pccl_socket_share_input(&node->wait, node->listening, -1, true));
     assert_true(pccl_socket_local(node->listening, &node->address));
     assert_int_equal(uv_thread_create(&node->accepting, node_accept, node), 0);
 }

@@ -24,7 +24,7 @@ struct node {
     uint32_t tensor_count, threads, silence_ms, patience_ms;
     struct pccl_synchronizer *synchronizer;
     uv_thread_t thread, accepting;
-    int wake; /* of the accepting thread */
+    struct pccl_socket_wait wait; /* of the accepting thread */
     uv_os_sock_t listening;
     struct pccl_address address;
 
@@ -229,10 +229,10 @@ static inline void node_end(struct node *node)
     uv_mutex_lock(&node->lock);
     node->stop_accepting = true;
     uv_mutex_unlock(&node->lock);
-    pccl_socket_wake(node->wake);
+    pccl_socket_wake(&node->wait);
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
-    pccl_socket_close(node->wake);
+    pccl_socket_wait_close(&node->wait);
     pccl_synchronizer_end(node->synchronizer);
     node_set(node, &node->leave, true);
     assert_int_equal(uv_thread_join(&node->thread), 0);

@@ -7,6 +7,9 @@
 
 #include "loopback.h"
 
+#include <fcntl.h>
+#include <sched.h>
+
 struct fixture {
     uv_loop_t loop;
     struct pccl_connection *connection;
@@ -140,35 +143,148 @@ static void events_may_change_between_two_frames_of_one_visit(void **state)
     end(&f);
 }
 
+/* ---- another thread waits for the input ---- */
+
+/* false: a system without the means. */
+static bool share(struct fixture *f, struct pccl_socket_wait *wait)
+{
+    begin(f, pccl_heap());
+    uv_run(&f->loop, UV_RUN_NOWAIT); /* the loop begins to watch */
+    bool can = pccl_socket_wait_open(wait) == 0;
+    assert_true(!can || pccl_connection_share_input(f->connection, wait, true));
+    return can;
+}
+
+static void end_shared(struct fixture *f, const struct pccl_socket_wait *wait)
+{
+    (void)pccl_connection_share_input(f->connection, wait, false);
+    end(f);
+    pccl_socket_wait_close(wait);
+}
+
+struct waiting {
+    const struct pccl_socket_wait *wait;
+    uv_sem_t begun;
+    int stat; /* of its thread */
+};
+
+static void wait_once(void *argument)
+{
+    struct waiting *waiting = argument;
+    waiting->stat = open("/proc/thread-self/stat", O_RDONLY);
+    uv_sem_post(&waiting->begun);
+    pccl_socket_wait_for(waiting->wait, -1);
+}
+
+static bool sleeps(const struct waiting *waiting)
+{
+    char stat[64] = {0};
+    assert_true(pread(waiting->stat, stat, sizeof stat - 1, 0) > 0);
+    return strstr(stat, ") S") != NULL;
+}
+
+static void write_frame(struct fixture *f, const char *word)
+{
+    uint8_t bytes[256];
+    write_all(f->bare, bytes, loopback_frame(word, bytes, sizeof bytes));
+}
+
+/* Returns when a thread that waited has been told of it, and has left. The loop was not told. */
+static void write_to_a_waiting_thread(struct fixture *f, const struct pccl_socket_wait *wait)
+{
+    struct waiting waiting = {.wait = wait};
+    uint32_t frames = f->frames;
+    uv_thread_t thread;
+    assert_int_equal(uv_sem_init(&waiting.begun, 0), 0);
+    assert_int_equal(uv_thread_create(&thread, wait_once, &waiting), 0);
+    uv_sem_wait(&waiting.begun);
+    while (!sleeps(&waiting))
+        sched_yield();
+    write_frame(f, "told");
+    assert_int_equal(uv_thread_join(&thread), 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->frames, frames);
+    close(waiting.stat);
+    uv_sem_destroy(&waiting.begun);
+}
+
 static void another_thread_may_take_the_input(void **state)
 {
     struct fixture f;
-    uint8_t bytes[256];
+    struct pccl_socket_wait wait;
     (void)state;
-    begin(&f, pccl_heap());
-    uv_run(&f.loop, UV_RUN_NOWAIT);                  /* the loop begins to watch */
-    assert_true(pccl_connection_take(f.connection)); /* nothing there */
-    write_all(f.bare, bytes, loopback_frame("taken", bytes, sizeof bytes));
-    bool can = pccl_connection_watch_input(f.connection, false);
-    if (can) {
-        uv_run(&f.loop, UV_RUN_NOWAIT);
-        assert_int_equal(f.frames, 0); /* the loop was not told */
+    if (share(&f, &wait)) {
+        assert_true(pccl_connection_take(f.connection)); /* nothing there */
+        write_to_a_waiting_thread(&f, &wait);
+        assert_true(pccl_connection_take(f.connection));
+        assert_int_equal(f.frames, 1);
+        close(f.bare);
+        pccl_socket_wait_for(&wait, -1);
+        assert_false(pccl_connection_take(f.connection)); /* the end is the loop's to report */
+        assert_false(f.ended);
+        pccl_connection_arm(f.connection);
+        assert_true(f.ended);
+        assert_int_equal(f.how, PCCL_END_CLOSED);
+        f.bare = -1;
     }
-    struct pollfd readable = {.fd = f.connection->channel.socket, .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
-    assert_true(pccl_connection_take(f.connection));
-    assert_int_equal(f.frames, 1);
-    assert_string_equal(f.last.bytes, "taken");
-    assert_int_equal(pccl_connection_watch_input(f.connection, true), can);
-    close(f.bare);
-    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
-    assert_false(pccl_connection_take(f.connection)); /* the end is the loop's to report */
-    assert_false(f.ended);
-    pccl_connection_arm(f.connection);
-    assert_true(f.ended);
-    assert_int_equal(f.how, PCCL_END_CLOSED);
-    f.bare = -1;
-    end(&f);
+    end_shared(&f, &wait);
+}
+
+static void input_that_nobody_waits_for_is_the_loops(void **state)
+{
+    struct fixture f;
+    struct pccl_socket_wait wait;
+    (void)state;
+    if (share(&f, &wait)) {
+        write_frame(&f, "told");
+        loopback_until(&f.loop, &f.got_frame);
+        write_to_a_waiting_thread(&f, &wait);
+        assert_true(pccl_connection_take(f.connection));
+        f.got_frame = false;
+        write_frame(&f, "told"); /* when the thread has left */
+        loopback_until(&f.loop, &f.got_frame);
+        assert_int_equal(f.frames, 3);
+    }
+    end_shared(&f, &wait);
+}
+
+static void input_that_a_thread_was_told_of_and_left_is_the_loops(void **state)
+{
+    struct fixture f;
+    struct pccl_socket_wait wait;
+    (void)state;
+    if (share(&f, &wait)) {
+        write_to_a_waiting_thread(&f, &wait);
+        (void)pccl_connection_share_input(f.connection, &wait, false);
+        loopback_until(&f.loop, &f.got_frame);
+        assert_true(pccl_connection_share_input(f.connection, &wait, true));
+        write_to_a_waiting_thread(&f, &wait);
+        assert_true(pccl_connection_take(f.connection));
+        assert_int_equal(f.frames, 2);
+    }
+    end_shared(&f, &wait);
+}
+
+static void the_loop_may_watch_for_room_meanwhile(void **state)
+{
+    struct fixture f;
+    struct pccl_socket_wait wait;
+    (void)state;
+    if (share(&f, &wait)) {
+        pccl_channel_yield(&f.connection->channel);
+        pccl_connection_arm(f.connection);
+        assert_false(pccl_connection_share_input(f.connection, &wait, true));
+        write_frame(&f, "told");
+        loopback_until(&f.loop, &f.got_frame);
+        while (f.connection->channel.armed != UV_READABLE)
+            uv_run(&f.loop, UV_RUN_ONCE);
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        assert_true(pccl_connection_share_input(f.connection, &wait, true));
+        write_to_a_waiting_thread(&f, &wait);
+        assert_true(pccl_connection_take(f.connection));
+        assert_int_equal(f.frames, 2);
+    }
+    end_shared(&f, &wait);
 }
 
 static void a_broken_frame_that_was_taken_is_left_to_the_loop(void **state)
@@ -429,6 +545,9 @@ int main(void)
         cmocka_unit_test(many_frames_in_one_segment_are_handed_out_in_order),
         cmocka_unit_test(events_may_change_between_two_frames_of_one_visit),
         cmocka_unit_test(another_thread_may_take_the_input),
+        cmocka_unit_test(input_that_nobody_waits_for_is_the_loops),
+        cmocka_unit_test(input_that_a_thread_was_told_of_and_left_is_the_loops),
+        cmocka_unit_test(the_loop_may_watch_for_room_meanwhile),
         cmocka_unit_test(a_broken_frame_that_was_taken_is_left_to_the_loop),
         cmocka_unit_test(what_the_kernel_does_not_take_waits_and_arrives_in_order),
         cmocka_unit_test(more_output_than_may_wait_ends_it),

@@ -9,6 +9,7 @@
 #include "net/fork.h"
 #include "net/interfaces.h"
 #include "net/resolve.h"
+#include "net/socket_wait.h"
 #include "net/thread.h"
 
 #include <errno.h>
@@ -288,23 +289,30 @@ static void a_forked_child_does_not_keep_sockets_open(void **state)
 static void a_wake_ends_a_wait_once(void **state)
 {
     uv_os_sock_t ours;
-    int wake, bare;
+    struct pccl_socket_wait wait;
+    int bare;
     (void)state;
-    if (pccl_socket_wake_open(&wake) == UV_ENOSYS)
+    if (pccl_socket_wait_open(&wait) == UV_ENOSYS)
         return; /* a system without them */
     loopback_pair(&ours, &bare);
-    struct pollfd readable = {.fd = wake, .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, 0), 0);
-    pccl_socket_wake(wake);
-    pccl_socket_wake(wake);
-    assert_int_equal(poll(&readable, 1, 0), 1);
-    pccl_socket_wait_for(ours, wake, -1);
-    assert_int_equal(poll(&readable, 1, 0), 0);
+    assert_true(pccl_socket_share_input(&wait, ours, -1, true));
+    struct pollfd ready = {.fd = wait.set, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    pccl_socket_wake(&wait);
+    pccl_socket_wake(&wait);
+    assert_int_equal(poll(&ready, 1, 0), 1);
+    pccl_socket_wait_for(&wait, -1);
+    assert_int_equal(poll(&ready, 1, 0), 0);
     assert_int_equal(send(bare, "x", 1, 0), 1);
-    pccl_socket_wait_for(ours, wake, -1); /* input ends it too */
+    pccl_socket_wait_for(&wait, -1); /* input ends it too */
+    pccl_socket_wait_for(&wait, -1); /* until it is read */
     uint8_t byte;
     assert_int_equal(pccl_socket_read(ours, &byte, 1), 1);
-    pccl_socket_close(wake);
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    assert_int_equal(send(bare, "x", 1, 0), 1);
+    (void)pccl_socket_share_input(&wait, ours, -1, false);
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    pccl_socket_wait_close(&wait);
     pccl_socket_close(ours);
     close(bare);
 }

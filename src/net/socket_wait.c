@@ -1,0 +1,106 @@
+#include "net/socket_wait.h"
+
+#ifdef __linux__
+#include "net/fork.h"
+#include "net/socket.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+static bool add(int set, int descriptor, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data = {.fd = descriptor}};
+    return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+static bool take_out(int set, int descriptor)
+{
+    struct epoll_event unused = {0};
+    return epoll_ctl(set, EPOLL_CTL_DEL, descriptor, &unused) == 0;
+}
+
+/*
+ * Of those that watch exclusively the system tells the first in whose set a thread waits; so the thread's set is
+ * added before the loop's. Who adds a socket is told of what has arrived before.
+ */
+bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
+{
+    uint32_t events = EPOLLIN | (on ? EPOLLEXCLUSIVE : 0u);
+    if (!on)
+        (void)take_out(wait->set, socket);
+    else if (!add(wait->set, socket, events) && errno != EEXIST)
+        return false;
+    if (poll_descriptor < 0)
+        return true;
+    if (!take_out(poll_descriptor, socket))
+        return false; /* the loop is about to watch it */
+    bool added = add(poll_descriptor, socket, events);
+    PCCL_ASSERT(added);
+    return true;
+}
+
+int pccl_socket_wait_open(struct pccl_socket_wait *wait)
+{
+    int error = 0;
+    pccl_fork_lock();
+    wait->set = epoll_create1(EPOLL_CLOEXEC);
+    wait->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wait->set < 0 || wait->wake < 0 || !add(wait->set, wait->wake, EPOLLIN))
+        error = uv_translate_sys_error(errno);
+    else if (!pccl_fork_remember(wait->set) || !pccl_fork_remember(wait->wake))
+        error = UV_ENOMEM;
+    pccl_fork_unlock();
+    if (error)
+        pccl_socket_wait_close(wait);
+    return error;
+}
+
+void pccl_socket_wait_close(const struct pccl_socket_wait *wait)
+{
+    if (wait->set >= 0)
+        pccl_socket_close(wait->set);
+    if (wait->wake >= 0)
+        pccl_socket_close(wait->wake);
+}
+
+void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+{
+    struct epoll_event ready[2];
+    eventfd_t value;
+    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* if interrupted, the caller checks again */
+    for (int i = 0; i < count; i++)
+        if (ready[i].data.fd == wait->wake)
+            (void)eventfd_read(wait->wake, &value);
+}
+
+void pccl_socket_wake(const struct pccl_socket_wait *wait)
+{
+    (void)eventfd_write(wait->wake, 1); /* fails only when it is pending already */
+}
+#else
+int pccl_socket_wait_open(struct pccl_socket_wait *wait)
+{
+    *wait = (struct pccl_socket_wait){.set = -1, .wake = -1};
+    return UV_ENOSYS;
+}
+
+void pccl_socket_wait_close(const struct pccl_socket_wait *wait) { (void)wait; }
+
+bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
+{
+    (void)wait;
+    (void)socket;
+    (void)poll_descriptor;
+    (void)on;
+    return false;
+}
+
+void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+{
+    (void)wait;
+    (void)limit_ms;
+}
+
+void pccl_socket_wake(const struct pccl_socket_wait *wait) { (void)wait; }
+#endif
