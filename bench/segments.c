@@ -164,6 +164,17 @@ static void no_combine(void *result, const void *a, const void *b, size_t count)
     (void)count;
 }
 
+static void no_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result, const void *folded,
+                    const void *part, size_t count)
+{
+    (void)kernels;
+    (void)step;
+    (void)result;
+    (void)folded;
+    (void)part;
+    (void)count;
+}
+
 static void no_copy(void *to, const void *from, size_t bytes)
 {
     (void)to;
@@ -286,7 +297,8 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
 
 static int run_exchange(unsigned long count)
 {
-    struct pccl_kernels kernels = {.name = "none", .copy_streaming = no_copy, .copied_streaming = no_fence};
+    struct pccl_kernels kernels = {
+        .name = "none", .step = no_step, .copy_streaming = no_copy, .copied_streaming = no_fence};
     struct world world = {0};
     float *buffers[2 * RANKS];
     kernels.combine[PCCL_F32][PCCL_SUM] = no_combine;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    FOLD_BYTES = 4096, /* folded at once, finished and copied while they are in the first cache */
+    FOLD_BYTES = 4096, /* folded at once if they are copied before or after, while they are in the first cache */
     WORK_BYTES = PCCL_PACKING_BLOCK * sizeof(double),
 };
 
@@ -223,26 +223,24 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
     struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     uint8_t *result = result_of(transfer, plan, &segment);
     const bool is_whole = is_whole_segment(transfer, plan, &segment);
-    const uint8_t *whole = is_whole ? input_of(transfer, plan, &segment) : NULL;
     const bool streams = is_streamed(transfer);
-    bool away = finish && streams && is_whole; /* copied while it is hot */
+    const bool away = finish && streams && is_whole; /* copied while it is hot */
     uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
-    const struct pccl_step work = work_of(plan, step, finish);
+    struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
+    const uint32_t most = elements_at_once(transfer, plan, &segment);
     if (finish)
         save(transfer, stripe, number);
-    uint32_t most = FOLD_BYTES / plan->element_bytes, count = 0;
-    for (uint32_t first = 0; first < segment.count; first += count) {
+    for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
+        const size_t at = (size_t)first * plan->element_bytes;
         count = at_most(most, segment.count - first);
-        size_t at = (size_t)first * plan->element_bytes, bytes = (size_t)count * plan->element_bytes;
-        const uint8_t *own = is_whole ? whole + at : input_part(transfer, plan, &segment, first, count);
-        if (is_whole && first + count < segment.count)
-            pccl_prefetch(own + bytes, bytes);
+        const uint8_t *own = input_part(transfer, plan, &segment, first, count);
+        if (transfer->scales)
+            pccl_prefetch(own + (size_t)count * plan->element_bytes, FOLD_BYTES);
+        work.copy = away ? result + at : NULL;
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
                           contribution_of(transfer, plan, own, count, room), count);
-        if (away)
-            pccl_copy_streaming(kernels, result + at, sum + at, bytes);
-        else if (finish && !is_whole && !streams)
+        if (finish && !is_whole && !streams)
             scatter(transfer, plan, &segment, first, count, sum + at);
     }
     if (away)

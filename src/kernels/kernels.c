@@ -157,7 +157,11 @@ static void step_narrow(const struct pccl_kernels *kernels, const struct pccl_st
     const size_t from_size = pccl_datatype_bytes(step->from), to_size = pccl_datatype_bytes(step->to);
     for (size_t done = 0; done < count; done += BLOCK_FLOATS) {
         size_t now = count - done < BLOCK_FLOATS ? count - done : BLOCK_FLOATS;
+        if (done + now < count)
+            pccl_prefetch(part + (done + now) * size, now * size);
         step_narrow_block(kernels, step, result + done * to_size, folded + done * from_size, part + done * size, now);
+        if (step->copy != NULL)
+            kernels->copy_streaming((char *)step->copy + done * to_size, result + done * to_size, now * to_size);
     }
 }
 
@@ -187,9 +191,7 @@ void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_ste
     const bool alike = step->from == datatype && step->to == datatype && !(divides && is_narrow(datatype));
     uint64_t mode = pccl_float_mode_begin();
     if (alike && kernels->combine[datatype][step->reduction] != NULL) {
-        kernels->combine[datatype][step->reduction](result, folded, part, count);
-        if (divides)
-            kernels->divide[datatype](result, result, count, step->ranks);
+        kernels->step(kernels, step, result, folded, part, count);
     } else {
         assert_fits(datatype, step->reduction);
         step_narrow(kernels, step, result, folded, part, count);

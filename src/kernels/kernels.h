@@ -51,6 +51,7 @@ struct pccl_step {
     enum pccl_datatype from, to; /* of the sum before and after: datatype; or f32, for narrow floats */
     enum pccl_reduce_op reduction;
     uint32_t ranks; /* 0: this is not the end */
+    void *copy;     /* receives a copy of the result, written as by pccl_copy_streaming; NULL: none */
 };
 /*
  * The type of sums before the end, in which nothing is rounded: f32 for narrow floats, except under
@@ -59,7 +60,7 @@ struct pccl_step {
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 /*
  * result may be `folded`, unless it is longer; and part, if it is of the same type. No overlap
- * otherwise.
+ * otherwise. Works in blocks, which are divided and copied while they are in the first cache.
  */
 void pccl_combine_step(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
                        const void *folded, const void *part, size_t count);

@@ -1,6 +1,6 @@
 /*
- * The loops of one variant. Included once by each variant_<name>.c, which defines widen_f16 and
- * narrow_f16 before, and says by pragma which instructions the compiler may use. The loops are
+ * The loops of one variant. Included once by each variant_<name>.c, which defines widen_f16,
+ * narrow_f16 and copy_streaming before, and says by pragma which instructions the compiler may use. The loops are
  * plain, so that the compiler vectorizes them: no branches, no calls, and every choice is between
  * two computed values.
  *
@@ -10,6 +10,7 @@
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
 
+#include "kernels/prefetch.h"
 #include "kernels/scaled_loops.h"
 #include "kernels/sparse_loops.h"
 #include "kernels/variant.h"
@@ -260,6 +261,30 @@ static inline uint32_t choose(int32_t which, uint32_t yes, uint32_t no) { return
 DEFINE_F8(f8_e4m3fn, 3, 120, 0x7f, 0x1p-9f, 0x1p14f, UINT32_C(0x7fc00000), 0x7e)
 DEFINE_F8(f8_e5m2, 2, 112, 0x7c, 0x1p-16f, 0x1p7f, UINT32_C(0x7f800000), 0x7c)
 
+/* ---- a step of a fold, in blocks ---- */
+
+enum { STEP_BYTES = 4096 }; /* of a block, which stays in the first cache with its operands */
+
+static void step_in_blocks(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
+                           const void *folded, const void *part, size_t count)
+{
+    const size_t size = pccl_datatype_bytes(step->datatype), block = STEP_BYTES / size;
+    for (size_t done = 0, now; done < count; done += now) {
+        const size_t at = done * size;
+        now = count - done < block ? count - done : block;
+        char *to = (char *)result + at;
+        const char *from = (const char *)part + at;
+        if (done + now < count) /* processors prefetch by themselves within a page only */
+            for (size_t line = 0; line < STEP_BYTES; line += PCCL_CACHE_LINE)
+                __builtin_prefetch(from + STEP_BYTES + line);
+        kernels->combine[step->datatype][step->reduction](to, (const char *)folded + at, from, now);
+        if (step->ranks != 0 && step->reduction == PCCL_AVG)
+            kernels->divide[step->datatype](to, to, now, step->ranks);
+        if (step->copy != NULL)
+            copy_streaming((char *)step->copy + at, to, now * size);
+    }
+}
+
 /*
  * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end, and a
  * premultiplied sum is one of what was multiplied before. NULL: it does not fit the type ----
@@ -295,6 +320,7 @@ DEFINE_F8(f8_e5m2, 2, 112, 0x7c, 0x1p-16f, 0x1p7f, UINT32_C(0x7f800000), 0x7c)
                     [PCCL_F32] = COMBINE_FLOATS(f32),                                                                  \
                     [PCCL_F64] = COMBINE_FLOATS(f64),                                                                  \
                     [PCCL_BOOL] = COMBINE_BOOLS},                                                                      \
+        .step = step_in_blocks,                                                                                        \
         .divide = {[PCCL_U8] = divide_u8,                                                                              \
                    [PCCL_I8] = divide_i8,                                                                              \
                    [PCCL_I16] = divide_i16,                                                                            \

@@ -55,6 +55,9 @@ struct pccl_kernels {
      * may be a or b.
      */
     void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
+    /* pccl_combine_step where all are elements that `combine` takes. */
+    void (*step)(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result, const void *folded,
+                 const void *part, size_t count);
     /* result[i] = source[i] / divisor; NULL for narrow floats. result may be source. divisor > 0 */
     void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
     /* result[i] = source[i] * factor; f32 and f64 only. result may be source. */

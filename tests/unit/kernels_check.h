@@ -348,8 +348,8 @@ static bool finishes(struct subject s, const uint8_t *source, uint32_t ranks, si
 {
     enum { RANKS_MAX = 300 };
     const size_t size = pccl_datatype_bytes(s.type);
-    const struct pccl_step step = {s.type, s.type, s.type, PCCL_AVG, ranks};
-    static struct buffer nothing;
+    struct pccl_step step = {.datatype = s.type, .from = s.type, .to = s.type, .reduction = PCCL_AVG, .ranks = ranks};
+    static struct buffer nothing, copy;
     static const void *parts[RANKS_MAX];
     uint8_t *to = result.bytes + GUARD_BYTES;
     for (size_t i = 0; i < count; i++) {
@@ -369,8 +369,13 @@ static bool finishes(struct subject s, const uint8_t *source, uint32_t ranks, si
         return false;
     }
     memcpy(to, source, count * size);
+    memset(copy.bytes, GUARD, count * size + 2 * GUARD_BYTES);
+    step.copy = copy.bytes + GUARD_BYTES;
     pccl_combine_step(s.kernels, &step, to, to, nothing.bytes, count);
-    return same(s, "finished in place", to, expected.bytes, count);
+    pccl_copied_streaming(s.kernels);
+    return same(s, "finished in place", to, expected.bytes, count) &&
+           same(s, "copied", step.copy, expected.bytes, count) && untouched(copy.bytes) &&
+           untouched(copy.bytes + GUARD_BYTES + count * size);
 }
 
 static bool the_end_of(struct subject s)
@@ -428,7 +433,8 @@ static bool integers_divide_of(struct subject s)
             put(expected.bytes, i, size,
                 is_signed ? (uint64_t)(signed_value(s.type, bits) / (int64_t)ranks[r]) : bits / ranks[r]);
         }
-        const struct pccl_step step = {s.type, s.type, s.type, PCCL_AVG, ranks[r]};
+        const struct pccl_step step = {
+            .datatype = s.type, .from = s.type, .to = s.type, .reduction = PCCL_AVG, .ranks = ranks[r]};
         pccl_combine_step(s.kernels, &step, result.bytes, left.bytes, right.bytes, count);
         if (!same(s, "divided", result.bytes, expected.bytes, count)) {
             return false;
@@ -640,7 +646,8 @@ static bool float_mode_does_not_matter(const struct pccl_kernels *kernels)
             set_float_mode(ODD_FLOAT_MODE);
             pccl_reduce_all(s.type, s.reduction, parts, 2, COUNT, reference.bytes);
             pccl_combine_all(s.kernels, s.type, s.reduction, parts, 2, COUNT, result.bytes);
-            const struct pccl_step step = {s.type, s.type, s.type, s.reduction, 2};
+            const struct pccl_step step = {
+                .datatype = s.type, .from = s.type, .to = s.type, .reduction = s.reduction, .ranks = 2};
             pccl_combine_step(s.kernels, &step, left.bytes, left.bytes, right.bytes, COUNT);
             const uint64_t left_behind = get_float_mode();
             set_float_mode(found);
