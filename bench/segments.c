@@ -187,6 +187,7 @@ static void no_fence(void) {}
 struct world {
     struct pccl_id ids[RANKS];
     struct pccl_exchange *exchanges[RANKS];
+    struct pccl_lane *lanes[RANKS][2]; /* incoming, outgoing */
     struct pccl_transfer *transfers[RANKS];
     uint32_t done;
     bool failed;
@@ -221,11 +222,10 @@ static void on_announced(void *context, const struct pccl_id *from, const struct
     (void)ready;
 }
 
-static void on_writable(void *context, const struct pccl_id *peer, bool outgoing)
+static void on_writable(void *context, void *user)
 {
     (void)context; /* all are asked again and again */
-    (void)peer;
-    (void)outgoing;
+    (void)user;
 }
 
 /* One message of this rank, if it has one: DATA on its outgoing lane, or READY on the other one. */
@@ -235,10 +235,9 @@ static bool move_message(struct world *world, uint32_t from, bool outgoing)
     struct pccl_departure departure = {0};
     struct pccl_arrival arrival = {0};
     struct pccl_text reason;
-    if (!pccl_exchange_next(world->exchanges[from], &world->ids[to], outgoing, &departure))
+    if (!pccl_exchange_next(world->lanes[from][outgoing], &departure))
         return false;
-    if (pccl_exchange_receive(world->exchanges[to], &world->ids[from], !outgoing, &departure.msg, &arrival, &reason) !=
-        PCCL_OK) {
+    if (pccl_exchange_receive(world->lanes[to][!outgoing], &departure.msg, &arrival, &reason) != PCCL_OK) {
         world->failed = true;
         return false;
     }
@@ -261,9 +260,12 @@ static bool connect_all(struct world *world, const struct pccl_kernels *kernels)
             return false;
     }
     for (uint32_t i = 0; i < RANKS; i++)
-        if (pccl_exchange_connected(world->exchanges[i], &world->ids[1 - i], true) != PCCL_OK ||
-            pccl_exchange_connected(world->exchanges[1 - i], &world->ids[i], false) != PCCL_OK)
-            return false;
+        for (uint32_t outgoing = 0; outgoing < 2; outgoing++) {
+            world->lanes[i][outgoing] =
+                pccl_exchange_connected(world->exchanges[i], &world->ids[1 - i], outgoing, NULL);
+            if (!world->lanes[i][outgoing])
+                return false;
+        }
     return true;
 }
 

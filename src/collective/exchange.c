@@ -173,17 +173,19 @@ static void tell_again(struct pccl_flow *flow)
     pccl_flow_wake(flow);
 }
 
-enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
+                                          void *user)
 {
     struct pccl_lane *lane = pccl_lane_get(exchange, peer, outgoing);
     if (lane == NULL)
-        return PCCL_MEMORY;
+        return NULL;
+    lane->user = user;
     lane->connections++;
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
         tell_again(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane));
     if (!pccl_list_is_empty(&lane->queue))
-        exchange->effects.writable(exchange->effects.context, peer, outgoing);
-    return PCCL_OK;
+        exchange->effects.writable(exchange->effects.context, user);
+    return lane;
 }
 
 /*
@@ -197,12 +199,8 @@ static bool relies_on(const struct pccl_flow *flow)
     return !transfer->failed && (flow->outgoing || transfer->stage == PCCL_TRANSFER_MOVING);
 }
 
-void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                            const struct pccl_text *reason)
+void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason)
 {
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    if (lane == NULL)
-        return;
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
         if (relies_on(flow))
@@ -210,17 +208,15 @@ void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id
     }
 }
 
-void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing)
+void pccl_exchange_disconnected(struct pccl_lane *lane)
 {
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    if (lane == NULL || lane->connections == 0)
-        return;
+    PCCL_ASSERT(lane->connections > 0);
     lane->connections--;
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
         if (relies_on(flow))
             pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
-                               outgoing ? "to" : "from", pccl_id_str(&lane->peer));
+                               lane->outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
             tell_again(flow);
     }

@@ -49,6 +49,7 @@
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
 struct pccl_flow;     /* the same, on one lane */
+struct pccl_lane;     /* valid for the driver while it has a connection */
 
 struct pccl_exchange_config {
     uint64_t hash_seed; /* random: for tables of what peers choose */
@@ -91,9 +92,10 @@ struct pccl_exchange_effects {
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
      * More can be sent on this lane: call pccl_exchange_next for its idle connections. A connection
-     * that becomes idle must ask by itself; this is not called again for it.
+     * that becomes idle must ask by itself; this is not called again for it. `user` is that of
+     * pccl_exchange_connected; the lane has a connection.
      */
-    void (*writable)(void *context, const struct pccl_id *peer, bool outgoing);
+    void (*writable)(void *context, void *user);
     /*
      * A part of given length that this rank gets is complete; it is that of the member in this
      * position. Once for each, before `done`, if the transfer is to tell; not of empty ones.
@@ -231,29 +233,28 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer);
 /* ---- connections ---- */
 
 /*
- * One more connection of a lane is established; READY is sent again over it. MEMORY: it cannot be
- * used.
+ * One more connection of a lane is established; READY is sent again over it. Returns the lane, the same for all its
+ * connections. NULL: out of memory; the connection cannot be used. `user` is given to `writable`.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
-                                                         bool outgoing);
+PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
+                                                          bool outgoing, void *user);
 /*
  * A connection is gone, with what was in progress on it (the driver first gives back its departure
  * and arrival by pccl_exchange_dropped). Every running transfer fails that sends over this lane, as
- * what the system has taken need not have arrived, or that receives over it and is not done.
+ * what the system has taken need not have arrived, or that receives over it and is not done. After the last
+ * connection the lane may be freed.
  */
-void pccl_exchange_disconnected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
+void pccl_exchange_disconnected(struct pccl_lane *lane);
 /*
  * Fails the same transfers as INTERNAL, with this reason: the connection is about to be closed because one side has
  * received an invalid message from the other. The driver then closes it as usual.
  */
-void pccl_exchange_rejected(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                            const struct pccl_text *reason);
+void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason);
 
 /* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
-PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                                        struct pccl_departure *departure);
-/* Whether there is more to be sent to this peer for which it has given no credit yet. */
-PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer);
+PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_lane *lane, struct pccl_departure *departure);
+/* Whether there is more to be sent over an outgoing lane for which its receiver has given no credit yet. */
+PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(const struct pccl_lane *lane);
 /* The connection has taken all of it. */
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);
 
@@ -264,8 +265,7 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
  * fails.) LIMIT: too much is held for operations that have not been started here. Do not read from the connection until
  * there is room (pccl_exchange_room) or it needs none (pccl_exchange_is_due), then hand in the frame again.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer,
-                                                       bool outgoing, const struct pccl_msg *msg,
+PCCL_MUST_CHECK enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl_msg *msg,
                                                        struct pccl_arrival *arrival, struct pccl_text *reason);
 /* Changes when a frame that was answered LIMIT may fit now. */
 uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
@@ -274,8 +274,7 @@ uint64_t pccl_exchange_room(const struct pccl_exchange *exchange);
  * has started or ended, its view has passed, or its lane has got room of its own. Ask after each
  * start, end and admission.
  */
-PCCL_MUST_CHECK bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer,
-                                          const struct pccl_msg_data *data);
+PCCL_MUST_CHECK bool pccl_exchange_is_due(const struct pccl_lane *lane, const struct pccl_msg_data *data);
 /* All bytes of the arrival are there. */
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival);
 /*

@@ -17,6 +17,7 @@ struct pccl_lane {
     struct pccl_exchange *exchange;
     struct pccl_id peer;
     bool outgoing;
+    void *user; /* the driver's */
     uint32_t connections;
     struct pccl_list_node flows;     /* all that use it */
     struct pccl_list_node queue;     /* flows that have something to send, in turn */

@@ -345,11 +345,10 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
     return pccl_lane_hold_data(lane, data, arrival, reason);
 }
 
-bool pccl_exchange_is_due(struct pccl_exchange *exchange, const struct pccl_id *peer, const struct pccl_msg_data *data)
+bool pccl_exchange_is_due(const struct pccl_lane *lane, const struct pccl_msg_data *data)
 {
-    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, false);
-    return lane == NULL || lane->used || lane->member ||
-           pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
+    const struct pccl_exchange *exchange = lane->exchange;
+    return lane->used || lane->member || pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
            pccl_transfer_find(exchange, &data->instance) != NULL || pccl_instance_has_ended(exchange, &data->instance);
 }
 
@@ -376,18 +375,16 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     return PCCL_MALFORMED;
 }
 
-enum pccl_status pccl_exchange_receive(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                                       const struct pccl_msg *msg, struct pccl_arrival *arrival,
+enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl_msg *msg, struct pccl_arrival *arrival,
                                        struct pccl_text *reason)
 {
     *arrival = (struct pccl_arrival){.length = 0};
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
-    if (lane != NULL && outgoing && msg->type == PCCL_MSG_ready)
-        return receive_ready(exchange, lane, &msg->as.ready, reason);
-    if (lane != NULL && !outgoing && msg->type == PCCL_MSG_data)
-        return receive_data(exchange, lane, &msg->as.data, arrival, reason);
-    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(peer), pccl_wire_name(msg->type),
-                     outgoing ? "to" : "from");
+    if (lane->outgoing && msg->type == PCCL_MSG_ready)
+        return receive_ready(lane->exchange, lane, &msg->as.ready, reason);
+    if (!lane->outgoing && msg->type == PCCL_MSG_data)
+        return receive_data(lane->exchange, lane, &msg->as.data, arrival, reason);
+    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(&lane->peer),
+                     pccl_wire_name(msg->type), lane->outgoing ? "to" : "from");
     return PCCL_MALFORMED;
 }
 

@@ -120,7 +120,7 @@ void pccl_flow_wake(struct pccl_flow *flow)
     pccl_list_append(&lane->queue, &flow->in_queue);
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     if (lane->connections > 0)
-        effects->writable(effects->context, &lane->peer, lane->outgoing);
+        effects->writable(effects->context, lane->user);
 }
 
 /*
@@ -248,11 +248,8 @@ static bool awaits_credit(const struct pccl_flow *flow)
     return !transfer->failed && (begins || flow->later.first != NULL);
 }
 
-bool pccl_exchange_awaits_credit(struct pccl_exchange *exchange, const struct pccl_id *peer)
+bool pccl_exchange_awaits_credit(const struct pccl_lane *lane)
 {
-    const struct pccl_lane *lane = pccl_lane_find(exchange, peer, true);
-    if (lane == NULL)
-        return false;
     for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
         if (awaits_credit(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)))
             return true;
@@ -397,12 +394,10 @@ static bool fill(struct pccl_flow *flow, struct pccl_departure *departure)
     return true;
 }
 
-bool pccl_exchange_next(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing,
-                        struct pccl_departure *departure)
+bool pccl_exchange_next(struct pccl_lane *lane, struct pccl_departure *departure)
 {
-    struct pccl_lane *lane = pccl_lane_find(exchange, peer, outgoing);
     *departure = (struct pccl_departure){.payload = NULL};
-    while (lane != NULL && !pccl_list_is_empty(&lane->queue)) {
+    while (!pccl_list_is_empty(&lane->queue)) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(lane->queue.next, struct pccl_flow, in_queue);
         pccl_list_remove(&flow->in_queue);
         if (!has_something(flow) || !fill(flow, departure))

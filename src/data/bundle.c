@@ -5,7 +5,7 @@
 #include "net/heap.h"
 #include "net/path.h"
 
-struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
+static struct pccl_bundle *find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
     for (struct pccl_table_node *node = pccl_table_find(&engine->bundles, pccl_id_hash(&engine->hash, peer)); node;
          node = pccl_table_find_next(node)) {
@@ -18,7 +18,7 @@ struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const str
 
 static struct pccl_bundle *find_or_make(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
-    struct pccl_bundle *bundle = pccl_bundle_find(engine, peer, outgoing);
+    struct pccl_bundle *bundle = find(engine, peer, outgoing);
     if (bundle)
         return bundle;
     bundle = pccl_allocate(pccl_heap(), sizeof *bundle);
@@ -92,10 +92,12 @@ enum pccl_status pccl_bundle_enter(struct pccl_stream *stream)
     if (!bundle)
         return PCCL_MEMORY;
     link_in(bundle, stream);
-    if (pccl_exchange_connected(engine->exchange, &stream->peer, stream->outgoing) != PCCL_OK) {
+    struct pccl_lane *lane = pccl_exchange_connected(engine->exchange, &stream->peer, stream->outgoing, bundle);
+    if (!lane) {
         unlink_from(bundle, stream);
         return PCCL_MEMORY;
     }
+    bundle->lane = lane;
     pccl_bundle_mark_writable(engine, bundle);
     return PCCL_OK;
 }
@@ -104,8 +106,9 @@ void pccl_bundle_leave(struct pccl_stream *stream)
 {
     if (!stream->bundle)
         return;
-    unlink_from(stream->bundle, stream);
-    pccl_exchange_disconnected(stream->engine->exchange, &stream->peer, stream->outgoing);
+    struct pccl_lane *lane = stream->bundle->lane;
+    unlink_from(stream->bundle, stream); /* frees a bundle without streams, which is not writable any more */
+    pccl_exchange_disconnected(lane);
 }
 
 void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle)

@@ -76,13 +76,7 @@ static void effect_announced(void *context, const struct pccl_id *from, const st
     engine->events.announced(engine->events.context, from, ready);
 }
 
-static void effect_writable(void *context, const struct pccl_id *peer, bool outgoing)
-{
-    struct pccl_engine *engine = context;
-    struct pccl_bundle *bundle = pccl_bundle_find(engine, peer, outgoing);
-    if (bundle)
-        pccl_bundle_mark_writable(engine, bundle);
-}
+static void effect_writable(void *context, void *bundle) { pccl_bundle_mark_writable(context, bundle); }
 
 static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {

@@ -85,6 +85,7 @@ struct pccl_bundle {
     struct pccl_table_node node; /* by hash of the peer's id */
     struct pccl_id peer;
     bool outgoing;
+    struct pccl_lane *lane;
     bool writable; /* in one of the engine's lists: it may have something to send */
     struct pccl_bundle *next_writable;
     struct pccl_stream *turn; /* a ring of streams, at the one whose turn is next */
@@ -162,7 +163,6 @@ void pccl_inbox_drop_news(struct pccl_engine *engine);
 void pccl_inbox_release_members(struct pccl_id *members, uint32_t count);
 
 /* ---- bundle.c ---- */
-struct pccl_bundle *pccl_bundle_find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing);
 /* Puts the stream into its bundle and tells the exchange. MEMORY: neither. */
 PCCL_MUST_CHECK enum pccl_status pccl_bundle_enter(struct pccl_stream *stream);
 /* May make the exchange call `failed` for the transfers that used the stream. */

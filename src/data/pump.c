@@ -152,7 +152,7 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle,
     size_t begun = 0;
     struct pccl_stream *stream;
     while ((stream = next_idle(engine, bundle, now_us)) &&
-           pccl_exchange_next(engine->exchange, &bundle->peer, bundle->outgoing, &stream->departure)) {
+           pccl_exchange_next(bundle->lane, &stream->departure)) {
         begun += pccl_stream_send(stream);
         if (bundle->paced) {
             pccl_share_took(&bundle->share, stream->pace, now_us);
@@ -183,6 +183,5 @@ void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
     bundle->waits_for_fast = false;
     bool starving = send_on_idle(engine, bundle, now_us);
     bundle->share.waiting = !starving;
-    pccl_pace_starve(&bundle->pace, now_us, starving,
-                     starving && pccl_exchange_awaits_credit(engine->exchange, &bundle->peer));
+    pccl_pace_starve(&bundle->pace, now_us, starving, starving && pccl_exchange_awaits_credit(bundle->lane));
 }

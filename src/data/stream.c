@@ -193,7 +193,7 @@ static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bo
     if (pccl_engine_forget_stream(engine, stream, how))
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
                              reason);
-    pccl_exchange_rejected(engine->exchange, &stream->peer, stream->outgoing, reason);
+    pccl_exchange_rejected(stream->bundle->lane, reason);
 }
 
 /* Closes the connection because the other side sent an invalid message. Sends the reason in link_bye. */
@@ -226,8 +226,7 @@ static void take_bye(struct pccl_stream *stream, const struct pccl_bytes *bye)
 static enum pccl_status hand_in(struct pccl_stream *stream, const struct pccl_msg *msg, struct pccl_text *reason)
 {
     struct pccl_engine *engine = stream->engine;
-    enum pccl_status status =
-        pccl_exchange_receive(engine->exchange, &stream->peer, stream->outgoing, msg, &stream->arrival, reason);
+    enum pccl_status status = pccl_exchange_receive(stream->bundle->lane, msg, &stream->arrival, reason);
     if (status == PCCL_LIMIT)
         wait_with(stream, msg);
     else if (status != PCCL_OK)
@@ -371,7 +370,7 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
     for (struct pccl_list_node *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
         const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
         next = link->next;
-        if (due_only && !pccl_exchange_is_due(engine->exchange, &stream->peer, &stream->refused.as.data))
+        if (due_only && !pccl_exchange_is_due(stream->bundle->lane, &stream->refused.as.data))
             continue;
         pccl_list_remove(link);
         pccl_list_append(&asked, link);

@@ -64,12 +64,15 @@ void rig_open_end(struct rig_world *world, struct rig_connection *connection, ui
     struct rig_rank *rank = rig_end_rank(world, connection, side);
     const uint32_t peer = side == 0 ? connection->to : connection->from;
     clear_end(&connection->ends[side]);
-    if (pccl_exchange_connected(rank->exchange, &world->spec->ids[peer], side == 0) != PCCL_OK) {
+    struct pccl_lane *lane = pccl_exchange_connected(rank->exchange, &world->spec->ids[peer], side == 0,
+                                                     &rank->writable[peer][side == 0]);
+    if (lane == NULL) {
         if (rank->memory.failures == 0)
             rig_violation(world, "rank %u cannot use a new connection", rank->number);
         connection->broken = true; /* the driver closes it */
         return;
     }
+    connection->ends[side].lane = lane;
     connection->ends[side].open = connection->ends[side].fresh = true;
 }
 
@@ -102,8 +105,9 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     note_lost_lane(rank, peer, side == 0);
     pccl_exchange_dropped(rank->exchange, end->sending || below(world, 2) == 0 ? &end->departure : NULL,
                           end->receiving || below(world, 2) == 0 ? &end->arrival : NULL);
+    struct pccl_lane *lane = end->lane;
     clear_end(end);
-    pccl_exchange_disconnected(rank->exchange, &world->spec->ids[peer], side == 0);
+    pccl_exchange_disconnected(lane);
     for (uint32_t op = 0; op < world->spec->op_count; op++) {
         const struct rig_attempt *attempt = rank->running[op];
         if (attempt != NULL && attempt->links_lost > 0 && attempt->state == RIG_RUNNING)
@@ -183,7 +187,7 @@ void rig_next(struct rig_world *world, struct rig_connection *connection, uint32
     bool *writable = &rank->writable[peer][side == 0];
     const bool was_writable = *writable;
     *writable = end->fresh = false;
-    if (!pccl_exchange_next(rank->exchange, &world->spec->ids[peer], side == 0, &end->departure))
+    if (!pccl_exchange_next(end->lane, &end->departure))
         return;
     *writable |= was_writable; /* there may be more */
     const struct pccl_msg *msg = &end->departure.msg;
@@ -329,8 +333,7 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
     rig_trace(world, "rank %u hears %s of %u", rank->number, pccl_wire_name(msg.type), peer);
     end->in_done = 0;
     memset(&end->arrival, 0, sizeof end->arrival);
-    const enum pccl_status status =
-        pccl_exchange_receive(rank->exchange, &world->spec->ids[peer], side == 0, &msg, &end->arrival, &reason);
+    const enum pccl_status status = pccl_exchange_receive(end->lane, &msg, &end->arrival, &reason);
     if (status == PCCL_MEMORY && rank->memory.failures > 0) {
         rig_close_end(world, connection, side);
         return;

@@ -351,16 +351,15 @@ static void on_announced(void *context, const struct pccl_id *from, const struct
     rank->announced[op][peer] |= UINT64_C(1) << use;
 }
 
-static void on_writable(void *context, const struct pccl_id *peer, bool outgoing)
+static void on_writable(void *context, void *user)
 {
     struct rig_rank *rank = context;
     if (rig_plant(rank->world, RIG_PLANT_lost_wake))
         return;
-    for (uint32_t i = 0; i < rank->world->spec->ranks; i++)
-        if (pccl_id_equal(&rank->world->spec->ids[i], peer)) {
-            rank->writable[i][outgoing] = true;
-            rig_touch(rank->world, outgoing ? rank->number : i, outgoing ? i : rank->number);
-        }
+    *(bool *)user = true;
+    const size_t place = (size_t)((bool *)user - &rank->writable[0][0]);
+    const uint32_t peer = (uint32_t)(place / 2), outgoing = place % 2;
+    rig_touch(rank->world, outgoing ? rank->number : peer, outgoing ? peer : rank->number);
 }
 
 bool rig_rank_init(struct rig_world *world, uint32_t number)

@@ -224,6 +224,7 @@ struct rig_pipe {
 };
 
 struct rig_end { /* one side's view of a connection */
+    struct pccl_lane *lane; /* while it is open */
     bool open;   /* the exchange knows of it */
     bool fresh;  /* idle, and not asked for a frame since then */
     bool sending;

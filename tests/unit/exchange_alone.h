@@ -4,6 +4,7 @@
 #ifndef PCCL_TESTS_EXCHANGE_ALONE_H
 #define PCCL_TESTS_EXCHANGE_ALONE_H
 
+#include "collective/internal.h"
 #include "unit/exchange_world.h"
 
 #include <setjmp.h>
@@ -111,13 +112,19 @@ static inline struct pccl_msg data_of(uint64_t group, uint32_t step, uint32_t le
             .instance = an_instance, .view = alone.job.config.view, .stripe = group, .step = step, .length = length}};
 }
 
+static inline struct pccl_lane *lane_of(const struct pccl_id *peer, bool outgoing)
+{
+    struct pccl_lane *lane = pccl_lane_find(exchange_of(&alone.world, 0), peer, outgoing);
+    assert_non_null(lane);
+    return lane;
+}
+
 static inline enum pccl_status tell(uint32_t from, bool outgoing, const struct pccl_msg *msg,
                                     struct pccl_arrival *arrival)
 {
     struct pccl_text reason;
     pccl_text_clear(&reason);
-    enum pccl_status status =
-        pccl_exchange_receive(exchange_of(&alone.world, 0), &alone.world.ring[from], outgoing, msg, arrival, &reason);
+    enum pccl_status status = pccl_exchange_receive(lane_of(&alone.world.ring[from], outgoing), msg, arrival, &reason);
     assert_true(status == PCCL_OK || reason.length > 0);
     return status;
 }
@@ -132,7 +139,7 @@ static inline enum pccl_status tell_ready(uint32_t from, const struct pccl_msg *
 
 static inline bool next_to(uint32_t to, bool outgoing, struct pccl_departure *departure)
 {
-    return pccl_exchange_next(exchange_of(&alone.world, 0), &alone.world.ring[to], outgoing, departure);
+    return pccl_exchange_next(lane_of(&alone.world.ring[to], outgoing), departure);
 }
 
 static inline void expect_refused(uint32_t from, bool outgoing, struct pccl_msg msg, enum pccl_status status)

@@ -23,6 +23,7 @@ struct pipe_end {
     uint32_t from, to;
     bool data; /* DATA from `from`; else READY, against the direction of the lane */
     bool broken;
+    struct pccl_lane *lanes[2]; /* of `from` and of `to` */
     struct pccl_departure departure;
     bool departing;
     struct pccl_arrival arrival;
@@ -120,22 +121,20 @@ static inline void world_arrived(void *context, struct pccl_transfer *transfer, 
     job->arrived |= UINT32_C(1) << position;
 }
 
-static inline void world_writable(void *context, const struct pccl_id *peer, bool outgoing)
+static inline void world_writable(void *context, void *user)
 {
     (void)context;
-    (void)peer;
-    (void)outgoing; /* every pipe is asked again and again */
+    (void)user; /* every pipe is asked again and again */
 }
 
 static inline void world_connect(struct world *w, uint32_t from, uint32_t to)
 {
-    enum pccl_status status = pccl_exchange_connected(w->peers[from].exchange, &w->ring[to], true);
-    PCCL_ASSERT(status == PCCL_OK);
-    status = pccl_exchange_connected(w->peers[to].exchange, &w->ring[from], false);
-    PCCL_ASSERT(status == PCCL_OK);
+    struct pccl_lane *out = pccl_exchange_connected(w->peers[from].exchange, &w->ring[to], true, NULL);
+    struct pccl_lane *in = pccl_exchange_connected(w->peers[to].exchange, &w->ring[from], false, NULL);
+    PCCL_ASSERT(out != NULL && in != NULL);
     PCCL_ASSERT(w->pipe_count + 2 <= PIPES_MOST);
-    w->pipes[w->pipe_count++] = (struct pipe_end){.from = from, .to = to, .data = true};
-    w->pipes[w->pipe_count++] = (struct pipe_end){.from = to, .to = from, .data = false};
+    w->pipes[w->pipe_count++] = (struct pipe_end){.from = from, .to = to, .data = true, .lanes = {out, in}};
+    w->pipes[w->pipe_count++] = (struct pipe_end){.from = to, .to = from, .data = false, .lanes = {in, out}};
 }
 
 /* Not in the order of the ring. */
@@ -208,7 +207,7 @@ static inline void world_break(struct world *w, uint32_t index)
         pccl_exchange_dropped(exchange_of(w, pipe->to), NULL, &pipe->arrival);
         pipe_forget(pipe);
         pipe->broken = true;
-        pccl_exchange_disconnected(exchange_of(w, pipe->from), &w->ring[pipe->to], pipe->data);
+        pccl_exchange_disconnected(pipe->lanes[0]);
     }
 }
 
@@ -226,7 +225,7 @@ static inline bool pipe_send(struct world *w, struct pipe_end *pipe, bool lazy)
     if (!pipe->departing) {
         if (pipe->message_count == PIPE_MESSAGES || (lazy && world_below(w, 4) == 0))
             return false;
-        if (!pccl_exchange_next(exchange, &w->ring[pipe->to], pipe->data, &pipe->departure))
+        if (!pccl_exchange_next(pipe->lanes[0], &pipe->departure))
             return false;
         pipe->departing = true;
         struct message *message = &pipe->messages[pipe->message_count++];
@@ -262,7 +261,7 @@ static inline bool pipe_receive(struct world *w, struct pipe_end *pipe)
     if (!pipe->arriving) {
         struct pccl_text reason;
         enum pccl_status status =
-            pccl_exchange_receive(exchange, &w->ring[pipe->from], !pipe->data, &message->msg, &pipe->arrival, &reason);
+            pccl_exchange_receive(pipe->lanes[1], &message->msg, &pipe->arrival, &reason);
         if (status == PCCL_MEMORY && w->expects_trouble) {
             world_break(w, (uint32_t)(pipe - w->pipes));
             return true;

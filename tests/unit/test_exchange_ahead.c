@@ -171,7 +171,7 @@ static void earlier_steps_go_first(void **state)
     }
 }
 
-static bool awaits_credit(void) { return pccl_exchange_awaits_credit(mine(), &alone.world.ring[1]); }
+static bool awaits_credit(void) { return pccl_exchange_awaits_credit(lane_of(&alone.world.ring[1], true)); }
 
 static void it_is_known_who_waits_for_credit(void **state)
 {
@@ -319,17 +319,17 @@ static void what_breaks_off_is_not_held(void **state)
     struct pccl_msg data = data_of(1, 0, SEGMENT);
     struct pccl_arrival arrival;
     hear(2, 0, 0, SEGMENT);
-    assert_int_equal(pccl_exchange_connected(mine(), &alone.world.ring[2], false), PCCL_OK);
+    assert_non_null(pccl_exchange_connected(mine(), &alone.world.ring[2], false, NULL));
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     pccl_exchange_dropped(mine(), NULL, &arrival);
-    pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
+    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false));
     assert_int_equal(held(), SEGMENT); /* what came whole is good */
     struct pccl_transfer_config other = alone.job.config;
     other.instance.tag++; /* needs the lane */
     struct pccl_transfer *transfer;
     struct pccl_text reason;
     assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &reason), PCCL_OK);
-    pccl_exchange_disconnected(mine(), &alone.world.ring[2], false);
+    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false));
     assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
     pccl_exchange_stop(mine(), transfer, false);
     end_alone();
@@ -465,7 +465,7 @@ static enum pccl_status tell_from(const struct pccl_id *peer, uint64_t stripe)
     struct pccl_arrival arrival;
     struct pccl_text reason;
     data.as.data.instance.tag = 500;
-    enum pccl_status status = pccl_exchange_receive(mine(), peer, false, &data, &arrival, &reason);
+    enum pccl_status status = pccl_exchange_receive(lane_of(peer, false), &data, &arrival, &reason);
     if (status == PCCL_OK)
         pccl_exchange_received(mine(), &arrival);
     return status;
@@ -480,7 +480,7 @@ static void others_take_all_room(void)
     for (uint32_t i = 0; i < OTHERS; i++) {
         others[i] = alone.world.ring[0];
         others[i].bytes[3] ^= (uint8_t)(1 + i);
-        assert_int_equal(pccl_exchange_connected(mine(), &others[i], false), PCCL_OK);
+        assert_non_null(pccl_exchange_connected(mine(), &others[i], false, NULL));
     }
     for (uint32_t told = 0; told < SPARE; told++)
         assert_int_equal(tell_from(&others[told % OTHERS], told), PCCL_OK);
@@ -506,11 +506,11 @@ static void all_that_is_held_is_bounded(void **state)
     expect_refused(2, false, more, PCCL_MEMORY);
     assert_int_equal(pccl_exchange_room(mine()), room); /* what it had of its own is no room for others */
     assert_int_equal(held(), SPARE * SEGMENT);
-    pccl_exchange_disconnected(mine(), &others[0], false);
+    pccl_exchange_disconnected(lane_of(&others[0], false));
     assert_int_not_equal(pccl_exchange_room(mine()), room);
     assert_int_equal(tell_from(&others[1], SPARE), PCCL_OK);
     for (uint32_t i = 1; i < OTHERS; i++)
-        pccl_exchange_disconnected(mine(), &others[i], false);
+        pccl_exchange_disconnected(lane_of(&others[i], false));
     assert_int_equal(held(), 0);
     end_alone();
 }
@@ -556,17 +556,17 @@ static void a_start_concerns_few_that_wait(void **state)
     alone.job.config.view.number++;
     of_it.view.number++;
     waiting.view.number++;
-    assert_false(pccl_exchange_is_due(mine(), &alone.world.ring[2], &waiting));
-    assert_false(pccl_exchange_is_due(mine(), other, &old));
+    assert_false(pccl_exchange_is_due(lane_of(&alone.world.ring[2], false), &waiting));
+    assert_false(pccl_exchange_is_due(lane_of(other, false), &old));
     const uint64_t room = pccl_exchange_room(mine());
     waiting.view.number++;
     start_alone();
     assert_int_not_equal(pccl_exchange_room(mine()), room); /* by what it made past */
     assert_int_equal(held(), 0);
-    assert_true(pccl_exchange_is_due(mine(), &alone.world.ring[2], &waiting));
-    assert_true(pccl_exchange_is_due(mine(), other, &old));
-    assert_true(pccl_exchange_is_due(mine(), other, &of_it));
-    assert_false(pccl_exchange_is_due(mine(), other, &waiting));
+    assert_true(pccl_exchange_is_due(lane_of(&alone.world.ring[2], false), &waiting));
+    assert_true(pccl_exchange_is_due(lane_of(other, false), &old));
+    assert_true(pccl_exchange_is_due(lane_of(other, false), &of_it));
+    assert_false(pccl_exchange_is_due(lane_of(other, false), &waiting));
     const uint64_t room_then = pccl_exchange_room(mine());
     struct pccl_transfer *next = start_another(10);
     assert_int_equal(pccl_exchange_room(mine()), room_then); /* it changes nothing for anybody */
