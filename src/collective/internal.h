@@ -206,27 +206,16 @@ struct pccl_exchange {
     struct pccl_sight_flow unseen; /* of flows that nobody records */
 };
 
+/* ---- window.c: which stripes are open, from the grant until all messages have been received and sent ---- */
+
 /* Of a stripe that there is. */
-static inline const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
-{
-    return transfer->sections == NULL ? &transfer->plan
-                                      : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
-}
+const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe);
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */
-static inline uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)
-{
-    uint32_t sender = flow->outgoing ? seat.rank : flow->other, receiver = flow->outgoing ? flow->other : seat.rank;
-    return pccl_plan_schedule(&flow->transfer->plan)->piece(seat, sender, receiver, step);
-}
+uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step);
 
 /* That of the first step, which its sender begins by itself. */
-static inline uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
-{
-    return pccl_flow_piece(flow, pccl_plan_seat(&flow->transfer->plan, stripe), 0);
-}
-
-/* ---- window.c: which stripes are open, from the grant until all messages have been received and sent ---- */
+uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe);
 
 /* Computes how many stripes may be open, and how much scratch each needs; makes the first record. The flows are there.
  * false: memory is short. */

@@ -1,6 +1,89 @@
 /* The places of the elements of a plan, and the bytes that travel. */
 #include "collective/plan.h"
 
+struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
+{
+    struct pccl_seat seat = plan->seat;
+    if (plan->turns > 1)
+        seat.turn = (uint32_t)(stripe / plan->turn_stripes % plan->turns);
+    return seat;
+}
+
+uint32_t pccl_plan_parts(const struct pccl_plan *plan)
+{
+    return plan->division == PCCL_DIVISION_EXCHANGED ? plan->seat.ranks * plan->seat.ranks : plan->seat.ranks;
+}
+
+uint64_t pccl_plan_whole(const struct pccl_plan *plan)
+{
+    if (plan->starts != NULL)
+        return plan->starts[pccl_plan_parts(plan)];
+    return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
+}
+
+uint64_t pccl_plan_part_start(const struct pccl_plan *plan, uint32_t part)
+{
+    return plan->starts != NULL ? plan->starts[part] : part * plan->count;
+}
+
+uint64_t pccl_plan_part_length(const struct pccl_plan *plan, uint32_t part)
+{
+    return plan->starts != NULL ? plan->starts[part + 1] - plan->starts[part] : plan->count;
+}
+
+uint32_t pccl_plan_part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
+{
+    return plan->positions[from] * plan->seat.ranks + plan->positions[to];
+}
+
+uint64_t pccl_plan_stripe_elements(const struct pccl_plan *plan)
+{
+    return (uint64_t)plan->segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
+}
+
+uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+{
+    return (stripe * plan->pieces + number) << 32;
+}
+
+size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return plan->bytes_before + (size_t)(segment->first - plan->input_from) * plan->element_bytes;
+}
+
+size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    uint64_t first = segment->first - plan->result_from;
+    if (plan->division == PCCL_DIVISION_EXCHANGED)
+        first = pccl_plan_exchanged_at(plan, segment);
+    return plan->bytes_before + (size_t)first * plan->element_bytes;
+}
+
+size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
+{
+    return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
+}
+
+bool pccl_plan_shares_lines(const struct pccl_plan *plan)
+{
+    switch (plan->algorithm) {
+    case PCCL_DIRECT:
+    case PCCL_SPREAD:
+    case PCCL_GATHER_DIRECT:
+    case PCCL_SCATTER_DIRECT:
+    case PCCL_REDUCE_DIRECT:
+    case PCCL_TO_ROOT_DIRECT:
+    case PCCL_FROM_ROOT_DIRECT:
+    case PCCL_EXCHANGE_DIRECT: return plan->seat.ranks > 2;
+    default: return false;
+    }
+}
+
+const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)
+{
+    return pccl_schedules[plan->algorithm];
+}
+
 const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe)
 {
     uint32_t index = 0;
@@ -112,8 +195,9 @@ bool pccl_plan_packs_own(const struct pccl_plan *plan)
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)
 {
-    return !pccl_packing_packs(&plan->packing) && plan->folded_datatype != plan->datatype &&
-           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_SUM;
+    return plan->folded_datatype != plan->datatype &&
+           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_SUM &&
+           !pccl_packing_packs(&plan->packing);
 }
 
 size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t count)

@@ -128,50 +128,24 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make_sections(const struct pccl_descr
 const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe);
 
 /* For the schedule: this peer's place, in this stripe. */
-static inline struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
-{
-    struct pccl_seat seat = plan->seat;
-    if (plan->turns > 1)
-        seat.turn = (uint32_t)(stripe / plan->turn_stripes % plan->turns);
-    return seat;
-}
+struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe);
 
 /* How many parts there are, where there are any. */
-static inline uint32_t pccl_plan_parts(const struct pccl_plan *plan)
-{
-    return plan->division == PCCL_DIVISION_EXCHANGED ? plan->seat.ranks * plan->seat.ranks : plan->seat.ranks;
-}
+uint32_t pccl_plan_parts(const struct pccl_plan *plan);
 
 /* Elements of all parts together. */
-static inline uint64_t pccl_plan_whole(const struct pccl_plan *plan)
-{
-    if (plan->starts != NULL)
-        return plan->starts[pccl_plan_parts(plan)];
-    return plan->count * (plan->positions != NULL ? plan->seat.ranks : 1);
-}
+uint64_t pccl_plan_whole(const struct pccl_plan *plan);
 
 /* Where a part begins, in elements, or the last one ends. */
-static inline uint64_t pccl_plan_part_start(const struct pccl_plan *plan, uint32_t part)
-{
-    return plan->starts != NULL ? plan->starts[part] : part * plan->count;
-}
+uint64_t pccl_plan_part_start(const struct pccl_plan *plan, uint32_t part);
 
-static inline uint64_t pccl_plan_part_length(const struct pccl_plan *plan, uint32_t part)
-{
-    return plan->starts != NULL ? plan->starts[part + 1] - plan->starts[part] : plan->count;
-}
+uint64_t pccl_plan_part_length(const struct pccl_plan *plan, uint32_t part);
 
 /* Of an all-to-all: the part that one rank sends to another. */
-static inline uint32_t pccl_plan_part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
-{
-    return plan->positions[from] * plan->seat.ranks + plan->positions[to];
-}
+uint32_t pccl_plan_part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to);
 
 /* Of the tensor, or of each of its parts. */
-static inline uint64_t pccl_plan_stripe_elements(const struct pccl_plan *plan)
-{
-    return (uint64_t)plan->segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
-}
+uint64_t pccl_plan_stripe_elements(const struct pccl_plan *plan);
 
 struct pccl_segment {
     uint64_t first; /* element of the whole tensor */
@@ -203,55 +177,24 @@ size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t cou
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
 
 /* What stochastic rounding counts from: elements of different segments have different places. */
-static inline uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
-{
-    return (stripe * plan->pieces + number) << 32;
-}
+uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 
 /* In an all-to-all a rank gets of each sender's parts only the own one: how many elements lie before this segment. */
 uint64_t pccl_plan_exchanged_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
 
 /* Where a segment lies in the caller's memory, in bytes, if it lies there at all, and the parts one behind the other.
  */
-static inline size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
-{
-    return plan->bytes_before + (size_t)(segment->first - plan->input_from) * plan->element_bytes;
-}
-static inline size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
-{
-    uint64_t first = segment->first - plan->result_from;
-    if (plan->division == PCCL_DIVISION_EXCHANGED)
-        first = pccl_plan_exchanged_at(plan, segment);
-    return plan->bytes_before + (size_t)first * plan->element_bytes;
-}
+size_t pccl_plan_input_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
+size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
 /* Of given lengths, by position: the part that this rank gets from a member, if any; and from whom it gets a part. */
 uint32_t pccl_plan_part_from(const struct pccl_plan *plan, uint32_t position);
 uint32_t pccl_plan_giver(const struct pccl_plan *plan, uint32_t part);
 /* How far it is from the beginning of its part, in bytes. */
-static inline size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
-{
-    return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
-}
+size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
 
 /* Returns true if the links of one member carry data at the same time, so that they share its line. */
-static inline bool pccl_plan_shares_lines(const struct pccl_plan *plan)
-{
-    switch (plan->algorithm) {
-    case PCCL_DIRECT:
-    case PCCL_SPREAD:
-    case PCCL_GATHER_DIRECT:
-    case PCCL_SCATTER_DIRECT:
-    case PCCL_REDUCE_DIRECT:
-    case PCCL_TO_ROOT_DIRECT:
-    case PCCL_FROM_ROOT_DIRECT:
-    case PCCL_EXCHANGE_DIRECT: return plan->seat.ranks > 2;
-    default: return false;
-    }
-}
+bool pccl_plan_shares_lines(const struct pccl_plan *plan);
 
-static inline const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)
-{
-    return pccl_schedules[plan->algorithm];
-}
+const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan);
 
 #endif

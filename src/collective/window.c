@@ -19,6 +19,23 @@ enum { SHORT_PATH_WINDOW = 4 };
  */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 
+const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
+{
+    return transfer->sections == NULL ? &transfer->plan
+                                      : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
+}
+
+uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)
+{
+    uint32_t sender = flow->outgoing ? seat.rank : flow->other, receiver = flow->outgoing ? flow->other : seat.rank;
+    return pccl_plan_schedule(&flow->transfer->plan)->piece(seat, sender, receiver, step);
+}
+
+uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
+{
+    return pccl_flow_piece(flow, pccl_plan_seat(&flow->transfer->plan, stripe), 0);
+}
+
 static uint32_t parcel_count(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;

@@ -4,8 +4,8 @@
  *
  * Everything here belongs to the engine's thread, except where a comment says "lock".
  *
- * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, send, pump, stream,
- * stay, engine.
+ * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, send, stream, stay,
+ * engine.
  */
 #ifndef PCCL_DATA_INTERNAL_H
 #define PCCL_DATA_INTERNAL_H
@@ -177,25 +177,16 @@ void pccl_bundles_lose_patience(struct pccl_engine *engine);
 /* ---- send.c ---- */
 /* Ends a visit: sets the watched events from the state of the stream. */
 void pccl_stream_watch(struct pccl_stream *stream);
-/*
- * Whether the stream is open, has room and sends nothing. If so, pccl_stream_send sends the
- * departure that was filled in and returns its bytes.
- */
-bool pccl_stream_is_idle(const struct pccl_stream *stream);
-size_t pccl_stream_send(struct pccl_stream *stream);
 /* The message is sent; or only the good-bye is left. */
 void pccl_stream_sent(struct pccl_stream *stream);
 /* There is room: continues the message, or marks its bundle. */
 void pccl_stream_go_on(struct pccl_stream *stream);
-/* Pauses until the loop reports room. */
-void pccl_stream_yield(struct pccl_stream *stream);
 /*
  * Reads the system's measurements of the stream's path, if enough was sent since the last time. shared: other links
  * used the same line.
  */
 void pccl_stream_measure(struct pccl_stream *stream, bool shared);
 
-/* ---- pump.c ---- */
 /* Sends what is ready on the streams that have room. */
 void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle);
 
