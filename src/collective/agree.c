@@ -36,8 +36,8 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
     else if (ours->count != theirs->count)
         *found = (struct difference){"has", NULL, NULL, ours->count, theirs->count, "elements"};
     else if (plan->algorithm != ready->algorithm)
-        *found =
-            (struct difference){"plans", pccl_plan_schedule(plan)->name, schedule_name(ready->algorithm), 0, 0, NULL};
+        *found = (struct difference){
+            "plans", pccl_schedules[plan->algorithm]->name, schedule_name(ready->algorithm), 0, 0, NULL};
     else if (plan->segment_elements != ready->segment_elements)
         *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
                                      ready->segment_elements, "elements"};

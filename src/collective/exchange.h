@@ -92,8 +92,8 @@ struct pccl_exchange_effects {
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
      * More can be sent on this lane: call pccl_exchange_next for its idle connections. A connection
-     * that becomes idle must ask by itself; this is not called again for it. `user` is that of
-     * pccl_exchange_connected; the lane has a connection.
+     * that becomes idle must ask by itself; this is not called again for it. pccl_exchange_connected
+     * got `user`. The lane has a connection.
      */
     void (*writable)(void *context, void *user);
     /*
@@ -239,10 +239,9 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer);
 PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                           bool outgoing, void *user);
 /*
- * A connection is gone, with what was in progress on it (the driver first gives back its departure
- * and arrival by pccl_exchange_dropped). Every running transfer fails that sends over this lane, as
- * what the system has taken need not have arrived, or that receives over it and is not done. After the last
- * connection the lane may be freed.
+ * A connection is gone. The driver has given back its departure and arrival by pccl_exchange_dropped. Fails every running
+ * transfer that sends over this lane, as bytes that the system has taken need not have arrived, or that receives over
+ * it and is not done. After the last connection the lane may be freed.
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane);
 /*
@@ -253,7 +252,7 @@ void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reas
 
 /* The next frame for an idle connection of this lane. false: nothing now; `writable` will tell. */
 PCCL_MUST_CHECK bool pccl_exchange_next(struct pccl_lane *lane, struct pccl_departure *departure);
-/* Whether there is more to be sent over an outgoing lane for which its receiver has given no credit yet. */
+/* Returns true if an outgoing lane has something to send for which its receiver has given no credit yet. */
 PCCL_MUST_CHECK bool pccl_exchange_awaits_credit(const struct pccl_lane *lane);
 /* The connection has taken all of it. */
 void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *departure);

@@ -79,11 +79,6 @@ bool pccl_plan_shares_lines(const struct pccl_plan *plan)
     }
 }
 
-const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan)
-{
-    return pccl_schedules[plan->algorithm];
-}
-
 const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe)
 {
     uint32_t index = 0;
@@ -167,7 +162,7 @@ bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32
 
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     return schedule->keeps != NULL && schedule->keeps(pccl_plan_seat(plan, stripe), number) &&
            pccl_plan_has_segment(plan, stripe, number);
 }
@@ -175,7 +170,7 @@ bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t num
 bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count)
 {
     const uint32_t number = plan->seat.rank; /* that of its own part, whatever the schedule */
-    if (plan->positions == NULL || !pccl_plan_schedule(plan)->keeps_unsent)
+    if (plan->positions == NULL || !pccl_schedules[plan->algorithm]->keeps_unsent)
         return false;
     for (uint32_t turn = 0; turn < plan->turns; turn++) {
         const uint64_t stripe = turn * plan->turn_stripes;
@@ -190,13 +185,13 @@ bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, u
 
 bool pccl_plan_packs_own(const struct pccl_plan *plan)
 {
-    return pccl_packing_packs(&plan->packing) && !pccl_plan_schedule(plan)->keeps_unsent;
+    return pccl_packing_packs(&plan->packing) && !pccl_schedules[plan->algorithm]->keeps_unsent;
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)
 {
     return plan->folded_datatype != plan->datatype &&
-           pccl_plan_schedule(plan)->carries(plan->seat, step) == PCCL_CONTENT_SUM &&
+           pccl_schedules[plan->algorithm]->carries(plan->seat, step) == PCCL_CONTENT_SUM &&
            !pccl_packing_packs(&plan->packing);
 }
 

@@ -74,7 +74,7 @@ enum pccl_division {
 };
 
 struct pccl_plan {
-    enum pccl_algorithm algorithm; /* which schedule */
+    enum pccl_algorithm algorithm; /* which of pccl_schedules */
     struct pccl_seat seat;
     uint32_t pieces;       /* segments of a stripe */
     uint32_t turns;        /* stripes that make up a segment of every part; 1: each does */
@@ -194,7 +194,5 @@ size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment
 
 /* Returns true if the links of one member carry data at the same time, so that they share its line. */
 bool pccl_plan_shares_lines(const struct pccl_plan *plan);
-
-const struct pccl_schedule *pccl_plan_schedule(const struct pccl_plan *plan);
 
 #endif

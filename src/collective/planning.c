@@ -434,7 +434,7 @@ static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
 static void take_schedule(struct pccl_plan *plan, enum pccl_algorithm algorithm, const struct pccl_cost *cost)
 {
     plan->algorithm = algorithm;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     plan->pieces = schedule->pieces(plan->seat);
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
     cut(plan, cost);

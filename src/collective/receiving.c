@@ -15,28 +15,26 @@ enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is t
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, struct pccl_seat seat,
                             uint32_t step, uint32_t number)
 {
-    const struct pccl_schedule *schedule = pccl_plan_schedule(&transfer->plan);
+    const struct pccl_schedule *schedule = pccl_schedules[transfer->plan.algorithm];
     if (schedule->spent == NULL || schedule->carries(seat, step) != PCCL_CONTENT_RESULT)
         return false;
     struct pccl_sending spent = schedule->spent(seat, number);
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* NULL: nothing. The seat is that of its stripe; *number: which segment of that it is. */
-static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data, struct pccl_seat seat,
-                                 uint32_t *number)
+/* Returns NULL if nothing is wrong. The stripe has this plan and seat. Sets *number to the segment of the stripe. */
+static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_plan *plan,
+                                 const struct pccl_msg_data *data, struct pccl_seat seat, uint32_t *number)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
-    bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(plan);
+    bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(&transfer->plan);
     if (data->stripe >= flow->told && !is_ahead)
         return "more than was granted";
-    if (data->step >= pccl_plan_schedule(plan)->steps(seat))
+    if (data->step >= pccl_schedules[plan->algorithm]->steps(seat))
         return "no such step";
     *number = pccl_flow_piece(flow, seat, data->step);
     if (*number == PCCL_NO_PIECE)
         return "no such step";
-    plan = pccl_plan_of(transfer, data->stripe);
     struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
     if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
         return "a wrong length";
@@ -63,9 +61,10 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
                                         struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = flow->transfer;
+    const struct pccl_plan *plan = pccl_plan_of(transfer, data->stripe);
     const struct pccl_seat seat = pccl_plan_seat(&transfer->plan, data->stripe);
     uint32_t number = 0;
-    const char *wrong = what_is_wrong(flow, data, seat, &number);
+    const char *wrong = what_is_wrong(flow, plan, data, seat, &number);
     if (wrong != NULL) {
         pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
@@ -74,8 +73,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     if (data->stripe >= transfer->granted)
         return pccl_lane_hold_data(flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
-    const struct pccl_plan *plan = pccl_plan_of(transfer, data->stripe);
-    if (pccl_plan_schedule(plan)->carries(seat, data->step) == PCCL_CONTENT_RESULT)
+    if (pccl_schedules[plan->algorithm]->carries(seat, data->step) == PCCL_CONTENT_RESULT)
         arrival->payload = pccl_fold_place(transfer, plan, data->stripe, number);
     if (arrival->payload == NULL) {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
@@ -122,7 +120,7 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     const struct pccl_plan *plan = &transfer->plan;
     PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
-    struct pccl_task task = pccl_plan_schedule(plan)->arrived(seat, step);
+    struct pccl_task task = pccl_schedules[plan->algorithm]->arrived(seat, step);
     uint32_t number = pccl_flow_piece(flow, seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;

@@ -19,7 +19,7 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
 static bool has_flow(const struct pccl_plan *plan, uint32_t other, bool outgoing)
 {
     uint32_t rank = plan->seat.rank;
-    return pccl_plan_schedule(plan)->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
+    return pccl_schedules[plan->algorithm]->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
 }
 
 /* The i-th rank after this one, or before it. */
@@ -41,7 +41,7 @@ static bool is_empty(const struct pccl_flow *flow)
     const struct pccl_plan *plan = &flow->transfer->plan;
     for (uint32_t turn = 0; turn < plan->turns; turn++) {
         const struct pccl_seat seat = pccl_plan_seat(plan, turn * plan->turn_stripes);
-        const uint32_t steps = pccl_plan_schedule(plan)->steps(seat);
+        const uint32_t steps = pccl_schedules[plan->algorithm]->steps(seat);
         for (uint32_t step = 0; step < steps; step++)
             if (pccl_flow_piece(flow, seat, step) != PCCL_NO_PIECE)
                 return false;

@@ -28,7 +28,7 @@ const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint6
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)
 {
     uint32_t sender = flow->outgoing ? seat.rank : flow->other, receiver = flow->outgoing ? flow->other : seat.rank;
-    return pccl_plan_schedule(&flow->transfer->plan)->piece(seat, sender, receiver, step);
+    return pccl_schedules[flow->transfer->plan.algorithm]->piece(seat, sender, receiver, step);
 }
 
 uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
@@ -39,7 +39,7 @@ uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
 static uint32_t parcel_count(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
-    return pccl_plan_schedule(plan)->steps(plan->seat) * transfer->columns;
+    return pccl_schedules[plan->algorithm]->steps(plan->seat) * transfer->columns;
 }
 
 struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step)
@@ -80,7 +80,7 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
 {
     uint32_t before = stripe->departures_left + stripe->arrivals_left;
     const struct pccl_plan *plan = &flow->transfer->plan, *section = pccl_plan_of(flow->transfer, stripe->number);
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
     uint32_t steps = schedule->steps(seat);
     for (uint32_t step = 0; step < steps; step++) {
@@ -276,7 +276,7 @@ static bool has_one_line(const struct pccl_plan *plan)
 static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t line_bytes, uint64_t step_bytes)
 {
     const uint64_t held = line_bytes / step_bytes;
-    const bool has_results = pccl_plan_schedule(plan)->steps(plan->seat) > 1;
+    const bool has_results = pccl_schedules[plan->algorithm]->steps(plan->seat) > 1;
     return has_results && plan->stripes > held ? held * 2 / 3 : held;
 }
 
@@ -294,7 +294,7 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
      * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
      * link while the last stripes are on their way.
      */
-    uint64_t steps = pccl_plan_schedule(plan)->steps(plan->seat);
+    uint64_t steps = pccl_schedules[plan->algorithm]->steps(plan->seat);
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
@@ -313,7 +313,7 @@ static void set_size(struct pccl_transfer *transfer)
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
                      transfer->sections != NULL; /* what it sends of its own is in scratch, too */
     transfer->stripe_scratch =
-        pccl_plan_schedule(plan)->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
+        pccl_schedules[plan->algorithm]->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
     while (transfer->slot_count < pccl_min_u64(transfer->window * SLOTS_PER_OPEN_STRIPE, plan->stripes))
         transfer->slot_count *= 2;

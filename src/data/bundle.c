@@ -1,9 +1,15 @@
-/* Bundles: which streams there are to or from a peer, and which bundles may have something to send. */
+/*
+ * Bundles: which streams there are to or from a peer, and which of them takes a message. Bounds the rate of the
+ * streams.
+ */
 #include "data/internal.h"
 
 #include "core/limits.h"
+#include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
+
+enum { MEASURE_BYTES = 1 << 20 }; /* less does not show the path's rate */
 
 static struct pccl_bundle *find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
@@ -128,4 +134,287 @@ void pccl_bundles_lose_patience(struct pccl_engine *engine)
         if (bundle->waits_for_fast)
             pccl_bundle_mark_writable(engine, bundle);
     }
+}
+
+/* ---- the sending half of a stream ---- */
+
+void pccl_stream_watch(struct pccl_stream *stream)
+{
+    if (stream->channel.state == PCCL_CHANNEL_OPEN)
+        pccl_channel_watch(&stream->channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
+}
+
+/* Whether the stream is open, has room and sends nothing. */
+static bool is_idle(const struct pccl_stream *stream)
+{
+    const struct pccl_channel *channel = &stream->channel;
+    return channel->state == PCCL_CHANNEL_OPEN && !stream->sending && !channel->blocked && !channel->failed;
+}
+
+void pccl_stream_sent(struct pccl_stream *stream)
+{
+    stream->sending = false;
+    if (stream->here) {
+        stream->took_us += pccl_now_us() - stream->began_us;
+        atomic_store_explicit(&stream->handed_over, stream->begun, memory_order_relaxed);
+    }
+    if (!stream->departs)
+        return;
+    stream->departs = false;
+    pccl_exchange_sent(stream->engine->exchange, &stream->departure);
+}
+
+/* Sends as much of the message as the kernel takes. */
+static void push(struct pccl_stream *stream)
+{
+    if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
+        pccl_stream_sent(stream);
+    else
+        pccl_stream_watch(stream); /* waits for room; or nothing can be sent any more, and reading will tell why */
+}
+
+/* Sends the departure that was filled in; returns its bytes. */
+static size_t send_departure(struct pccl_stream *stream)
+{
+    struct pccl_channel *channel = &stream->channel;
+    const struct pccl_departure *departure = &stream->departure;
+    stream->departs = stream->sending = true;
+    (void)pccl_channel_put_message(channel, &departure->msg); /* memory is reserved */
+    PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
+    size_t bytes = channel->out_end + (size_t)departure->length;
+    stream->begun += bytes;
+    if (stream->here)
+        stream->began_us = pccl_now_us();
+    pccl_channel_put_payload(channel, &departure->payload, departure->length);
+    push(stream);
+    return bytes;
+}
+
+/* Pauses until the loop reports room. */
+static void yield(struct pccl_stream *stream)
+{
+    pccl_channel_yield(&stream->channel);
+    pccl_stream_watch(stream);
+}
+
+/*
+ * Of a path on this host nobody knows anything but how long it took to hand over what was sent. Its round trip is
+ * unknown.
+ */
+static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
+{
+    if (stream->sending)
+        return false;
+    *path = (struct pccl_path){.rate = (stream->begun - stream->measured) * 1000000 / pccl_max_u64(stream->took_us, 1)};
+    return true;
+}
+
+/*
+ * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
+ * we sent too little, or if other links used the same line.
+ */
+void pccl_stream_measure(struct pccl_stream *stream, bool shared)
+{
+    struct pccl_engine *engine = stream->engine;
+    struct pccl_path path;
+    if (stream->begun - stream->measured < MEASURE_BYTES ||
+        !(stream->here ? measure_here(stream, &path) : pccl_path_measure(stream->channel.socket, &path)))
+        return;
+    stream->measured = stream->begun;
+    stream->took_us = 0;
+    uv_mutex_lock(&engine->lock);
+    uint64_t kept = path.limited || shared ? stream->rate : stream->rate - stream->rate / 8;
+    stream->rate = pccl_max_u64(kept, path.rate);
+    stream->rtt_us = path.rtt_us;
+    stream->shared = shared;
+    stream->is_news = true;
+    uv_mutex_unlock(&engine->lock);
+}
+
+void pccl_stream_go_on(struct pccl_stream *stream)
+{
+    if (stream->sending)
+        push(stream);
+    if (stream->bundle && is_idle(stream))
+        pccl_bundle_mark_writable(stream->engine, stream->bundle);
+}
+
+/* ---- pace ---- */
+
+enum {
+    OWN_HEADROOM = 10, /* a stream's own bound is its achieved rate plus this fraction */
+    QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
+    RESENT_PART = 50,  /* so does resending more than this fraction */
+    LOOK_US = 2000,    /* between two questions to the system at which rate a stream sends */
+};
+
+static bool is_usable(const struct pccl_stream *stream)
+{
+    return stream->channel.state == PCCL_CHANNEL_OPEN && stream->channel.failed == 0;
+}
+
+/*
+ * Each stream gets an equal share, because whichever has room takes the next message. A stream that
+ * achieved more gets slightly more than that, because what slower streams leave of their shares
+ * would be lost.
+ */
+static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
+{
+    const uint64_t bound = bundle->pace.bound;
+    struct pccl_stream *stream = bundle->turn;
+    do {
+        bool grew = passed_us > 0 && stream->through > stream->through_before;
+        uint64_t own = grew ? (stream->through - stream->through_before) * 1000000 / passed_us : 0;
+        pccl_path_bound(stream->channel.socket,
+                        bound == 0 ? 0 : pccl_max_u64(1 + bound / streams, own + own / OWN_HEADROOM));
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+    bundle->renewed = false;
+}
+
+static bool is_moving(const struct pccl_stream *stream)
+{
+    return is_usable(stream) && stream->through > stream->through_before;
+}
+
+/*
+ * Whether the stream has sent more than its path carries in this interval. Also true where the
+ * smallest round trip is unknown.
+ */
+static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
+{
+    uint64_t through = stream->through - stream->through_before, resent = stream->resent - stream->resent_before;
+    return path->lately_us == path->rtt_us || path->lately_us > path->rtt_us + path->rtt_us / QUEUE_PART ||
+           resent > through / RESENT_PART;
+}
+
+static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
+{
+    struct pccl_pace before = bundle->pace;
+    uint64_t delivered = 0;
+    uint32_t streams = 0, rtt_us = 0, moving = 0, queued = 0;
+    struct pccl_stream *stream = bundle->turn;
+    do {
+        struct pccl_path path;
+        streams += is_usable(stream);
+        if (pccl_path_measure(stream->channel.socket, &path)) {
+            stream->through = path.delivered;
+            stream->resent = path.resent;
+            moving += is_moving(stream);
+            queued += is_moving(stream) && is_queued(stream, &path);
+            delivered += path.delivered;
+            rtt_us = (uint32_t)pccl_max_u64(rtt_us, path.rtt_us);
+        }
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+    pccl_pace_look(&bundle->pace, now_us, delivered, rtt_us, 2 * queued >= moving);
+    if (bundle->pace.began_us != now_us)
+        return; /* the interval goes on */
+    if (streams > 0 &&
+        (bundle->renewed || before.samples != bundle->pace.samples || before.bound != bundle->pace.bound))
+        bound_streams(bundle, streams, before.began_us != 0 ? now_us - before.began_us : 0);
+    do {
+        stream->through_before = stream->through;
+        stream->resent_before = stream->resent;
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+}
+
+/*
+ * What a link delivers while others share its line says nothing of what it can carry: samples would
+ * bound it to what it happened to get.
+ */
+static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    if (engine->sender == bundle)
+        return;
+    if (engine->sender)
+        pccl_pace_interrupt(&engine->sender->pace);
+    pccl_pace_interrupt(&bundle->pace);
+    engine->sender = bundle;
+}
+
+/* ---- which stream takes a message ---- */
+
+static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
+{
+    struct pccl_stream *stream = bundle->turn;
+    uint64_t fastest = 0;
+    do {
+        struct pccl_path path;
+        if (now_us - stream->paced_us >= LOOK_US && pccl_path_measure(stream->channel.socket, &path)) {
+            stream->pace = pccl_share_knows(&bundle->share, path.delivered, path.rtt_us) ? path.pace : 0;
+            stream->paced_us = now_us;
+        }
+        if (is_usable(stream))
+            fastest = pccl_max_u64(fastest, stream->pace);
+        stream = stream->next_in_bundle;
+    } while (stream != bundle->turn);
+    bundle->share.fastest = fastest;
+}
+
+/* Only slow streams have room: continues with them if the fast ones are still full then. */
+static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
+{
+    bundle->waits_for_fast = true;
+    if (!pccl_alarm_is_set(&engine->patience))
+        pccl_alarm_set(&engine->patience, pccl_now_us() + pccl_share_due_us(&bundle->share) - now_us);
+}
+
+/* The next stream with room, in turn, so that even a few messages use all streams. NULL: none. */
+static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
+{
+    bool is_slow_idle = false;
+    struct pccl_stream *first = bundle->turn;
+    do {
+        struct pccl_stream *stream = bundle->turn;
+        bundle->turn = stream->next_in_bundle;
+        if (!is_idle(stream))
+            continue;
+        if (!bundle->paced || pccl_share_takes(&bundle->share, stream->pace, now_us))
+            return stream;
+        is_slow_idle = true;
+    } while (bundle->turn != first);
+    if (is_slow_idle)
+        wait_for_fast(engine, bundle, now_us);
+    return NULL;
+}
+
+/* true: there was room for more than was ready. */
+static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
+{
+    size_t begun = 0;
+    struct pccl_stream *stream;
+    while ((stream = next_idle(engine, bundle, now_us)) && pccl_exchange_next(bundle->lane, &stream->departure)) {
+        begun += send_departure(stream);
+        if (bundle->paced) {
+            pccl_share_took(&bundle->share, stream->pace, now_us);
+            note_sender(engine, bundle);
+        }
+        if (begun < PCCL_BUNDLE_WRITE_MAX)
+            continue;
+        if (!is_idle(stream))
+            stream = next_idle(engine, bundle, now_us);
+        if (stream) /* continues when the loop says so; if no stream is idle, the room that all wait for continues it */
+            yield(stream);
+        return false;
+    }
+    return stream != NULL;
+}
+
+void pccl_bundle_pump(struct pccl_engine *engine, struct pccl_bundle *bundle)
+{
+    uint64_t now_us = uv_now(&engine->reactor.loop) * 1000;
+    if (!bundle->paced) {
+        (void)send_on_idle(engine, bundle, now_us);
+        return;
+    }
+    if (pccl_pace_is_due(&bundle->pace, now_us))
+        look_at_pace(bundle, now_us);
+    look_at_streams(bundle, now_us);
+    pccl_share_begin(&bundle->share, now_us);
+    bundle->waits_for_fast = false;
+    bool starving = send_on_idle(engine, bundle, now_us);
+    bundle->share.waiting = !starving;
+    pccl_pace_starve(&bundle->pace, now_us, starving, starving && pccl_exchange_awaits_credit(bundle->lane));
 }

@@ -4,7 +4,7 @@
  *
  * Everything here belongs to the engine's thread, except where a comment says "lock".
  *
- * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, send, stream, stay,
+ * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, stream, stay,
  * engine.
  */
 #ifndef PCCL_DATA_INTERNAL_H
@@ -174,7 +174,6 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 /* Slow streams take messages, too, where the fast ones have taken none for long. */
 void pccl_bundles_lose_patience(struct pccl_engine *engine);
 
-/* ---- send.c ---- */
 /* Ends a visit: sets the watched events from the state of the stream. */
 void pccl_stream_watch(struct pccl_stream *stream);
 /* The message is sent; or only the good-bye is left. */

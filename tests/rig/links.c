@@ -64,8 +64,8 @@ void rig_open_end(struct rig_world *world, struct rig_connection *connection, ui
     struct rig_rank *rank = rig_end_rank(world, connection, side);
     const uint32_t peer = side == 0 ? connection->to : connection->from;
     clear_end(&connection->ends[side]);
-    struct pccl_lane *lane = pccl_exchange_connected(rank->exchange, &world->spec->ids[peer], side == 0,
-                                                     &rank->writable[peer][side == 0]);
+    struct pccl_lane *lane =
+        pccl_exchange_connected(rank->exchange, &world->spec->ids[peer], side == 0, &rank->writable[peer][side == 0]);
     if (lane == NULL) {
         if (rank->memory.failures == 0)
             rig_violation(world, "rank %u cannot use a new connection", rank->number);
@@ -90,7 +90,7 @@ static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
             other++;
         PCCL_ASSERT(rig_plan(rank->world->spec, op, place, &plan));
         const uint32_t own = place->seat.rank;
-        if (pccl_plan_schedule(&plan)->sends(place->seat, outgoing ? own : other, outgoing ? other : own))
+        if (pccl_schedules[plan.algorithm]->sends(place->seat, outgoing ? own : other, outgoing ? other : own))
             attempt->links_lost++;
     }
 }
@@ -171,7 +171,7 @@ static void repack(struct rig_world *world, const struct rig_end *end, uint32_t 
         !rig_plant(world, RIG_PLANT_repacked))
         return;
     const uint32_t number =
-        pccl_plan_schedule(&plan)->piece(pccl_plan_seat(&plan, data->stripe), place->seat.rank, other, data->step);
+        pccl_schedules[plan.algorithm]->piece(pccl_plan_seat(&plan, data->stripe), place->seat.rank, other, data->step);
     const uint32_t count = pccl_plan_segment(&plan, data->stripe, number).count;
     PCCL_ASSERT(count <= PCCL_COUNT_OF(elements));
     pccl_codec_decode(plan.packing.codec, pccl_kernels_for(0), end->departure.payload, count, elements);

@@ -223,10 +223,10 @@ struct rig_pipe {
     uint8_t bytes[RIG_PIPE_MAX];
 };
 
-struct rig_end { /* one side's view of a connection */
+struct rig_end {            /* one side's view of a connection */
     struct pccl_lane *lane; /* while it is open */
-    bool open;   /* the exchange knows of it */
-    bool fresh;  /* idle, and not asked for a frame since then */
+    bool open;              /* the exchange knows of it */
+    bool fresh;             /* idle, and not asked for a frame since then */
     bool sending;
     struct pccl_departure departure;
     uint8_t out[RIG_FRAME_MAX];

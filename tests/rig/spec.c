@@ -55,7 +55,7 @@ void rig_cut_otherwise(void) { planned_segment_elements++; }
 static void plan_anew(struct pccl_plan *plan, uint8_t collective)
 {
     plan->algorithm = planned_direct ? collectives[collective].direct : collectives[collective].ring;
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     plan->pieces = schedule->pieces(plan->seat);
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;
     const uint64_t stripe = (uint64_t)planned_segment_elements * (plan->positions != NULL ? 1 : plan->pieces);
@@ -459,7 +459,7 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
 /* Whether the rank packs the piece for others in this stripe. */
 static bool is_sent(const struct pccl_plan *plan, uint64_t stripe, uint32_t number, uint32_t rank)
 {
-    const struct pccl_schedule *schedule = pccl_plan_schedule(plan);
+    const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     const struct pccl_seat seat = pccl_plan_seat(plan, stripe);
     for (uint32_t to = 0; to < seat.ranks; to++)
         if (to != rank && schedule->sends(seat, rank, to) && schedule->piece(seat, rank, to, 0) == number)
@@ -507,7 +507,7 @@ static void fill_reference(const struct reference *reference, const struct pccl_
                         .unpacked = malloc(most * sizeof(double) + 1),
                         .sum = malloc(most * sizeof(double) + 1),
                         .scaled = malloc(most * sizeof(double) * RIG_RANKS_MAX + 1)};
-    const bool moves = pccl_plan_schedule(plan)->keeps_unsent;
+    const bool moves = pccl_schedules[plan->algorithm]->keeps_unsent;
     PCCL_ASSERT(fold.packed != NULL && fold.unpacked != NULL && fold.sum != NULL && fold.scaled != NULL);
     for (uint64_t stripe = plan->first_stripe; stripe < plan->first_stripe + plan->stripes; stripe++)
         for (uint32_t number = 0; number < plan->pieces; number++) {

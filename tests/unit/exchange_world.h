@@ -260,8 +260,7 @@ static inline bool pipe_receive(struct world *w, struct pipe_end *pipe)
     struct pccl_exchange *exchange = exchange_of(w, pipe->to);
     if (!pipe->arriving) {
         struct pccl_text reason;
-        enum pccl_status status =
-            pccl_exchange_receive(pipe->lanes[1], &message->msg, &pipe->arrival, &reason);
+        enum pccl_status status = pccl_exchange_receive(pipe->lanes[1], &message->msg, &pipe->arrival, &reason);
         if (status == PCCL_MEMORY && w->expects_trouble) {
             world_break(w, (uint32_t)(pipe - w->pipes));
             return true;

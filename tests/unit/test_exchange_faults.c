@@ -216,7 +216,7 @@ static bool is_used(const struct job *job, uint32_t from, uint32_t to)
     assert_int_equal(
         pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, &reason),
         PCCL_OK);
-    return pccl_plan_schedule(&plan)->sends(seat, from, to);
+    return pccl_schedules[plan.algorithm]->sends(seat, from, to);
 }
 
 static void broken_connections_fail_both_ends(void **state)

@@ -50,7 +50,7 @@ static void check_sizes(const struct pccl_plan *plan)
 {
     size_t most = pccl_packing_packs(&plan->packing) ? pccl_plan_bytes(plan, 0, 256 << 10)
                                                      : 256 << 10; /* heads of blocks on top */
-    for (uint32_t step = 0; step < pccl_plan_schedule(plan)->steps(plan->seat); step++) {
+    for (uint32_t step = 0; step < pccl_schedules[plan->algorithm]->steps(plan->seat); step++) {
         assert_true(pccl_plan_bytes(plan, step, plan->segment_elements) <= most);
         assert_true(pccl_plan_bytes(plan, step, 77) <= pccl_plan_bytes_most(plan, 77));
     }
@@ -413,7 +413,7 @@ static void sums_of_narrow_floats_travel_wide(void **state)
                 if (pccl_plan_make(&descriptor, direct ? &mesh : &cost, (struct pccl_seat){.ranks = ranks}, NULL, NULL,
                                    &plan, &reason) != PCCL_OK)
                     continue;
-                for (uint32_t step = 0; step < pccl_plan_schedule(&plan)->steps(plan.seat); step++) {
+                for (uint32_t step = 0; step < pccl_schedules[plan.algorithm]->steps(plan.seat); step++) {
                     bool between = plan.algorithm == PCCL_RING && step > 0 && step < ranks - 1;
                     bool wide = narrow && !greatest && !pccl_packing_packs(&plan.packing) && between;
                     assert_int_equal(pccl_plan_is_wide(&plan, step), wide);
