@@ -181,8 +181,8 @@ struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const 
         return NULL;
     lane->user = user;
     lane->connections++;
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
-        tell_again(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane));
+    for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next)
+        tell_again(PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane));
     if (!pccl_list_is_empty(&lane->queue))
         exchange->effects.writable(exchange->effects.context, user);
     return lane;
@@ -201,8 +201,8 @@ static bool relies_on(const struct pccl_flow *flow)
 
 void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason)
 {
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
-        struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
+    for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next) {
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane);
         if (relies_on(flow))
             pccl_transfer_fail(flow->transfer, PCCL_CLASS_INTERNAL, "%s", reason->bytes);
     }
@@ -212,8 +212,8 @@ void pccl_exchange_disconnected(struct pccl_lane *lane)
 {
     PCCL_ASSERT(lane->connections > 0);
     lane->connections--;
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next) {
-        struct pccl_flow *flow = PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane);
+    for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next) {
+        struct pccl_flow *flow = PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane);
         if (relies_on(flow))
             pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
                                lane->outgoing ? "to" : "from", pccl_id_str(&lane->peer));

@@ -32,7 +32,7 @@ struct pccl_lane {
 /* READY or first segments that a lane received for an operation that has not begun here. */
 struct pccl_held {
     struct pccl_table_node by_instance;
-    struct pccl_list_node link;
+    struct pccl_list_node node;
     struct pccl_lane *lane;
     struct pccl_instance instance;
     struct pccl_epoch view;
@@ -41,7 +41,7 @@ struct pccl_held {
 };
 
 struct pccl_held_segment {
-    struct pccl_list_node link;
+    struct pccl_list_node node;
     struct pccl_held *held;
     uint64_t stripe;
     uint32_t length;
@@ -107,7 +107,7 @@ struct pccl_stripe {
 /* An operation that has ended here: what still comes for it is thrown away. */
 struct pccl_ended {
     struct pccl_table_node by_instance;
-    struct pccl_list_node link;
+    struct pccl_list_node node;
     struct pccl_instance instance;
 };
 

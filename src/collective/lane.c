@@ -15,14 +15,14 @@ static struct pccl_lane *lane_of(struct pccl_table_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
 }
 
-static struct pccl_held *held_of(struct pccl_list_node *link)
+static struct pccl_held *held_of(struct pccl_list_node *node)
 {
-    return PCCL_CONTAINER_OF(link, struct pccl_held, link);
+    return PCCL_CONTAINER_OF(node, struct pccl_held, node);
 }
 
-static struct pccl_held_segment *segment_of(struct pccl_list_node *link)
+static struct pccl_held_segment *segment_of(struct pccl_list_node *node)
 {
-    return PCCL_CONTAINER_OF(link, struct pccl_held_segment, link);
+    return PCCL_CONTAINER_OF(node, struct pccl_held_segment, node);
 }
 
 /* NULL: nothing is held of the operation. */
@@ -48,7 +48,7 @@ static struct pccl_held *make_held(struct pccl_lane *lane, const struct pccl_ins
     held->instance = *instance;
     held->view = *view;
     pccl_list_init(&held->segments);
-    pccl_list_append(&lane->held_list, &held->link);
+    pccl_list_append(&lane->held_list, &held->node);
     pccl_table_insert(&lane->held, &held->by_instance, pccl_instance_hash(lane->held.hash, instance));
     return held;
 }
@@ -56,7 +56,7 @@ static struct pccl_held *make_held(struct pccl_lane *lane, const struct pccl_ins
 static void release_held(struct pccl_held *held)
 {
     PCCL_ASSERT(pccl_list_is_empty(&held->segments) && held->lane->held.count > 0);
-    pccl_list_remove(&held->link);
+    pccl_list_remove(&held->node);
     pccl_table_remove(&held->lane->held, &held->by_instance);
     pccl_release(&held->lane->exchange->memory, held, sizeof *held);
 }
@@ -105,11 +105,11 @@ void pccl_lanes_forget_views(struct pccl_exchange *exchange)
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = lane_of(node);
         struct pccl_list_node *after;
-        for (struct pccl_list_node *link = lane->held_list.next; lane->outgoing && link != &lane->held_list;
-             link = after) {
-            after = link->next;
-            if (pccl_view_is_past(&held_of(link)->instance, &held_of(link)->view, &exchange->view))
-                release_held(held_of(link));
+        for (struct pccl_list_node *held = lane->held_list.next; lane->outgoing && held != &lane->held_list;
+             held = after) {
+            after = held->next;
+            if (pccl_view_is_past(&held_of(held)->instance, &held_of(held)->view, &exchange->view))
+                release_held(held_of(held));
         }
         pccl_lane_tidy(lane);
     }
@@ -136,7 +136,7 @@ static void remove_segment(struct pccl_held_segment *segment)
     lane->ahead_segments--;
     exchange->ahead_bytes -= bytes;
     exchange->ahead_segments--;
-    pccl_list_remove(&segment->link);
+    pccl_list_remove(&segment->node);
     pccl_release(&exchange->memory, segment, sizeof *segment);
 }
 
@@ -242,10 +242,10 @@ void pccl_lanes_admit(struct pccl_exchange *exchange)
  */
 static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
 {
-    struct pccl_list_node *link = held->segments.previous;
-    while (link != &held->segments && segment_of(link)->stripe > stripe)
-        link = link->previous;
-    return link;
+    struct pccl_list_node *node = held->segments.previous;
+    while (node != &held->segments && segment_of(node)->stripe > stripe)
+        node = node->previous;
+    return node;
 }
 
 static bool is_there(struct pccl_held *held, uint64_t stripe)
@@ -271,7 +271,7 @@ static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data
     segment->stripe = data->stripe;
     segment->length = data->length;
     segment->arrival = arrival;
-    pccl_list_append(place_of(held, data->stripe)->next, &segment->link);
+    pccl_list_append(place_of(held, data->stripe)->next, &segment->node);
     held->lane->ahead_bytes += bytes;
     held->lane->ahead_segments++;
     exchange->ahead_bytes += bytes;
@@ -325,15 +325,15 @@ bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *tra
     struct pccl_held *held = find_held(lane, &transfer->instance);
     if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->view))
         return false;                                  /* of a later view */
-    struct pccl_list_node *link = held->segments.next; /* mostly they are taken in this order */
-    while (link != &held->segments && segment_of(link)->stripe < stripe)
-        link = link->next;
-    if (link == &held->segments || segment_of(link)->stripe != stripe)
+    struct pccl_list_node *node = held->segments.next; /* mostly they are taken in this order */
+    while (node != &held->segments && segment_of(node)->stripe < stripe)
+        node = node->next;
+    if (node == &held->segments || segment_of(node)->stripe != stripe)
         return false;
-    *taken = *segment_of(link);
+    *taken = *segment_of(node);
     if (taken->arrival != NULL)
         taken->arrival->held = NULL;
-    remove_segment(segment_of(link));
+    remove_segment(segment_of(node));
     release_if_empty(held);
     return true;
 }
@@ -386,8 +386,8 @@ bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_da
 /* NULL: all of it is what such a plan sends ahead. */
 static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
 {
-    for (struct pccl_list_node *link = held->segments.next; link != &held->segments; link = link->next) {
-        const struct pccl_held_segment *segment = segment_of(link);
+    for (struct pccl_list_node *node = held->segments.next; node != &held->segments; node = node->next) {
+        const struct pccl_held_segment *segment = segment_of(node);
         if (segment->stripe >= pccl_ahead_stripes(&flow->transfer->plan) ||
             !fits(flow, segment->stripe, segment->length))
             return segment;
@@ -430,11 +430,11 @@ void pccl_lanes_begin(struct pccl_transfer *transfer)
          node = pccl_table_after(&exchange->lanes, node)) {
         struct pccl_lane *lane = lane_of(node);
         struct pccl_list_node *next;
-        for (struct pccl_list_node *link = lane->held_list.next; !lane->outgoing && link != &lane->held_list;
-             link = next) {
-            next = link->next;
-            if (is_past(held_of(link), transfer))
-                drop(held_of(link));
+        for (struct pccl_list_node *old = lane->held_list.next; !lane->outgoing && old != &lane->held_list;
+             old = next) {
+            next = old->next;
+            if (is_past(held_of(old), transfer))
+                drop(held_of(old));
         }
         struct pccl_held *held = lane->outgoing ? NULL : find_held(lane, &transfer->instance);
         if (held != NULL)

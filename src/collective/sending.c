@@ -250,8 +250,8 @@ static bool awaits_credit(const struct pccl_flow *flow)
 
 bool pccl_exchange_awaits_credit(const struct pccl_lane *lane)
 {
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
-        if (awaits_credit(PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)))
+    for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next)
+        if (awaits_credit(PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane)))
             return true;
     return false;
 }

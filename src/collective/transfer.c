@@ -369,20 +369,20 @@ static struct pccl_ended *find_ended(const struct pccl_exchange *exchange, const
 
 static void forget_ended(struct pccl_exchange *exchange, struct pccl_ended *ended)
 {
-    pccl_list_remove(&ended->link);
+    pccl_list_remove(&ended->node);
     pccl_table_remove(&exchange->ended, &ended->by_instance);
     pccl_release(&exchange->memory, ended, sizeof *ended);
 }
 
 static void forget_oldest_ended(struct pccl_exchange *exchange)
 {
-    forget_ended(exchange, PCCL_CONTAINER_OF(exchange->ended_list.next, struct pccl_ended, link));
+    forget_ended(exchange, PCCL_CONTAINER_OF(exchange->ended_list.next, struct pccl_ended, node));
 }
 
 void pccl_instance_end(struct pccl_exchange *exchange, struct pccl_ended *ended, const struct pccl_instance *instance)
 {
     ended->instance = *instance;
-    pccl_list_append(&exchange->ended_list, &ended->link);
+    pccl_list_append(&exchange->ended_list, &ended->node);
     pccl_table_insert(&exchange->ended, &ended->by_instance, pccl_instance_hash(&exchange->hash, instance));
     if (exchange->ended.count > PCCL_OPS_PER_PEER_MAX)
         forget_oldest_ended(exchange);

@@ -187,10 +187,10 @@ static bool wants_stripe(const struct pccl_transfer *transfer)
 struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
 {
     struct pccl_stripe *stripe = NULL;
-    for (struct pccl_list_node *link = exchange->wanting.next, *next; link != &exchange->wanting && stripe == NULL;
-         link = next) {
-        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(link, struct pccl_transfer, wanting);
-        next = link->next;
+    for (struct pccl_list_node *node = exchange->wanting.next, *next; node != &exchange->wanting && stripe == NULL;
+         node = next) {
+        struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, wanting);
+        next = node->next;
         if (wants_stripe(transfer)) { /* it may have got its minimum meanwhile */
             if (!has_room(transfer))
                 continue;

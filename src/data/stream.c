@@ -367,13 +367,13 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
     struct pccl_list_node asked;
     pccl_list_init(&asked);
     engine->resuming = true;
-    for (struct pccl_list_node *link = engine->waiting.next, *next; link != &engine->waiting; link = next) {
-        const struct pccl_stream *stream = PCCL_CONTAINER_OF(link, struct pccl_stream, in_waiting);
-        next = link->next;
+    for (struct pccl_list_node *node = engine->waiting.next, *next; node != &engine->waiting; node = next) {
+        const struct pccl_stream *stream = PCCL_CONTAINER_OF(node, struct pccl_stream, in_waiting);
+        next = node->next;
         if (due_only && !pccl_exchange_is_due(stream->bundle->lane, &stream->refused.as.data))
             continue;
-        pccl_list_remove(link);
-        pccl_list_append(&asked, link);
+        pccl_list_remove(node);
+        pccl_list_append(&asked, node);
     }
     while (!pccl_list_is_empty(&asked)) {
         struct pccl_stream *stream = PCCL_CONTAINER_OF(asked.next, struct pccl_stream, in_waiting);

@@ -91,8 +91,8 @@ static const char *check_held(const struct pccl_lane *lane)
          node = pccl_table_after(&lane->held, node)) {
         struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
         uint32_t before = segments;
-        for (struct pccl_list_node *link = held->segments.next; link != &held->segments; link = link->next, segments++)
-            bytes += pccl_scratch_size(PCCL_CONTAINER_OF(link, struct pccl_held_segment, link)->length);
+        for (struct pccl_list_node *i = held->segments.next; i != &held->segments; i = i->next, segments++)
+            bytes += pccl_scratch_size(PCCL_CONTAINER_OF(i, struct pccl_held_segment, node)->length);
         PCCL_RULE(segments > before, "an operation in the table of held segments has some");
     }
     PCCL_RULE(lane->ahead_bytes == bytes && lane->ahead_segments == segments, "the amount that is held ahead is right");
@@ -104,8 +104,8 @@ static const char *check_held(const struct pccl_lane *lane)
 static const char *check_promised(const struct pccl_lane *lane)
 {
     size_t bytes = 0;
-    for (struct pccl_list_node *link = lane->flows.next; link != &lane->flows; link = link->next)
-        bytes += PCCL_CONTAINER_OF(link, struct pccl_flow, on_lane)->ahead_bytes;
+    for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next)
+        bytes += PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane)->ahead_bytes;
     PCCL_RULE(lane->ahead_bytes == bytes, "the amount that may be sent ahead is right");
     PCCL_RULE(bytes <= PCCL_AHEAD_BYTES && lane->ahead_segments <= PCCL_AHEAD_SEGMENTS,
               "the amount that may be sent ahead is within limits");
@@ -115,7 +115,7 @@ static const char *check_promised(const struct pccl_lane *lane)
 static const char *check_lane(const struct pccl_lane *lane)
 {
     uint32_t held = 0;
-    for (struct pccl_list_node *link = lane->held_list.next; link != &lane->held_list; link = link->next)
+    for (struct pccl_list_node *node = lane->held_list.next; node != &lane->held_list; node = node->next)
         held++;
     PCCL_RULE(held == lane->held.count, "the table of what is held is complete");
     PCCL_RULE(!lane->outgoing || held <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
