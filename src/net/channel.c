@@ -221,7 +221,7 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
         return;
     channel->armed = wanted;
-    channel->is_shared = false; /* the loop watches it anew */
+    channel->is_shared = false; /* the loop watches all input again */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
     else
@@ -269,10 +269,8 @@ static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
     return PCCL_CHANNEL_ENDED;
 }
 
-/*
- * Where the next bytes go: into the rest of a payload, and then into the reader, so that the same
- * read gets the next frame.
- */
+/* Where the next bytes go: first the rest of a payload, then the reader, so that the same read gets the next
+ * frame. */
 struct rooms {
     uint8_t *payload, *frames;
     size_t payload_bytes, frames_bytes;

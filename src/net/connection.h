@@ -127,7 +127,7 @@ bool pccl_connection_flush(struct pccl_connection *connection);
 void pccl_connection_arm(struct pccl_connection *connection);
 
 /*
- * On any thread that holds the owner's lock: reads what has arrived and hands out the frames, as the loop
+ * On any thread that holds the owner's lock: reads all input that is there and hands out the frames, as the loop
  * would. false: the loop's thread must call pccl_connection_arm. The loop, not this call, reports
  * an end of the connection.
  */

@@ -21,8 +21,8 @@ static bool take_out(int set, int descriptor)
 }
 
 /*
- * Of those that watch exclusively the system tells the first in whose set a thread waits; so the thread's set is
- * added before the loop's. Who adds a socket is told of what has arrived before.
+ * The system tells one exclusive watcher: the first that was added and has a thread in epoll_wait. So the set of the
+ * thread comes before that of the loop. A watcher that is added learns at once of input that is there.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
 {

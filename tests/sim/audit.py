@@ -110,7 +110,7 @@ def planted(tree, bug):
 
 
 def write(tree, bug):
-    """The files that it touches, with this bug, in a folder of its own."""
+    """The changed files of this bug, in their folder."""
     folder = tree.parent / bug.name
     folder.mkdir(exist_ok=True)
     files = {}
