@@ -181,8 +181,8 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
 /* No transfer may be left, and no departure or arrival in progress. */
 void pccl_exchange_destroy(struct pccl_exchange *exchange);
 /*
- * This peer has a new identity (it connected anew). Lanes and kept announcements are dropped. No
- * transfer may be left.
+ * This peer has a new identity (it connected anew). Lanes and kept announcements are dropped: the
+ * driver uses no lane that it had before. No transfer may be left.
  */
 void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
 

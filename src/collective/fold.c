@@ -235,7 +235,7 @@ static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint3
         const size_t at = (size_t)first * plan->element_bytes;
         count = at_most(most, segment.count - first);
         const uint8_t *own = input_part(transfer, plan, &segment, first, count);
-        if (transfer->scales)
+        if (transfer->scales && is_whole && first + count < segment.count)
             pccl_prefetch(own + (size_t)count * plan->element_bytes, FOLD_BYTES);
         work.copy = away ? result + at : NULL;
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,

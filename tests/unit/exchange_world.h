@@ -56,6 +56,7 @@ struct world_peer {
     struct test_memory memory;
     struct pccl_exchange *exchange;
     uint32_t announced;
+    void *writable; /* what the exchange has told last */
 };
 
 struct world {
@@ -123,8 +124,8 @@ static inline void world_arrived(void *context, struct pccl_transfer *transfer, 
 
 static inline void world_writable(void *context, void *user)
 {
-    (void)context;
-    (void)user; /* every pipe is asked again and again */
+    struct world_peer *peer = context;
+    peer->writable = user; /* every pipe is asked again and again */
 }
 
 static inline void world_connect(struct world *w, uint32_t from, uint32_t to)

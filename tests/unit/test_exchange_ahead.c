@@ -335,6 +335,21 @@ static void what_breaks_off_is_not_held(void **state)
     end_alone();
 }
 
+static void the_latest_connection_is_told_of_output(void **state)
+{
+    (void)state;
+    int earlier, later;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    start_alone(); /* READY is to be sent */
+    struct pccl_lane *lane = pccl_exchange_connected(mine(), &alone.world.ring[2], false, &earlier);
+    assert_ptr_equal(alone.world.peers[0].writable, &earlier);
+    pccl_exchange_disconnected(lane);
+    assert_ptr_equal(pccl_exchange_connected(mine(), &alone.world.ring[2], false, &later), lane);
+    assert_ptr_equal(alone.world.peers[0].writable, &later);
+    job_stop(&alone.world, &alone.job, 0, false);
+    end_alone();
+}
+
 static void what_is_over_is_not_held(void **state)
 {
     (void)state;
@@ -882,6 +897,7 @@ int main(void)
         cmocka_unit_test(it_is_held_until_the_start),
         cmocka_unit_test(it_is_held_until_the_group_opens),
         cmocka_unit_test(what_breaks_off_is_not_held),
+        cmocka_unit_test(the_latest_connection_is_told_of_output),
         cmocka_unit_test(what_is_over_is_not_held),
         cmocka_unit_test(what_is_held_is_bounded),
         cmocka_unit_test(segments_held_are_counted),
