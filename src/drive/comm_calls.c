@@ -4,7 +4,6 @@
 
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
-    pccl_comm_check_deadline(comm);
     slot->waiter = pccl_caller_waiter();
     if (!slot->done)
         pccl_comm_wait(comm, slot->waiter);

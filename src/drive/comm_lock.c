@@ -63,7 +63,8 @@ static bool flush(struct pccl_communicator *comm)
 
 void pccl_comm_flush(struct pccl_communicator *comm)
 {
-    if (flush(comm))
+    bool is_earlier = comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us; /* than the loop's timer */
+    if (flush(comm) || is_earlier)
         pccl_comm_wake_loop(comm);
 }
 
@@ -71,12 +72,6 @@ void pccl_comm_leave(struct pccl_communicator *comm)
 {
     pccl_comm_flush(comm);
     unlock_and_log(comm);
-}
-
-void pccl_comm_check_deadline(struct pccl_communicator *comm)
-{
-    if (comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us)
-        pccl_comm_wake_loop(comm);
 }
 
 void pccl_comm_loop_enter(void *context)

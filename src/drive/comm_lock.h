@@ -23,11 +23,6 @@ void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
 /* Leaves when no notes are left and the loop waits until the connection takes more output. */
 void pccl_comm_loop_rest(struct pccl_communicator *comm);
-/*
- * Wakes the loop if the machine's deadline is earlier than the loop's timer. To be called after
- * events that may have moved it.
- */
-void pccl_comm_check_deadline(struct pccl_communicator *comm);
 /* Whether the loop has notes to apply. Under the lock. */
 bool pccl_comm_has_notes(const struct pccl_communicator *comm);
 /*

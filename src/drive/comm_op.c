@@ -471,8 +471,6 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     pccl_comm_sight_launched(comm, operation, op);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
         pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
-    if (op && op->deadline_us != UINT64_MAX)
-        pccl_comm_check_deadline(comm);
 }
 
 enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,

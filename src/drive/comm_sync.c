@@ -98,7 +98,6 @@ enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pc
                                pccl_peer_silence_ms(comm->peer));
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote, .reason = unable};
     enum pccl_status status = pccl_comm_step(comm, &event);
-    pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_serve_call(comm, slot, work, synchronizer);
         status = slot->status;

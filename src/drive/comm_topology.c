@@ -83,7 +83,6 @@ enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_
     comm->topology.measurer = measurer;
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE, .reason = unable};
     enum pccl_status status = pccl_comm_step(comm, &event);
-    pccl_comm_check_deadline(comm);
     if (status == PCCL_OK) {
         pccl_comm_serve_call(comm, slot, work, measurer);
         status = slot->status;

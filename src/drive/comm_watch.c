@@ -48,9 +48,16 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
     watch->pulse_us = moves ? pccl_now_us() + pccl_comm_pulse_us(members) : 0;
 }
 
+static bool is_idle(const struct pccl_communicator *comm)
+{
+    const struct pccl_comm_watch *watch = &comm->watch;
+    return !watch->operations && !watch->waited && !comm->data.jobs && !comm->operations.by_tag.count;
+}
+
 uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm)
 {
-    return comm->watch.pulse_us != 0 ? comm->watch.pulse_us : UINT64_MAX;
+    uint64_t pulse_us = comm->watch.pulse_us != 0 ? comm->watch.pulse_us : UINT64_MAX;
+    return is_idle(comm) ? pulse_us : pccl_min_u64(pulse_us, comm->watch.begun_us + REPORT_US);
 }
 
 /* ---- links ---- */
@@ -268,7 +275,7 @@ void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
     take_pulse(comm, heard_us);
-    bool idle = !watch->operations && !watch->waited && !comm->data.jobs && !comm->operations.by_tag.count;
+    const bool idle = is_idle(comm);
     bool due = heard_us >= watch->begun_us + REPORT_US;
     if (due && !idle && pccl_comm_is_connected(comm))
         report(comm, heard_us);

@@ -85,17 +85,18 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 /* ---- the loop ---- */
 
 /* Many members may share a machine, which each wake-up of each of them costs time. */
-static uint64_t tick_us(const struct pccl_peer *peer)
+static uint64_t tick_us(const struct pccl_communicator *comm)
 {
-    uint64_t tick_ms = pccl_max_u64(PCCL_COMMUNICATOR_TICK_MS, pccl_peer_attributes_now(peer).world);
-    return pccl_min_u64(tick_ms, PCCL_COMMUNICATOR_TICK_MAX_MS) * 1000;
+    uint64_t most_ms = comm->operations.expiring_waits ? PCCL_COMMUNICATOR_TICK_MS : PCCL_COMMUNICATOR_TICK_MAX_MS;
+    uint64_t tick_ms = pccl_max_u64(PCCL_COMMUNICATOR_TICK_MS, pccl_peer_attributes_now(comm->peer).world);
+    return pccl_min_u64(tick_ms, most_ms) * 1000;
 }
 
 static void arm(struct pccl_communicator *comm)
 {
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
     if (comm->peer && pccl_peer_is_connected(comm->peer))
-        deadline = pccl_min_u64(deadline, pccl_now_us() + tick_us(comm->peer));
+        deadline = pccl_min_u64(deadline, pccl_now_us() + tick_us(comm));
     deadline = pccl_min_u64(deadline, pccl_comm_watch_due(comm));
     comm->armed_us = deadline;
     pccl_reactor_set_due(&comm->reactor, deadline);
@@ -117,6 +118,8 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 {
     struct pccl_communicator *comm = PCCL_CONTAINER_OF(reactor, struct pccl_communicator, reactor);
     pccl_comm_loop_enter(comm);
+    if (comm->master.connection)
+        pccl_connection_polled(comm->master.connection);
     if (pccl_comm_has_notes(comm))
         apply_notes(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)

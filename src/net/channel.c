@@ -221,11 +221,12 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     if (channel->state == PCCL_CHANNEL_CLOSED || wanted == channel->armed)
         return;
     channel->armed = wanted;
-    channel->is_shared = false; /* the loop watches all input again */
+    channel->is_settling = true;
+    if (!wanted || channel->is_shared)
+        (void)uv_poll_stop(&channel->poll); /* what is shared cannot be changed, but watched again */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
-    else
-        (void)uv_poll_stop(&channel->poll);
+    channel->is_shared = false;
 }
 
 void pccl_channel_yield(struct pccl_channel *channel) { channel->blocked = channel->watch_output = true; }

@@ -137,6 +137,8 @@ PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
  * false: not possible now, or on this system.
  */
 bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on);
+/* On the loop's thread, with the owner's lock, right after the loop has polled: from now on input may be shared. */
+void pccl_connection_polled(struct pccl_connection *connection);
 
 /*
  * No events follow. Sends the output and discards input until the other side's end, so that no
