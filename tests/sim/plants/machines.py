@@ -5,7 +5,7 @@ PLANTS = [
     # ---- machines ----
     Bug("expelled_goes_on",
         "I9: a peer that was removed is out",
-        ["I1", "I2", "I9", "I12", "PEACE"], [],
+        ["I1", "I2", "I9", "I12", "PEACE", "ASSERT"], [],
         [
             ("src/peer/control.c",
              "turned_out(p, expelled->code,",
