@@ -1,6 +1,6 @@
 /*
  * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages
- * and their frames; it is written anew only with a new PCCL_PROTOCOL_VERSION:
+ * and their frames; it is written anew with each change of the schema or of PCCL_PROTOCOL_VERSION:
  *   test_wire --write-golden > tests/wire/golden.txt
  */
 #include <stdarg.h>
@@ -757,7 +757,7 @@ static void print_hex(FILE *file, const uint8_t *data, size_t length)
 static void write_golden(void)
 {
     printf("# Frames of protocol version %u: each message as the log shows it, then its frame in hexadecimal.\n"
-           "# Compared by tests/unit/test_wire.c. Written anew only when the protocol version changes, by\n"
+           "# Compared by tests/unit/test_wire.c. Written anew with each change of the schema or its version, by\n"
            "#   test_wire --write-golden > tests/wire/golden.txt\n"
            "version %u\n",
            PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION);
