@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import pccl
-from pccl import _buffers
+from pccl import _buffers, _parameters
 
 np = pytest.importorskip("numpy")
 
@@ -307,10 +307,11 @@ def test_options_are_text_and_numbers(wrong):
 
 def test_pools_of_any_size():
     """PCCL 1.0's argument is cut to what there is; the option is not."""
-    for size in (1, 64, 65, 1 << 40, np.int64(128)):
+    limit = _parameters.maximum("connection_pool_size")
+    for size in (1, limit, limit + 1, 1 << 40, np.int64(128)):
         pccl.Communicator("127.0.0.1:1", 0, size).close()
     with pytest.raises(pccl.InvalidArgument, match="connection_pool_size"):
-        pccl.Communicator("127.0.0.1:1", options={"connection_pool_size": 65})
+        pccl.Communicator("127.0.0.1:1", options={"connection_pool_size": limit + 1})
     with pytest.raises(pccl.InvalidArgument):
         pccl.Communicator("127.0.0.1:1", 0, -1)
 

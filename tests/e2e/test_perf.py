@@ -166,7 +166,7 @@ def test_wrong_options(run):
         (["-o", "nor"], "is expected"),
         (["-q", "minmax"], "minmax:TYPE"),
         (["-q", "fp8:u8"], "is expected"),
-        (["-p", 65], "from 0 to 64"),
+        (["-p", 1 << 32], "connection_pool_size"),
         (["-O", "window"], "NAME=VALUE"),
         (["-O", "no_such=1"], "no_such"),
         (["-O", "window_bytes=x"], "window_bytes"),

@@ -184,6 +184,9 @@ static void log_levels_of_the_reference(void **state)
 static void bad_values_are_named(void **state)
 {
     (void)state;
+    struct pccl_text beyond, range;
+    pccl_text_format(&beyond, "%u", PCCL_POOL_MAX + 1);
+    pccl_text_format(&range, "from 0 to %u", PCCL_POOL_MAX);
     const struct {
         enum pccl_param param;
         const char *value, *reason;
@@ -199,7 +202,7 @@ static void bad_values_are_named(void **state)
         {PCCL_PARAM_peer_group, "4294967296", "from 0 to 4294967295"},
         {PCCL_PARAM_peer_group, "18446744073709551616", "from 0 to 4294967295"},
         {PCCL_PARAM_tiny_bytes_max, "8193", "from 0 to 8192"},
-        {PCCL_PARAM_connection_pool_size, "65", "from 0 to 64"},
+        {PCCL_PARAM_connection_pool_size, beyond.bytes, range.bytes},
         {PCCL_PARAM_window_bytes, "65535", "from 65536 to 1073741824"},
         {PCCL_PARAM_scratch_bytes, "0", "from 1048576 to 4294967295"},
         {PCCL_PARAM_extended_results, "2", "neither 0 nor 1"},

@@ -46,7 +46,7 @@ static const char help[] =
     "                         of these places; or auto, likewise, with a budget (none)\n"
     "      --budget-ms N      with --codec auto: as many bits as are expected to take no longer\n"
     "      --budget-percent N  or than this share of the time between two\n"
-    "  -p, --pool N           connections to each neighbor, 0 to 64 (0: chosen by the library)\n"
+    "  -p, --pool N           connections to each neighbor (0: chosen by the library)\n"
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
     "      --no-limit         do not measure the limit of the machine in the same run\n"
@@ -506,7 +506,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
     case 'q': return read_codec("--codec", value, options);
     case BUDGET_MS: return read_budget("--budget-ms", value, &options->budget_ms);
     case BUDGET_PERCENT: return read_budget("--budget-percent", value, &options->budget_percent);
-    case 'p': options->pool = value; return read_u32("--pool", value, 0, 64, &flag);
+    case 'p': options->pool = value; return true; /* the library checks it */
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;
     case STATE: options->state = true; return true;
