@@ -1,10 +1,9 @@
 /*
  * PCCL: collective communication over TCP between peers that may come, go and die at any time.
  *
- * A light master decides who takes part and which operations succeed. Peers connect to it through a
- * communicator and call collective operations. The promise: whatever dies, whenever it dies, every
- * survivor returns from every call, sees the same outcome as the other survivors, and holds the
- * same bits.
+ * A light master decides who takes part and which operations succeed. Peers connect to it through a communicator and
+ * call collective operations. The promise: whatever dies, whenever it dies, every survivor returns from every call,
+ * sees the same outcome as the other survivors, and holds the same bits.
  *
  * Words used below
  *   run          the peers that share one master
@@ -17,17 +16,15 @@
  *                the run: it left, was expelled by the master, or found no master for
  *                `master_lost_ms`. pcclConnect may be called again
  *
- * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was
- * created with the option `extended_results` = 1: then a more precise code from 13 upwards may come
- * in place of the one listed; such codes are given below as "ext. name". Output parameters are
- * written on success only, unless said otherwise. After any failure pcclGetLastError explains the
- * reason with peers, tags and times, and pcclGetLastFailure gives the details that a program can
- * act on.
+ * Results. Calls that exist in PCCL 1.0 return the codes 0 to 12 only, unless the communicator was created with the
+ * option `extended_results` = 1: then a more precise code from 13 upwards may come in place of the one listed; such
+ * codes are given below as "ext. name". Output parameters are written on success only, unless said otherwise. After any
+ * failure pcclGetLastError explains the reason with peers, tags and times, and pcclGetLastFailure gives the details
+ * that a program can act on.
  *
- * Threads. Calls on different communicators are independent. One communicator may be used by
- * several threads at once, except that no call on it may begin once pcclDestroyCommunicator has
- * been called, and that one blocking joint call (update, pending, optimize, synchronize) may be
- * outstanding: a second one returns pcclInvalidUsage.
+ * Threads. Calls on different communicators are independent. One communicator may be used by several threads at once,
+ * except that no call on it may begin once pcclDestroyCommunicator has been called, and that one blocking joint call
+ * (update, pending, optimize, synchronize) may be outstanding: a second one returns pcclInvalidUsage.
  *
  * Deadlines. Waiting for living peers has no limit by default; `call_timeout_ms` and `op_timeout_ms` set limits, and
  * calls that can never meet, because one peer waits in this call and another one in that, end after `stuck_ms` (30 s)
@@ -133,16 +130,15 @@ typedef enum pcclDataType_t {
 typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDeviceType_t;
 
 /*
- * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum,
- * truncated toward zero. Floats of 8 and 16 bits are computed in single precision and rounded once,
- * to nearest even; what is too large for Float8E4M3FN, also an infinity, becomes 448 with its sign.
- * Max and Min return NaN when any operand is NaN and order -0 below +0.
+ * Integers wrap. Avg is the sum divided by the number of peers; for integers the wrapped sum, truncated toward zero.
+ * Floats of 8 and 16 bits are computed in single precision and rounded once, to nearest even; what is too large for
+ * Float8E4M3FN, also an infinity, becomes 448 with its sign. Max and Min return NaN when any operand is NaN and order
+ * -0 below +0.
  *
- * And, Or and Xor are of the bits of integers, and of bools; floats are refused. Of bools Sum and Max
- * are Or, Prod and Min are And, and Avg is refused. PremulSum is the sum of what each peer makes of its
- * elements by multiplying them with a factor of its own (pcclCollectiveOptions_t), rounded to their
- * type; floats narrower than double are multiplied in single precision; integers and bools are
- * refused.
+ * And, Or and Xor are of the bits of integers, and of bools; floats are refused. Of bools Sum and Max are Or, Prod and
+ * Min are And, and Avg is refused. PremulSum is the sum of what each peer makes of its elements by multiplying them
+ * with a factor of its own (pcclCollectiveOptions_t), rounded to their type; floats narrower than double are multiplied
+ * in single precision; integers and bools are refused.
  */
 typedef enum pcclRedOp_t {
     pcclSum = 0,
@@ -185,13 +181,12 @@ typedef enum pcclDistributionHint_t {
 } pcclDistributionHint_t;
 
 /*
- * How the elements of large payloads are packed for the network. Small payloads, up to the master's
- * parameter `tiny_bytes_max` (8192 bytes), are never packed. Elements are floating point, and
- * packed values are narrower integers; a quantized data type that saves nothing leaves the elements
- * unpacked. Each block of 1024 elements has its own scale. Every step of a reduction packs again,
- * so the error grows with the number of peers; a broadcast or an all-gather packs once. All peers get
- * the same bits, those too whose elements they are. Meaningless combinations are refused with
- * pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
+ * How the elements of large payloads are packed for the network. Small payloads, up to the master's parameter
+ * `tiny_bytes_max` (8192 bytes), are never packed. Elements are floating point, and packed values are narrower
+ * integers; a quantized data type that saves nothing leaves the elements unpacked. Each block of 1024 elements has its
+ * own scale. Every step of a reduction packs again, so the error grows with the number of peers; a broadcast or an
+ * all-gather packs once. All peers get the same bits, those too whose elements they are. Meaningless combinations are
+ * refused with pcclInvalidArgument. docs/CODECS.md has the formulas and the bounds of the error.
  */
 typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,           /* elements travel exactly */
@@ -231,9 +226,8 @@ typedef struct pcclQuantizationOptions_t {
 } pcclQuantizationOptions_t;
 
 /*
- * One reduction. All members must be equal on all peers of the group; otherwise the operation fails
- * on every peer, and the message says which peer differs in what. The distribution hint is not
- * compared and has no effect yet.
+ * One reduction. All members must be equal on all peers of the group; otherwise the operation fails on every peer, and
+ * the message says which peer differs in what. The distribution hint is not compared and has no effect yet.
  */
 typedef struct pcclReduceDescriptor_t {
     size_t count; /* elements, not bytes; > 0 */
@@ -287,19 +281,17 @@ typedef struct pcclBuildInfo_t {
 /* ------------------------------------------------------------------------------------------------ process */
 
 /*
- * Prepares the library: reads the process-wide parameters (log_level and others) from the
- * environment and warns about unknown variables named PCCL_*. For a bad value of a process-wide
- * parameter it logs a warning and uses the default. Call it once before creating a communicator;
- * further calls do nothing. Any thread. Does not block. Installs no signal handler and starts no
- * thread.
+ * Prepares the library: reads the process-wide parameters (log_level and others) from the environment and warns about
+ * unknown variables named PCCL_*. For a bad value of a process-wide parameter it logs a warning and uses the default.
+ * Call it once before creating a communicator; further calls do nothing. Any thread. Does not block. Installs no signal
+ * handler and starts no thread.
  * pcclSuccess         always
  */
 PCCL_EXPORT pcclResult_t pcclInit(void);
 
 /*
- * Reports what the library can use on this machine. The first call loads the CUDA driver and asks
- * it for devices; after that CUDA does not work in forked children. Any thread, any time, also
- * before pcclInit. Does not block.
+ * Reports what the library can use on this machine. The first call loads the CUDA driver and asks it for devices; after
+ * that CUDA does not work in forked children. Any thread, any time, also before pcclInit. Does not block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL
  */
@@ -318,11 +310,10 @@ PCCL_EXPORT uint32_t pcclGetVersion(void);
 PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
 
 /*
- * Explains why the calling thread's last failed call on this communicator failed; with comm NULL,
- * its last failed call without a communicator (creation, options, master and log functions). The
- * text is empty if there was none; successful calls leave it unchanged. Never NULL. Valid until the
- * thread's next call of the library. Any time. Does not block. comm may have been disconnected, but
- * not destroyed.
+ * Explains why the calling thread's last failed call on this communicator failed; with comm NULL, its last failed call
+ * without a communicator (creation, options, master and log functions). The text is empty if there was none; successful
+ * calls leave it unchanged. Never NULL. Valid until the thread's next call of the library. Any time. Does not block.
+ * comm may have been disconnected, but not destroyed.
  */
 PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 

@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 
-HEADERS = ("include/pccl.h", "include/pccl_collectives.h", "include/ccoip_inet.h", "include/ccoip.h")
+HEADERS = [f"include/{name}.h" for name in ("pccl", "pccl_collectives", "pccl_sight", "ccoip_inet", "ccoip")]
 PACKAGE = "python/pccl"
 PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
 COMMENT_COLUMNS = 117  # behind the star
