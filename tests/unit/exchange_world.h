@@ -56,7 +56,7 @@ struct world_peer {
     struct test_memory memory;
     struct pccl_exchange *exchange;
     uint32_t announced;
-    void *writable; /* what the exchange has told last */
+    void *writable; /* the last one named by the exchange */
 };
 
 struct world {
