@@ -72,6 +72,13 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
     sim_check_topology_heard(sim, master, from, msg);
 }
 
+/* The master asks only for a link that is new or that it had dropped: earlier reports are about a closed link. */
+void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to)
+{
+    if (find_heard(from, to) != NULL)
+        (void)note_heard(sim, from, to, false);
+}
+
 static bool is_up(struct sim *sim, const struct sim_master *master, const struct pccl_id *from,
                   const struct pccl_id *to, uint64_t *down_since)
 {

@@ -566,7 +566,7 @@ static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, u
                    type == PCCL_MSG_epoch_change || type == PCCL_MSG_welcome || type == PCCL_MSG_hello_ok ||
                    type == PCCL_MSG_expelled || type == PCCL_MSG_sync_vote || type == PCCL_MSG_sync_plan ||
                    type == PCCL_MSG_sync_donor || type == PCCL_MSG_subgroup_ended || type == PCCL_MSG_round ||
-                   type == PCCL_MSG_measure;
+                   type == PCCL_MSG_measure || type == PCCL_MSG_warm_up;
     msg->type = type;
     if (body + (size_t)PCCL_FRAME_HEADER_BYTES > *length ||
         (watched &&
@@ -666,6 +666,8 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
             sim_check_expelled(sim, master, to, &msg.as.expelled);
         if (msg.type == PCCL_MSG_sync_plan || msg.type == PCCL_MSG_sync_donor || msg.type == PCCL_MSG_round)
             sim_check_sync_told(sim, master, to, &msg);
+        if (msg.type == PCCL_MSG_warm_up)
+            sim_check_link_asked(sim, to, &msg.as.warm_up.peer);
         sim_check_topology_told(sim, master, to, &msg);
         sim_check_subgroups_told(sim, master, to, &msg);
         if (msg.type == PCCL_MSG_welcome)

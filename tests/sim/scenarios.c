@@ -590,6 +590,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"hubs-form", "a large group opens the links that its operations would use, and an update lets them",
      scenario_hubs_form},
     {"hubs-idle", "links that no operation uses any more are closed by an update", scenario_hubs_idle},
+    {"hubs-again", "links of a former hub are opened again: moved figures wait for them", scenario_hubs_again},
     {"hubs-cut", "a link of a hub cannot be opened: the ring stays, others are hubs", scenario_hubs_cut},
     {"hubs-die", "a link of a hub dies: one failure, then the ring", scenario_hubs_die},
     {"hubs-die-together", "a link of an all-to-all's hubs dies: they go together, with one failure",

@@ -92,6 +92,7 @@ void scenario_mesh_kill(struct sim *sim);
 void scenario_mesh_isolated(struct sim *sim);
 void scenario_hubs_form(struct sim *sim);
 void scenario_hubs_idle(struct sim *sim);
+void scenario_hubs_again(struct sim *sim);
 void scenario_hubs_cut(struct sim *sim);
 void scenario_hubs_die(struct sim *sim);
 void scenario_hubs_die_together(struct sim *sim);

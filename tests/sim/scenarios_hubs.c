@@ -184,6 +184,44 @@ void scenario_hubs_idle(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
+/* Each member reports this rate of its ring link, and updates. */
+static void measure(struct sim *sim, uint64_t rate)
+{
+    for (uint32_t i = 0; i < MANY; i++)
+        sim_peer_measured(sim, in_ring(sim, i), &in_ring(sim, i + 1)->id, 1000, rate);
+    update(sim, MANY);
+}
+
+/*
+ * The master opens the links of a former hub again, and before they are up the ring becomes slower. A view with the new
+ * rate would end direct exchange with the other hub. It waits for the links.
+ */
+void scenario_hubs_again(struct sim *sim)
+{
+    begin(sim);
+    sim->master->machine->config.hub_updates = 1;
+    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    do_all(sim, MANY, PCCL_GATHER, other);
+    scenario_run_ms(sim, 200);
+    measure(sim, 8000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(root) | bit_of(other), 0));
+    do_all(sim, MANY, PCCL_GATHER, other);
+    update(sim, MANY);
+    do_all(sim, MANY, PCCL_GATHER, other);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && pccl_peer_cost(p[0]->machine).rate == 8000000);
+    sim->master->machine->config.hub_updates = 32;
+    scenario_part(sim, root, far, SIM_DROP);
+    do_all(sim, MANY, PCCL_GATHER, root);
+    measure(sim, 2000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && pccl_peer_cost(p[0]->machine).rate == 8000000);
+    scenario_part(sim, root, far, SIM_WHOLE);
+    WAIT(sim, 1000, all_links(MANY) == MANY + 2 * (MANY - 2));
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(root) | bit_of(other), 0));
+    MUST(sim, pccl_peer_cost(p[0]->machine).rate == 2000000 && scenario_departures(sim) == 0);
+}
+
 /* A link that cannot be opened: no view, nobody goes; others are hubs all the same, and it is tried again later. */
 void scenario_hubs_cut(struct sim *sim)
 {

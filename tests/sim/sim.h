@@ -689,6 +689,7 @@ void sim_check_waiting(struct sim *sim);
 /* The master takes a message; what it is told of links. */
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
                      const struct pccl_frame *frame, const struct pccl_msg *msg);
+void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to);
 void sim_check_meshes(struct sim *sim);
 /* Until then, what happens to the process may be due to a fault. */
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
