@@ -44,7 +44,6 @@ struct link_heard {
     struct pccl_id to;
     bool up;
     uint64_t down_since;
-    uint64_t rtt_us, rate; /* the last known figures */
 };
 /* One outcome per round. */
 struct round_seen {

@@ -22,7 +22,7 @@ static struct link_heard *find_heard(const struct sim_peer *from, const struct p
     return NULL;
 }
 
-static struct link_heard *note_heard(struct sim *sim, struct sim_peer *from, const struct pccl_id *to, bool up)
+static void note_heard(struct sim *sim, struct sim_peer *from, const struct pccl_id *to, bool up)
 {
     struct link_heard *heard = find_heard(from, to);
     if (heard == NULL) {
@@ -35,17 +35,6 @@ static struct link_heard *note_heard(struct sim *sim, struct sim_peer *from, con
     if (!up && heard->up)
         heard->down_since = sim->now;
     heard->up = up;
-    return heard;
-}
-
-static void note_up(struct sim *sim, struct sim_peer *from, const struct pccl_msg_link_up *up)
-{
-    struct link_heard *heard = note_heard(sim, from, &up->peer, true);
-    if (up->rtt_us != 0)
-        heard->rtt_us = up->rtt_us;
-    uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
-    if (rate != 0 && (up->shared == 0 || rate > heard->rate))
-        heard->rate = rate;
 }
 
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
@@ -65,9 +54,9 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
         return; /* said again */
     from->heard_sequence = frame->sequence;
     if (msg->type == PCCL_MSG_link_up)
-        note_up(sim, from, &msg->as.link_up);
+        note_heard(sim, from, &msg->as.link_up.peer, true);
     else if (msg->type == PCCL_MSG_link_lost && msg->as.link_lost.incoming == 0)
-        (void)note_heard(sim, from, &msg->as.link_lost.peer, false);
+        note_heard(sim, from, &msg->as.link_lost.peer, false);
     sim_check_sync_heard(sim, master, from, msg);
     sim_check_topology_heard(sim, master, from, msg);
 }
@@ -76,7 +65,7 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
 void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to)
 {
     if (find_heard(from, to) != NULL)
-        (void)note_heard(sim, from, to, false);
+        note_heard(sim, from, to, false);
 }
 
 static bool is_up(struct sim *sim, const struct sim_master *master, const struct pccl_id *from,
