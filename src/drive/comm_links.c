@@ -54,6 +54,7 @@ static void release_if_unused(struct pccl_comm_link *link)
     pccl_release(pccl_heap(), link, sizeof *link);
 }
 
+_Static_assert(PCCL_POOL_MAX <= 64, "the slots of a link are bits of a word");
 static uint64_t bit(uint32_t slot) { return UINT64_C(1) << slot; }
 
 /* ---- events ---- */

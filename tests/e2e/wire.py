@@ -9,7 +9,6 @@ import socket
 import struct
 
 MAGIC = 0x31306C636370AB89
-VERSION = 9
 HELLO, HELLO_OK, REFUSED, HEARTBEAT, LEAVE, VOTE, LINK_UP, WHERE = 1, 2, 3, 4, 5, 6, 13, 14
 WELCOME, EXPELLED, EPOCH_CHANGE, ROUND, WARM_UP = 32, 33, 34, 36, 37
 LINK_HELLO, LINK_OK, DATA = 64, 65, 68
@@ -26,6 +25,7 @@ def bytes_of(structure):
 
 
 COST = bytes_of("cost")
+VERSION = int(re.search(r"protocol version (\d+)", PAGE)[1])
 DIGEST = int(re.search(r"^\| digest \| u64 \| (0x[0-9a-f]+) \|$", PAGE, re.MULTILINE)[1], 16)
 BUILD = 40  # bytes
 
