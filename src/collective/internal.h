@@ -208,7 +208,7 @@ struct pccl_exchange {
 
 /* ---- window.c: which stripes are open, from the grant until all messages have been received and sent ---- */
 
-/* The plan of the section with this stripe; of no such stripe, that of the last section. */
+/* The plan of the section that contains the stripe; the last section's if there is no such stripe. */
 const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe);
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */

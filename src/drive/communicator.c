@@ -84,7 +84,7 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
-/* Many members may share a machine, which each wake-up of each of them costs time. */
+/* Many members may share a machine, and each wake-up costs it time. */
 static uint64_t tick_us(const struct pccl_communicator *comm)
 {
     uint64_t most_ms = comm->operations.expiring_waits ? PCCL_COMMUNICATOR_TICK_MS : PCCL_COMMUNICATOR_TICK_MAX_MS;

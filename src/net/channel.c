@@ -223,7 +223,7 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     channel->armed = wanted;
     channel->is_settling = true;
     if (!wanted || channel->is_shared)
-        (void)uv_poll_stop(&channel->poll); /* what is shared cannot be changed, but watched again */
+        (void)uv_poll_stop(&channel->poll); /* libuv cannot modify a shared entry */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
     channel->is_shared = false;

@@ -89,7 +89,7 @@ struct pccl_channel {
     uint8_t handles;         /* not released by the loop yet */
     int armed;               /* what `poll` watches */
     bool is_shared;          /* pccl_socket_share_input is on: `poll` is not told of all input */
-    bool is_settling;        /* libuv may tell the system of `armed` when it has polled, not before */
+    bool is_settling;        /* libuv may apply `armed` only at the end of a poll */
     int input;               /* with a pipe: what the owner watches */
     bool is_limited;
     uint32_t silence_ms; /* 0: nothing is awaited from the other side */

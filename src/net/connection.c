@@ -340,20 +340,19 @@ bool pccl_connection_take(struct pccl_connection *connection)
 
 void pccl_connection_polled(struct pccl_connection *connection) { connection->channel.is_settling = false; }
 
-/* libuv 1.45 to 1.48 deletes entries of its set when it has polled: before, nobody else may change them. */
+/* libuv 1.45 to 1.48 changes its epoll set at the end of a poll; until then no other code may change these entries. */
 bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on)
 {
     struct pccl_channel *channel = &connection->channel;
     int loop = uv_backend_fd(channel->poll.loop);
-    if (!on)
+    if (!on) {
         (void)pccl_socket_share_input(wait, channel->socket, channel->is_shared ? loop : -1, false);
-    else if (!channel->is_shared && !channel->is_settling && connection->state == PCCL_CONNECTION_OPEN &&
-             channel->armed == UV_READABLE)
-        on = pccl_socket_share_input(wait, channel->socket, loop, true);
-    else
-        on = channel->is_shared;
-    channel->is_shared = on;
-    return on;
+        channel->is_shared = false;
+    } else if (!channel->is_shared && !channel->is_settling && connection->state == PCCL_CONNECTION_OPEN &&
+               channel->armed == UV_READABLE) {
+        channel->is_shared = pccl_socket_share_input(wait, channel->socket, loop, true);
+    }
+    return channel->is_shared;
 }
 
 enum pccl_connection_end pccl_connection_dial_end(int error)
