@@ -119,7 +119,7 @@ def write(tree, bug):
     folder.mkdir(exist_ok=True)
     files = {}
     for source, text in planted(tree, bug).items():
-        files[source] = folder / pathlib.Path(source).name
+        files[source] = folder / source.replace("/", "_")  # two modules may have files of one name
         files[source].write_text(text)
     return files
 
