@@ -37,8 +37,7 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec)
 static bool can_feed_back(const struct pccl_descriptor *descriptor)
 {
     return pccl_collective_reduces(descriptor->collective) &&
-           (descriptor->operation == PCCL_SUM || descriptor->operation == PCCL_AVG ||
-            descriptor->operation == PCCL_PREMUL_SUM);
+           pccl_reduce_op_adds((enum pccl_reduce_op)descriptor->operation);
 }
 
 static void take_scales(unsigned number, struct pccl_descriptor *descriptor)

@@ -25,18 +25,6 @@ const char *pccl_codec_kind_name(enum pccl_codec_kind kind)
 
 /* ---- which codec ---- */
 
-static bool is_integer(enum pccl_datatype datatype) { return datatype <= PCCL_I64; }
-
-static bool is_signed_integer(enum pccl_datatype datatype)
-{
-    return datatype == PCCL_I8 || datatype == PCCL_I16 || datatype == PCCL_I32 || datatype == PCCL_I64;
-}
-
-static bool is_sum(enum pccl_reduce_op reduction)
-{
-    return reduction == PCCL_SUM || reduction == PCCL_AVG || reduction == PCCL_PREMUL_SUM;
-}
-
 /* Says why there is no such codec; nothing if there is one. */
 static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                     enum pccl_reduce_op reduction, struct pccl_text *reason)
@@ -48,11 +36,11 @@ static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum
         pccl_text_format(reason, "%s", misfit);
     else if (!pccl_datatype_is_float(datatype))
         pccl_text_format(reason, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
-    else if (!is_integer(packed))
+    else if (!pccl_datatype_is_integer(packed))
         pccl_text_format(reason, "%s packs into integers, not %s", name, packed_name);
-    else if (kind == PCCL_CODEC_MIN_MAX && is_signed_integer(packed))
+    else if (kind == PCCL_CODEC_MIN_MAX && pccl_datatype_is_signed(packed))
         pccl_text_format(reason, "%s packs into unsigned integers, not %s", name, packed_name);
-    else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && !is_sum(reduction))
+    else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && !pccl_reduce_op_adds(reduction))
         pccl_text_format(reason, "%s can only sum and average; for %s there is minmax", name,
                          pccl_reduce_op_name(reduction));
 }

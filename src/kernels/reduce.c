@@ -8,41 +8,62 @@
 _Static_assert(FLT_EVAL_METHOD == 0,
                "every step is rounded to its type, or machines would disagree (x86: -mfpmath=sse)");
 
-size_t pccl_datatype_bytes(enum pccl_datatype datatype)
+enum kind { UNSIGNED = 1, SIGNED = 2, FLOAT = 4, BOOL = 8 };
+enum takes { ALL = UNSIGNED | SIGNED | FLOAT | BOOL, NUMBERS = ALL & ~BOOL, BITS = ALL & ~FLOAT, FLOATS = FLOAT };
+
+static const struct datatype {
+    const char *words;
+    uint8_t bytes, kind;
+} datatypes[PCCL_DATATYPES] = {
+#define ROW(name, words, bytes, kind) {#words, bytes, kind},
+    PCCL_DATATYPE_ROWS(ROW)
+#undef ROW
+};
+
+static const struct reduce_op {
+    const char *words;
+    bool adds;
+    uint8_t takes; /* kinds */
+} reduce_ops[PCCL_REDUCE_OPS] = {
+#define ROW(name, words, adds, takes) {words, adds, takes},
+    PCCL_REDUCE_OP_ROWS(ROW)
+#undef ROW
+};
+
+/* Of a type that does not exist all is 0. */
+static struct datatype row_of(enum pccl_datatype datatype)
 {
-    static const uint8_t bytes[PCCL_DATATYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
-    return (unsigned)datatype < PCCL_DATATYPES ? bytes[datatype] : 0;
+    return (unsigned)datatype < PCCL_DATATYPES ? datatypes[datatype] : (struct datatype){.words = "?"};
 }
 
-const char *pccl_datatype_name(enum pccl_datatype datatype)
+size_t pccl_datatype_bytes(enum pccl_datatype datatype) { return row_of(datatype).bytes; }
+const char *pccl_datatype_name(enum pccl_datatype datatype) { return row_of(datatype).words; }
+bool pccl_datatype_is_float(enum pccl_datatype datatype) { return row_of(datatype).kind == FLOAT; }
+bool pccl_datatype_is_signed(enum pccl_datatype datatype) { return row_of(datatype).kind == SIGNED; }
+
+bool pccl_datatype_is_integer(enum pccl_datatype datatype)
 {
-    static const char *const names[PCCL_DATATYPES] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
-                                                      "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
-    return (unsigned)datatype < PCCL_DATATYPES ? names[datatype] : "?";
+    return (row_of(datatype).kind & (UNSIGNED | SIGNED)) != 0;
 }
 
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction)
 {
-    static const char *const names[PCCL_REDUCE_OPS] = {
-        "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premultiplied sum"};
-    return (unsigned)reduction < PCCL_REDUCE_OPS ? names[reduction] : "?";
+    return (unsigned)reduction < PCCL_REDUCE_OPS ? reduce_ops[reduction].words : "?";
 }
 
-bool pccl_datatype_is_float(enum pccl_datatype datatype)
+bool pccl_reduce_op_adds(enum pccl_reduce_op reduction)
 {
-    return (datatype >= PCCL_F16 && datatype <= PCCL_F64) || datatype == PCCL_F8_E4M3FN || datatype == PCCL_F8_E5M2;
+    return (unsigned)reduction < PCCL_REDUCE_OPS && reduce_ops[reduction].adds;
 }
 
 const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
-    switch (reduction) {
-    case PCCL_AVG: return datatype == PCCL_BOOL ? "bool has no average" : NULL;
-    case PCCL_AND:
-    case PCCL_OR:
-    case PCCL_XOR: return pccl_datatype_is_float(datatype) ? "and, or and xor take integers and bool, no floats" : NULL;
-    case PCCL_PREMUL_SUM: return pccl_datatype_is_float(datatype) ? NULL : "a premultiplied sum takes floats only";
-    default: return NULL;
-    }
+    const uint8_t takes = reduce_ops[reduction].takes;
+    if ((takes & datatypes[datatype].kind) != 0)
+        return NULL;
+    return takes == NUMBERS ? "bool has no average"
+           : takes == BITS  ? "and, or and xor take integers and bool, no floats"
+                            : "a premultiplied sum takes floats only";
 }
 
 /* ---- 16-bit floats ---- */
@@ -252,43 +273,32 @@ DEFINE_FLOAT_FOLDS(f16, uint16_t, float, pccl_f16_to_f32, pccl_f32_to_f16)
 DEFINE_FLOAT_FOLDS(bf16, uint16_t, float, pccl_bf16_to_f32, pccl_f32_to_bf16)
 DEFINE_FLOAT_FOLDS(f32, float, float, AS_IT_IS, AS_IT_IS)
 DEFINE_FLOAT_FOLDS(f64, double, double, AS_IT_IS, AS_IT_IS)
-DEFINE_FLOAT_FOLDS(f8_e4m3fn, uint8_t, float, pccl_f8_e4m3fn_to_f32, pccl_f32_to_f8_e4m3fn)
-DEFINE_FLOAT_FOLDS(f8_e5m2, uint8_t, float, pccl_f8_e5m2_to_f32, pccl_f32_to_f8_e5m2)
+DEFINE_FLOAT_FOLDS(f8e4m3fn, uint8_t, float, pccl_f8_e4m3fn_to_f32, pccl_f32_to_f8_e4m3fn)
+DEFINE_FLOAT_FOLDS(f8e5m2, uint8_t, float, pccl_f8_e5m2_to_f32, pccl_f32_to_f8_e5m2)
 DEFINE_FOLD(and_bool, uint8_t, bool, bits != 0, a &&b, a)
 DEFINE_FOLD(or_bool, uint8_t, bool, bits != 0, a || b, a)
 DEFINE_FOLD(xor_bool, uint8_t, bool, bits != 0, a != b, a)
 
 /* In the order of enum pccl_reduce_op; NULL where the reduction does not fit the type. */
-#define FOLDS(name)                                                                                                    \
+#define UNSIGNED_FOLDS(name)                                                                                           \
     {                                                                                                                  \
         sum_##name, avg_##name, prod_##name, max_##name, min_##name, and_##name, or_##name, xor_##name, NULL           \
     }
+#define SIGNED_FOLDS(name) UNSIGNED_FOLDS(name)
 #define FLOAT_FOLDS(name)                                                                                              \
     {                                                                                                                  \
         sum_##name, avg_##name, prod_##name, max_##name, min_##name, NULL, NULL, NULL, sum_##name                      \
     }
-#define BOOL_FOLDS                                                                                                     \
+#define BOOL_FOLDS(name)                                                                                               \
     {                                                                                                                  \
         or_bool, NULL, and_bool, or_bool, and_bool, and_bool, or_bool, xor_bool, NULL                                  \
     }
 
 static void (*const folds[PCCL_DATATYPES][PCCL_REDUCE_OPS])(const void *const *parts, uint32_t part_count, size_t count,
                                                             void *result) = {
-    [PCCL_U8] = FOLDS(u8),
-    [PCCL_I8] = FOLDS(i8),
-    [PCCL_I16] = FOLDS(i16),
-    [PCCL_U16] = FOLDS(u16),
-    [PCCL_U32] = FOLDS(u32),
-    [PCCL_I32] = FOLDS(i32),
-    [PCCL_U64] = FOLDS(u64),
-    [PCCL_I64] = FOLDS(i64),
-    [PCCL_F16] = FLOAT_FOLDS(f16),
-    [PCCL_BF16] = FLOAT_FOLDS(bf16),
-    [PCCL_F32] = FLOAT_FOLDS(f32),
-    [PCCL_F64] = FLOAT_FOLDS(f64),
-    [PCCL_BOOL] = BOOL_FOLDS,
-    [PCCL_F8_E4M3FN] = FLOAT_FOLDS(f8_e4m3fn),
-    [PCCL_F8_E5M2] = FLOAT_FOLDS(f8_e5m2),
+#define ROW(name, words, bytes, kind) [PCCL_##name] = kind##_FOLDS(words),
+    PCCL_DATATYPE_ROWS(ROW)
+#undef ROW
 };
 
 void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,

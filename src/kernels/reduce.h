@@ -17,42 +17,48 @@
 
 #include "core/base.h"
 
-/* Values of pcclDataType_t and pcclRedOp_t. */
-enum pccl_datatype {
-    PCCL_U8,
-    PCCL_I8,
-    PCCL_I16,
-    PCCL_U16,
-    PCCL_U32,
-    PCCL_I32,
-    PCCL_U64,
-    PCCL_I64,
-    PCCL_F16,
-    PCCL_BF16,
-    PCCL_F32,
-    PCCL_F64,
-    PCCL_BOOL,
-    PCCL_F8_E4M3FN,
-    PCCL_F8_E5M2,
-    PCCL_DATATYPES
-};
-enum pccl_reduce_op {
-    PCCL_SUM,
-    PCCL_AVG,
-    PCCL_PROD,
-    PCCL_MAX,
-    PCCL_MIN,
-    PCCL_AND,
-    PCCL_OR,
-    PCCL_XOR,
-    PCCL_PREMUL_SUM,
-    PCCL_REDUCE_OPS
-};
+/* Types of elements, by the values of pcclDataType_t: name, its words, bytes, kind. */
+#define PCCL_DATATYPE_ROWS(T)                                                                                          \
+    T(U8, u8, 1, UNSIGNED)                                                                                             \
+    T(I8, i8, 1, SIGNED)                                                                                               \
+    T(I16, i16, 2, SIGNED)                                                                                             \
+    T(U16, u16, 2, UNSIGNED)                                                                                           \
+    T(U32, u32, 4, UNSIGNED)                                                                                           \
+    T(I32, i32, 4, SIGNED)                                                                                             \
+    T(U64, u64, 8, UNSIGNED)                                                                                           \
+    T(I64, i64, 8, SIGNED)                                                                                             \
+    T(F16, f16, 2, FLOAT)                                                                                              \
+    T(BF16, bf16, 2, FLOAT)                                                                                            \
+    T(F32, f32, 4, FLOAT)                                                                                              \
+    T(F64, f64, 8, FLOAT)                                                                                              \
+    T(BOOL, bool, 1, BOOL)                                                                                             \
+    T(F8_E4M3FN, f8e4m3fn, 1, FLOAT)                                                                                   \
+    T(F8_E5M2, f8e5m2, 1, FLOAT)
+
+/* Reductions, by the values of pcclRedOp_t: name, its words, whether it adds, and which types it takes. */
+#define PCCL_REDUCE_OP_ROWS(R)                                                                                         \
+    R(SUM, "sum", true, ALL)                                                                                           \
+    R(AVG, "avg", true, NUMBERS)                                                                                       \
+    R(PROD, "prod", false, ALL)                                                                                        \
+    R(MAX, "max", false, ALL)                                                                                          \
+    R(MIN, "min", false, ALL)                                                                                          \
+    R(AND, "and", false, BITS)                                                                                         \
+    R(OR, "or", false, BITS)                                                                                           \
+    R(XOR, "xor", false, BITS)                                                                                         \
+    R(PREMUL_SUM, "premultiplied sum", true, FLOATS)
+
+#define PCCL_DATATYPE_NAME(name, ...) PCCL_##name,
+enum pccl_datatype { PCCL_DATATYPE_ROWS(PCCL_DATATYPE_NAME) PCCL_DATATYPES };
+enum pccl_reduce_op { PCCL_REDUCE_OP_ROWS(PCCL_DATATYPE_NAME) PCCL_REDUCE_OPS };
+#undef PCCL_DATATYPE_NAME
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype);
 const char *pccl_datatype_name(enum pccl_datatype datatype);    /* "f32" */
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction); /* "sum" */
 bool pccl_datatype_is_float(enum pccl_datatype datatype);
+bool pccl_datatype_is_integer(enum pccl_datatype datatype); /* bool is none */
+bool pccl_datatype_is_signed(enum pccl_datatype datatype);  /* an integer */
+bool pccl_reduce_op_adds(enum pccl_reduce_op reduction);
 /* Why such elements have no such reduction, both of which exist; NULL: they have. */
 const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 

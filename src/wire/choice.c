@@ -31,8 +31,7 @@ const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
         return "an automatic codec is for reduce-scatters of equal shares";
     if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
         return "an automatic codec is for elements of float, float16 and bfloat16";
-    if (descriptor->operation != PCCL_SUM && descriptor->operation != PCCL_AVG &&
-        descriptor->operation != PCCL_PREMUL_SUM)
+    if (!pccl_reduce_op_adds((enum pccl_reduce_op)descriptor->operation))
         return "an automatic codec is for sums and averages";
     return NULL;
 }

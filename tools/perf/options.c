@@ -1,14 +1,16 @@
 #include "options.h"
 
+#include "kernels/reduce.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const datatypes[] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
-                                        "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
-static const unsigned char datatype_bytes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
+#define ROW(name, words, bytes, kind) #words,
+static const char *const datatypes[] = {PCCL_DATATYPE_ROWS(ROW)};
+#undef ROW
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
         "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "barrier"
@@ -76,7 +78,7 @@ static const char help[] =
     "  -h, --help             this text\n"
     "  -V, --version\n";
 
-size_t perf_datatype_bytes(pcclDataType_t datatype) { return datatype_bytes[datatype]; }
+size_t perf_datatype_bytes(pcclDataType_t datatype) { return pccl_datatype_bytes((enum pccl_datatype)datatype); }
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
 const char *perf_codec_name(pcclQuantizationAlgorithm_t algorithm) { return codecs[algorithm]; }
 const char *perf_operation_name(pcclRedOp_t operation) { return operations[operation]; }
