@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "master/params.h"
 #include "pccl.h"
+#include "peer/params.h"
 
 /*
  * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
@@ -22,6 +23,8 @@
  */
 #define PCCL_PARAM_MASTER_NUMBER(X, name, env, value, min, max, help) X(MASTER, U32, name, env, #value, min, max, help)
 #define PCCL_PARAM_MASTER_TEXT(X, name, env, value, min, max, help) X(MASTER, TEXT, name, env, value, min, max, help)
+#define PCCL_PARAM_PEER_NUMBER(X, name, env, value, min, max, help)                                                    \
+    X(COMMUNICATOR, U32, name, env, #value, min, max, help)
 #define PCCL_PARAMS(X)                                                                                                 \
     PCCL_MASTER_PARAMS(PCCL_PARAM_MASTER_NUMBER, PCCL_PARAM_MASTER_TEXT, X)                                            \
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
@@ -56,19 +59,7 @@
     X(COMMUNICATOR, TEXT, tls_key, "PCCL_TLS_KEY", "", 0, 1000, "PEM file with the key of tls_cert")                   \
     X(COMMUNICATOR, TEXT, tls_ca, "PCCL_TLS_CA", "", 0, 1000,                                                          \
       "PEM file with the authority that has signed the master's certificate, whose OU is pccl-master")                 \
-    X(COMMUNICATOR, U32, master_lost_ms, "PCCL_MASTER_LOST_MS", "120000", 100, 604800000,                              \
-      "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")                   \
-    X(COMMUNICATOR, U32, where_ms, "PCCL_WHERE_MS", "2000", 10, 86400000,                                              \
-      "after this time, a waiting call is reported to the master and logged with the missing peers")                   \
-    X(COMMUNICATOR, U32, dial_ms, "PCCL_DIAL_MS", "10", 1, 60000,                                                      \
-      "pause between two attempts to connect; it doubles up to dial_max_ms")                                           \
-    X(COMMUNICATOR, U32, dial_max_ms, "PCCL_DIAL_MAX_MS", "1000", 1, 600000,                                           \
-      "longest pause between two attempts to connect")                                                                 \
-    X(COMMUNICATOR, U32, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", "0", 0, 604800000, "deadline of a reduction; 0: none")   \
-    X(COMMUNICATOR, U32, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", "0", 0, 604800000,                                   \
-      "deadline of connect, of joint calls and of get topology; 0: none")                                              \
-    X(COMMUNICATOR, U32, stuck_ms, "PCCL_STUCK_MS", "30000", 0, 604800000,                                             \
-      "time limit of calls that can never meet; if it is set, also of operations that wait for each other; 0: none")   \
+    PCCL_PEER_PARAMS(PCCL_PARAM_PEER_NUMBER, X)                                                                        \
     X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \

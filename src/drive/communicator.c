@@ -344,13 +344,8 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;
     config->port = comm->listener.port;
-    config->master_lost_ms = params->master_lost_ms;
-    config->where_ms = params->where_ms;
-    config->dial_ms = params->dial_ms;
-    config->dial_max_ms = params->dial_max_ms;
-    config->op_timeout_ms = params->op_timeout_ms;
-    config->call_timeout_ms = params->call_timeout_ms;
-    config->stuck_ms = params->stuck_ms;
+#define TAKE(X, name, ...) config->name = params->name;
+    PCCL_PEER_PARAMS(TAKE, )
     config->stuck_is_set = params->given[PCCL_PARAM_stuck_ms];
     config->named = params->name[0] != '\0';
     if (config->named)

@@ -21,13 +21,8 @@ enum { STANDSTILL_US = 1000000 };
 
 struct pccl_peer_config pccl_peer_defaults(void)
 {
-    return (struct pccl_peer_config){
-        .master_lost_ms = 120000,
-        .where_ms = 2000,
-        .dial_ms = 10,
-        .dial_max_ms = 1000,
-        .stuck_ms = 30000,
-    };
+#define DEFAULT(X, name, env, value, ...) .name = value,
+    return (struct pccl_peer_config){PCCL_PEER_PARAMS(DEFAULT, )};
 }
 
 struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,

@@ -12,7 +12,10 @@
 #include "core/status.h"
 #include "peer/effects.h"
 #include "peer/event.h"
+#include "peer/params.h"
 
+/* Its parameters (peer/params.h), and what the driver sets beside them. */
+#define PCCL_PEER_FIELD(X, name, ...) uint32_t name;
 struct pccl_peer_config {
     struct pccl_build build;            /* whose wire it speaks; from the driver, as the next ones */
     struct pccl_id id, token, link_key; /* random */
@@ -22,15 +25,9 @@ struct pccl_peer_config {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     char name[PCCL_NAME_MAX + 1];
-    bool named;              /* the user chose the name, so that the peer has the same name after a restart */
-    uint32_t master_lost_ms; /* give up after so long without a master; must exceed its alone_ms */
-    uint32_t where_ms;       /* after waiting so long ask the master who is missing, and log it */
-    uint32_t dial_ms;        /* first pause between dialing attempts; doubles up to dial_max_ms */
-    uint32_t dial_max_ms;
-    uint32_t op_timeout_ms;   /* 0: none. Default deadline of operations */
-    uint32_t call_timeout_ms; /* 0: none. Deadline of connect and joint calls */
-    uint32_t stuck_ms;        /* time after which calls that can certainly never meet end; 0: never */
-    bool stuck_is_set;        /* by the program: also calls in a cycle that may err, and those with a deadline */
+    bool named; /* the user chose the name, so that the peer has the same name after a restart */
+    PCCL_PEER_PARAMS(PCCL_PEER_FIELD, )
+    bool stuck_is_set; /* by the program: also calls in a cycle that may err, and those with a deadline */
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 

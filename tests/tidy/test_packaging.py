@@ -123,7 +123,7 @@ class Names(unittest.TestCase):
 
     def test_variables(self):
         table = "".join((ROOT / name).read_text(encoding="utf-8")
-                        for name in ("src/config/params.h", "src/master/params.h"))
+                        for name in ("src/config/params.h", "src/master/params.h", "src/peer/params.h"))
         known = set(re.findall(r'"(PCCL_\w+)"', table)) | {"PCCL_LISTEN", "PCCL_LOG_FORMAT", "PCCL_BUILD_TESTS", "PCCL_MASTER"}
         texts = [PACKAGING / name for name in self.FILES] + [ROOT / "docs/guide/deployment.md"]
         for path in texts:

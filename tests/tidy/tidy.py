@@ -334,7 +334,7 @@ def check_manual(root):
         rows = re.findall(pattern, table.read_text(encoding="utf-8"))
         for kind, env, default, low, high in re.findall(
                 r'(NUMBER|TEXT)\(X, \w+, "(\w+)", "?([^",]*)"?, (\d+), (\d+),',
-                "".join(path.read_text(encoding="utf-8") for path in root.glob("src/master/params.h"))):
+                "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("src/*/params.h")))):
             rows.append(("U32" if kind == "NUMBER" else kind, env, default, low, high))
         for kind, env, default, low, high in rows:
             value = f"Default {default or 'empty'}" + (f", range {low} to {high}." if kind == "U32" else "")
