@@ -68,11 +68,11 @@
     F(ID, tail, , )
 
 #define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED) /* enum pccl_collective */                                      \
-    F(U8, datatype, 0, 14)                             /* pcclDataType_t */                                            \
-    F(U8, operation, 0, 8)                             /* pcclRedOp_t that fits it; 0 where nothing is reduced */      \
-    F(U8, codec, 0, 7)                                 /* pcclQuantizationAlgorithm_t */                               \
-    F(U8, codec_datatype, 0, 11)                       /* of a codec of PCCL 1.0; 0 otherwise */                       \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* enum pccl_collective */                                \
+    F(U8, datatype, 0, 14)                                   /* pcclDataType_t */                                      \
+    F(U8, operation, 0, 8)                   /* pcclRedOp_t that fits it; 0 where nothing is reduced */                \
+    F(U8, codec, 0, 7)                       /* pcclQuantizationAlgorithm_t */                                         \
+    F(U8, codec_datatype, 0, 11)             /* of a codec of PCCL 1.0; 0 otherwise */                                 \
     F(U8, codec_scale, 0, 2)                 /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */   \
     F(U8, codec_rounding, 0, 1)              /* pcclCodecRounding_t */                                                 \
     F(U16, codec_block, 0, 256)              /* elements of a block */                                                 \
@@ -110,10 +110,10 @@
 
 #define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
     F(ID, peer, 1, )                                                                                                   \
-    F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED) /* enum pccl_place_state */                                 \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)        /* enum pccl_call that it waits in; NONE: unknown */        \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED)     /* of an operation */                                       \
-    F(U64, detail, , )                                     /* the call's tag or round */                               \
+    F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED)   /* enum pccl_place_state */                               \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call that it waits in; NONE: unknown */      \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* of an operation */                                     \
+    F(U64, detail, , )                                       /* the call's tag or round */                             \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_digest(F) /* XXH3, 128 bits */                                                                     \
@@ -148,7 +148,7 @@
 
 #define PCCL_FIELDS_verdict(F) /* what is wrong with the run, as the master concludes from reports */                  \
     F(U64, number, , )         /* of this boot */                                                                      \
-    F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_SLOW_COMPUTATION) /* enum pccl_verdict_class */                \
+    F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_CLASSES - 1) /* enum pccl_verdict_class */                     \
     F(ID, peer, 1, )                                                                                                   \
     F(ID, other, , ) /* of a link, which goes from `peer` to this one; else 0 */                                       \
     F(U32, for_ms, , )                                                                                                 \
@@ -258,13 +258,13 @@
 #define PCCL_FIELDS_failed(F)                                                                                          \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class */                               \
+    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_COUNT - 1) /* enum pccl_class */                                     \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_abort_request(F)                                                                                   \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
-    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_MEMBERS_CHANGED)                                                     \
+    F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_COUNT - 1)                                                           \
     F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says enough */
 
 #define PCCL_FIELDS_view_ack(F) /* the operations that a view change ended at this peer */                             \
@@ -291,11 +291,11 @@
     F(U64, rate, , )    /* bytes per second, measured while data flowed; 0: unknown, as on opening */                  \
     F(U8, shared, 0, 1) /* 1: other links used the same line, so the link carries at least `rate` */
 
-#define PCCL_FIELDS_where(F)                           /* "I have been waiting in this call" */                        \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)    /* enum pccl_call; NONE: no longer */                           \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COALESCED) /* of an operation */                                           \
-    F(STRUCT, instance, instance, )                    /* of an operation */                                           \
-    F(U64, round, , )                                  /* of a joint call */                                           \
+#define PCCL_FIELDS_where(F)                                 /* "I have been waiting in this call" */                  \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call; NONE: no longer */                     \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* of an operation */                                     \
+    F(STRUCT, instance, instance, )                          /* of an operation */                                     \
+    F(U64, round, , )                                        /* of a joint call */                                     \
     F(U64, since_us, , )                                                                                               \
     F(U8, several, 0, 1) /* 1: other threads of the peer make calls, or one waits for several operations */
 
@@ -320,7 +320,7 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, state, PCCL_RESUME_RUNNING, PCCL_RESUME_ABORTED) /* enum pccl_resume_state */                                \
-    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED)                                                          \
+    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_COUNT - 1)                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
@@ -386,8 +386,8 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, decision, , ) /* numbers the outcomes of a group */                                                         \
     F(U64, stable, , )                                                                                                 \
-    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_MEMBERS_CHANGED) /* enum pccl_class; NONE: committed */                   \
-    F(U32, world, , )                                         /* committed: members of the view */                     \
+    F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_COUNT - 1) /* enum pccl_class; NONE: committed */                         \
+    F(U32, world, , )                                   /* committed: members of the view */                           \
     F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
     F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
     F(LIST, choice, choice, 1) /* committed, with a budget, not tiny: for the next use of the tag */                   \
