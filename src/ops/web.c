@@ -104,6 +104,16 @@ static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visi
     return false;
 }
 
+static void refuse_page(struct pccl_http_visitor *visitor)
+{
+    struct pccl_text words;
+    pccl_text_format(&words, "There is no such page. There are /");
+    for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++)
+        pccl_text_append(&words, ", %s", kinds[kind].path);
+    pccl_text_add(&words, ", /healthz.");
+    pccl_http_refuse(visitor, 404, words.bytes);
+}
+
 static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
@@ -121,8 +131,7 @@ static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor
     else if (strcmp(request->path, "/") == 0)
         answer_bytes(visitor, "text/html; charset=utf-8", pccl_dashboard, pccl_dashboard_bytes);
     else
-        pccl_http_refuse(visitor, 404,
-                         "There is no such page. There are /, /metrics, /status, /status.json, /healthz.");
+        refuse_page(visitor);
 }
 
 bool pccl_web_next_command(struct pccl_web *pages, enum pccl_master_command *command, struct pccl_id *peer)
