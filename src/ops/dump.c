@@ -75,11 +75,6 @@ static void write_identity(struct pccl_json *json, const struct pccl_instance *i
     pccl_json_number(json, "sequence", instance->use);
 }
 
-static bool reduces(uint8_t collective)
-{
-    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
-}
-
 /* `count` of a coalesced all-reduce is in bytes, and it has no type. */
 static void write_what(struct pccl_json *json, const struct pccl_descriptor *descriptor)
 {
@@ -93,7 +88,7 @@ static void write_what(struct pccl_json *json, const struct pccl_descriptor *des
         pccl_json_null(json, "type");
     pccl_json_number(json, "count", descriptor->count);
     pccl_json_number(json, "bytes", typed ? descriptor->count * pccl_datatype_bytes(datatype) : descriptor->count);
-    if (reduces(descriptor->collective))
+    if (typed && pccl_collective_reduces(descriptor->collective))
         pccl_json_string(json, "reduction", pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation));
     else
         pccl_json_null(json, "reduction");
