@@ -47,8 +47,7 @@ static pcclResult_t create(const pcclOptions_t *options, const struct pccl_host 
     }
     master->server = server;
     pccl_master_server_secure(server, &credentials, params.insecure);
-    pccl_master_server_set_report_file(master->server, params.topology_file);
-    pccl_master_server_set_http(master->server, http, http_count, params.admin_token_file);
+    pccl_master_server_set_params(server, &params, http, http_count);
     master->generation = pccl_fork_generation();
     *master_out = master;
     return pcclSuccess;

@@ -622,22 +622,14 @@ void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t per
     server->beat_ms = period_ms;
 }
 
-void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path)
+void pccl_master_server_set_params(struct pccl_master_server *server, const struct pccl_params *params,
+                                   const struct pccl_host *http, uint32_t http_count)
 {
-    size_t length = strlen(path);
-    PCCL_ASSERT(length < sizeof server->report_files.path);
-    memcpy(server->report_files.path, path, length + 1);
-}
-
-void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count,
-                                 const char *admin_token_file)
-{
-    size_t length = strlen(admin_token_file);
-    PCCL_ASSERT(length < sizeof server->admin_token_file);
-    memcpy(server->admin_token_file, admin_token_file, length + 1);
-    PCCL_ASSERT(count <= PCCL_COUNT_OF(server->http_hosts));
-    server->http_host_count = count;
-    memcpy(server->http_hosts, hosts, count * sizeof *hosts);
+    memcpy(server->report_files.path, params->topology_file, sizeof params->topology_file);
+    memcpy(server->admin_token_file, params->admin_token_file, sizeof params->admin_token_file);
+    PCCL_ASSERT(http_count <= PCCL_COUNT_OF(server->http_hosts));
+    server->http_host_count = http_count;
+    memcpy(server->http_hosts, http, http_count * sizeof *http);
 }
 
 static enum pccl_status listen_for_http(struct pccl_master_server *server, struct pccl_text *reason)

@@ -35,16 +35,11 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
 /*
- * Before run: after each optimization the topology report is written to this file (report_file.h).
- * "": none.
+ * Before run: takes the parameters that are not of the machine or the credentials. Answers HTTP at the addresses
+ * `http`, at most PCCL_MASTER_HTTP_MAX (ops/web.h), which are those of the parameter of that name.
  */
-void pccl_master_server_set_report_file(struct pccl_master_server *server, const char *path);
-/*
- * Before run: answers HTTP at these addresses, at most PCCL_MASTER_HTTP_MAX (ops/web.h), and takes
- * commands from whoever has the token in this file; "": no commands.
- */
-void pccl_master_server_set_http(struct pccl_master_server *server, const struct pccl_host *hosts, uint32_t count,
-                                 const char *admin_token_file);
+void pccl_master_server_set_params(struct pccl_master_server *server, const struct pccl_params *params,
+                                   const struct pccl_host *http, uint32_t http_count);
 /*
  * Before run: all connections are encrypted with these credentials, whose keys and tokens are the server's from now
  * on. Without keys it warns about addresses beyond this machine, unless `insecure`.

@@ -378,8 +378,7 @@ static bool start(struct service *service, const struct pccl_params *params, con
     pccl_master_server_secure(service->server, &credentials, params->insecure);
     if (credentials.token_file[0] != '\0' && credentials.keys != NULL)
         (void)announce_token(credentials.token_file, credentials.made);
-    pccl_master_server_set_report_file(service->server, params->topology_file);
-    pccl_master_server_set_http(service->server, http, http_count, params->admin_token_file);
+    pccl_master_server_set_params(service->server, params, http, http_count);
     uint32_t beat_ms = beat_of(service);
     if (beat_ms > 0)
         pccl_master_server_set_beat(service->server, beat_ms, on_beat, service);
