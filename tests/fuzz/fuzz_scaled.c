@@ -29,7 +29,7 @@ static uint8_t *buffer(size_t bytes)
 
 static void pack(const struct pccl_scaled *codec, const uint8_t *elements, size_t count, uint64_t seed)
 {
-    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(cpu_features());
+    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(pccl_cpu_features());
     size_t packed = pccl_scaled_bytes(codec, count), size = count * pccl_datatype_bytes(codec->datatype);
     uint8_t *one = buffer(packed), *other = buffer(packed), *decoded = buffer(size);
     pccl_scaled_encode(codec, scalar, elements, count, 0, seed, one);
@@ -45,7 +45,7 @@ static void pack(const struct pccl_scaled *codec, const uint8_t *elements, size_
 
 static void unpack(const struct pccl_scaled *codec, const uint8_t *bytes, size_t size)
 {
-    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(cpu_features());
+    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(pccl_cpu_features());
     size_t count = 0;
     while (pccl_scaled_bytes(codec, count + 1) <= size)
         count++;

@@ -22,7 +22,7 @@ static void *buffer(size_t bytes)
 
 static void unpack(const struct pccl_sparse *sparse, const uint8_t *bytes, size_t length, bool must_be_valid)
 {
-    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(cpu_features());
+    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(pccl_cpu_features());
     struct pccl_text reason;
     double square, other_square;
     const bool valid = pccl_sparse_check(sparse, scalar, bytes, length, &square, &reason);
@@ -42,7 +42,7 @@ static void unpack(const struct pccl_sparse *sparse, const uint8_t *bytes, size_
 
 static void pack(const struct pccl_sparse *sparse, const uint8_t *elements)
 {
-    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(cpu_features());
+    const struct pccl_kernels *scalar = pccl_kernels_for(0), *best = pccl_kernels_for(pccl_cpu_features());
     const size_t size = sparse->count * sizeof(float), packed = pccl_sparse_bytes(sparse);
     float *one = buffer(size), *other = buffer(size);
     uint8_t *bytes = buffer(packed), *other_bytes = buffer(packed);

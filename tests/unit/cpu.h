@@ -1,7 +1,7 @@
 /*
- * Finds the features of the processor that runs the tests, and reports the kernel variants that a
- * test has run on it. A variant that the processor supports and that was left out is printed, and
- * in CI it is a failure.
+ * Reports the kernel variants that a test has run on this processor, whose features are found as in
+ * production. A variant that the processor supports and that was left out is printed, and in CI it
+ * is a failure.
  */
 #ifndef PCCL_TESTS_UNIT_CPU_H
 #define PCCL_TESTS_UNIT_CPU_H
@@ -10,24 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drive/cpu.h"
 #include "kernels/kernels.h"
-
-/* A set of enum pccl_cpu_feature, as the driver finds it. */
-static inline uint32_t cpu_features(void)
-{
-    uint32_t features = 0;
-#if defined(__x86_64__)
-    /* Every processor with AVX2 has F16C, which not every compiler knows by name. */
-    features |= __builtin_cpu_supports("avx2") ? (uint32_t)PCCL_CPU_AVX2 : 0;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-        features |= PCCL_CPU_AVX512;
-    }
-#elif defined(__aarch64__)
-    features |= PCCL_CPU_NEON;
-#endif
-    return features;
-}
 
 static uint32_t variants_run; /* a bit for each index of pccl_kernels_variant */
 
@@ -39,7 +23,7 @@ static inline const struct pccl_kernels *kernels_here(uint32_t index)
     const struct pccl_kernels *kernels;
     uint32_t needed = 0;
     for (uint32_t i = 0; (kernels = pccl_kernels_variant(i, &needed)) != NULL; i++) {
-        if ((needed & ~cpu_features()) == 0 && index-- == 0) {
+        if ((needed & ~pccl_cpu_features()) == 0 && index-- == 0) {
             variants_run |= UINT32_C(1) << i;
             return kernels;
         }

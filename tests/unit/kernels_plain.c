@@ -8,7 +8,7 @@
 int main(int argc, char **argv)
 {
     const bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
-    const struct pccl_kernels *chosen = pccl_kernels_for(cpu_features());
+    const struct pccl_kernels *chosen = pccl_kernels_for(pccl_cpu_features());
     int failed = 0;
     for (size_t i = 0; i < PCCL_COUNT_OF(kernels_checks); i++) {
         bool well = all ? run_kernels_check(&kernels_checks[i]) : kernels_checks[i].run(chosen);
