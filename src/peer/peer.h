@@ -14,7 +14,7 @@
 #include "peer/event.h"
 #include "peer/params.h"
 
-/* Its parameters (peer/params.h), and what the driver sets beside them. */
+/* Holds the parameters (peer/params.h) and fields that the driver sets. */
 #define PCCL_PEER_FIELD(X, name, ...) uint32_t name;
 struct pccl_peer_config {
     struct pccl_build build;            /* whose wire it speaks; from the driver, as the next ones */
