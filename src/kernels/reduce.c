@@ -30,7 +30,7 @@ static const struct reduce_op {
 #undef ROW
 };
 
-/* Of a type that does not exist all is 0. */
+/* An unknown type has no bytes and no kind. */
 static struct datatype row_of(enum pccl_datatype datatype)
 {
     return (unsigned)datatype < PCCL_DATATYPES ? datatypes[datatype] : (struct datatype){.words = "?"};

@@ -1,5 +1,4 @@
 #include "options.h"
-
 #include "kernels/reduce.h"
 
 #include <errno.h>
@@ -10,7 +9,6 @@
 
 #define ROW(name, words, bytes, kind) #words,
 static const char *const datatypes[] = {PCCL_DATATYPE_ROWS(ROW)};
-#undef ROW
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
         "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "barrier"
