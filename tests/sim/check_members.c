@@ -523,11 +523,16 @@ static void note_group(struct sim *sim, const struct sim_master *master, const s
 
 /* ---- R10: no run beside one that lives ---- */
 
+static void note_over(struct sim *sim, const struct pccl_id *lineage)
+{
+    sim->checks->over[sim->checks->over_count++ % PCCL_RUNS_OVER_MAX] = *lineage;
+}
+
 void sim_check_master_gone(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
     for (uint32_t i = 0; i < PCCL_RUNS_OVER_MAX && i < m->over_count; i++)
-        sim->checks->over[sim->checks->over_count++ % PCCL_RUNS_OVER_MAX] = m->over[i];
+        note_over(sim, &m->over[i]);
 }
 
 static bool has_ended(const struct sim *sim, const struct pccl_master *m, const struct pccl_id *lineage)
@@ -538,18 +543,23 @@ static bool has_ended(const struct sim *sim, const struct pccl_master *m, const 
     return pccl_master_run_is_over(m, lineage);
 }
 
+/* A run whose members have not come by then ends with that: no later master has to wait for them. */
 static void check_founded(struct sim *sim, const struct sim_master *master)
 {
     if (!master->machine->founded_by_newcomer || pccl_id_equal(&sim->checks->founded, &master->machine->lineage))
         return;
     sim->checks->founded = master->machine->lineage;
     bool early = sim->now < master->started_at + master->config.recover_ms * SIM_MS;
-    for (uint32_t i = 0; i < sim->peer_count && sim->plan.keeps_run && early && !sim->lies; i++) {
+    for (uint32_t i = 0; i < sim->peer_count && sim->plan.keeps_run && !sim->lies; i++) {
         const struct sim_peer *peer = sim->peers[i];
-        if (peer->process.alive && peer->machine != NULL && peer->machine->state == PCCL_PEER_MEMBER &&
-            !pccl_id_equal(&peer->machine->lineage, &sim->checks->founded) &&
-            !has_ended(sim, master->machine, &peer->machine->lineage))
+        if (!peer->process.alive || peer->machine == NULL || peer->machine->state != PCCL_PEER_MEMBER ||
+            pccl_id_equal(&peer->machine->lineage, &sim->checks->founded) ||
+            has_ended(sim, master->machine, &peer->machine->lineage))
+            continue;
+        if (early)
             sim_fail(sim, "R10 a newcomer founds a run while p%u is a member of another one", peer->process.number);
+        else
+            note_over(sim, &peer->machine->lineage);
     }
 }
 
