@@ -174,11 +174,8 @@ def search_seeds(program, bug, last):
     return best
 
 
-def failing_scenarios(program, bug):
-    output = ""
-    for name in bug.scenarios:
-        output += run([str(program), "--scenario", name] + options_of(bug))[1]
-    return [found["scenario"] for found in FAILURE.finditer(output)]
+def run_scenarios(program, bug):
+    return {name: hunt(program, ["--scenario", name] + options_of(bug)) for name in bug.scenarios}
 
 
 def audit(tree, objects, bug, seeds):
@@ -188,9 +185,10 @@ def audit(tree, objects, bug, seeds):
         program = plant(tree, objects, bug)
     except Wrong as wrong:
         return False, "FAILED %-40s %s" % (bug.name, wrong)
-    scenarios = failing_scenarios(program, bug)
+    ended = run_scenarios(program, bug)
+    scenarios = [name for name, how in ended.items() if how.where]
     found = search_seeds(program, bug, max(seeds, bug.last)) if bug.seeds else Found(None, None, "")
-    missed = [name for name in bug.scenarios if name not in scenarios]
+    missed = [f"{name} {how.code or ''} {how.words}".strip() for name, how in ended.items() if not how.where]
     good = (not bug.seeds or found.code in bug.seeds) and not missed and bool(bug.seeds or bug.scenarios)
     said = []
     if bug.seeds:

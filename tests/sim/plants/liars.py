@@ -115,8 +115,8 @@ PLANTS = [
         [
             ("src/master/recovery_rebuild.c",
              "pccl_master_note_lone_abort(from, op);",
-             "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) "
-             "pccl_master_judge_lone_aborts(m); }"),
+             "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) { "
+             "pccl_master_remove(m, from, PCCL_REFUSAL_FULL, \"it ended too many\"); return; } }"),
         ]),
     Bug("launches_do_not_confirm_ends",
         "2.4: after a restart one goes for what others had launched, as they have not heard that it ended",
