@@ -709,19 +709,36 @@ void scenario_verdicts_of_nobody(struct sim *sim)
     scenario_commit_all(sim, stay, 2, 1, 1);
 }
 
-/* Of an operation through the master, those who are in it tell for how long they have waited for the outcome. */
-static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uint32_t count)
+static void report_wait(struct sim *sim, struct sim_peer *peer, const struct pccl_instance *instance,
+                        struct pccl_seen_wait wait)
 {
+    struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
+    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+}
+
+/*
+ * Of an operation through the master, the first so many tell for how long they have waited for the outcome. The last
+ * ones wait in another one, each time for a moment.
+ */
+static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uint32_t count, uint32_t elsewhere)
+{
+    struct pccl_instance other = op->instance;
+    other.tag++;
     for (uint32_t k = 1; k <= 5; k++) {
-        struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
-        struct pccl_msg_sight sight = {.window_ms = 1000, .instance = op->instance, .waits = &wait, .waits_count = 1};
         for (uint32_t i = 0; i < count; i++)
-            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+            report_wait(sim, p[i], &op->instance,
+                        (struct pccl_seen_wait){.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100});
+        for (uint32_t i = MANY - elsewhere; i < MANY; i++)
+            report_wait(sim, p[i], &other,
+                        (struct pccl_seen_wait){.peer = p[i - 1]->id, .what = PCCL_WAIT_DATA, .for_ms = 100});
         scenario_run_ms(sim, 1100);
     }
 }
 
-/* One of many comes to an operation long before the others: nobody is late. Then all but one have come, and it is. */
+/*
+ * One of many comes to an operation long before the others, half of whom are in another one: nobody is late. Then all
+ * but one have come, and it is.
+ */
 void scenario_verdicts_early(struct sim *sim)
 {
     struct pccl_peer_op *ops[MANY];
@@ -732,11 +749,11 @@ void scenario_verdicts_early(struct sim *sim)
     scenario_update_all(sim, p, HOSTS);
     WAIT(sim, 2000, sim->master->machine->member_count == MANY);
     ops[0] = scenario_tiny(sim, p[0], 1, 1);
-    wait_for_outcome(sim, ops[0], 1);
+    wait_for_outcome(sim, ops[0], 1, HOSTS - 1);
     MUST(sim, known(p[0]) == 0);
     for (uint32_t i = 1; i < MANY - 1; i++)
         ops[i] = scenario_tiny(sim, p[i], 1, 1);
-    wait_for_outcome(sim, ops[0], MANY - 1);
+    wait_for_outcome(sim, ops[0], MANY - 1, 0);
     uint32_t told;
     MUST(sim, known(p[0]) == 1);
     const struct pccl_peer_verdict *verdict = pccl_peer_verdicts(p[0]->machine, &told);
