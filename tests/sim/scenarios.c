@@ -843,6 +843,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"choice-follows", "the level of an automatic codec goes down, up, and begins anew", scenario_choice_follows},
     {"choice-waits", "who waits for the others does not lower the level", scenario_choice_waits},
     {"choice-restart", "the master restarts when one member has heard of the next level", scenario_choice_restart},
+    {"choice-replan", "the first view of a restarted master only re-plans, and the level stays",
+     scenario_choice_replan},
     {"choice-undecided", "a restarted master commits what all have finished, and keeps the level",
      scenario_choice_undecided},
     {"choice-missed-views", "a newcomer comes and goes unheard by one member, and the master restarts",

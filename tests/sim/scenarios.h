@@ -289,6 +289,7 @@ void scenario_anybody_liars(struct sim *sim);
 void scenario_choice_follows(struct sim *sim);
 void scenario_choice_waits(struct sim *sim);
 void scenario_choice_restart(struct sim *sim);
+void scenario_choice_replan(struct sim *sim);
 void scenario_choice_undecided(struct sim *sim);
 void scenario_choice_missed_views(struct sim *sim);
 void scenario_choice_liar(struct sim *sim);

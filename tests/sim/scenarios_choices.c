@@ -121,6 +121,52 @@ void scenario_choice_restart(struct sim *sim)
     MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_8);
 }
 
+static void replan(struct sim *sim, uint32_t replans)
+{
+    sim_master_replan(sim);
+    MUST(sim, sim->totals.replans == replans);
+    scenario_run_ms(sim, 50);
+}
+
+static void restart(struct sim *sim)
+{
+    scenario_restart_master(sim, 100);
+    WAIT(sim, 5000, !sim->master->machine->recovering && sim->master->machine->member_count == 3);
+    scenario_run_ms(sim, 100);
+}
+
+static void finish_at(struct sim *sim, enum pccl_level level)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        MUST(sim, x[i]->choice.level == level);
+        WAIT(sim, 1000, sim_bulk_is_moving(sim, p[i], x[i]));
+        sim_bulk_finish(sim, p[i], x[i]);
+    }
+    take_all(sim, 3);
+}
+
+/*
+ * The first view of a restarted master only re-plans. The level stays: what is under way ends, and is reported to the
+ * next master, with what follows from it; and of the next use some are launched before a re-plan and others behind it.
+ */
+void scenario_choice_replan(struct sim *sim)
+{
+    begin(sim, 3, 0);
+    MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
+    launch_all(sim, 3, 2);
+    restart(sim);
+    replan(sim, 1);
+    finish_at(sim, PCCL_LEVEL_8);
+    restart(sim);
+    scenario_run_ms(sim, 20);
+    for (uint32_t i = 0; i < 3; i++) {
+        x[i] = launch(sim, p[i], 3);
+        if (i == 0)
+            replan(sim, 2);
+    }
+    finish_at(sim, PCCL_LEVEL_8);
+}
+
 /* The two are done after that time, as the master goes; the next one hears of it, and commits. */
 static void done_unheard(struct sim *sim, uint32_t after_ms)
 {

@@ -71,7 +71,7 @@ PLANTS = [
         ]),
     Bug("choices_end",
         "7.12: members forget the choices of automatic codecs at a re-plan behind a restart, and others launch later",
-        ["WIRE"], [],
+        [], ["choice-replan"],
         [
             ("src/peer/view.c",
              "if (!change->replans && (has_newcomers || restarted))",
