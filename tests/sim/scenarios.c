@@ -658,6 +658,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"sync-withdraw-early", "given up before the plan has come: nothing is written", scenario_sync_withdraw_early},
     {"sync-grace", "a vote of a peer in grace stands", scenario_sync_grace},
     {"sync-dead-vote", "a vote dies with its peer", scenario_sync_dead_vote},
+    {"sync-departing-vote", "... also if the last vote is there when the peer goes", scenario_sync_departing_vote},
     {"sync-tie", "an old hand against a newcomer", scenario_sync_tie},
     {"sync-unequal", "tensors that may differ between peers", scenario_sync_unequal},
     {"sync-unequal-lost", "... and their last holder dies", scenario_sync_unequal_lost},

@@ -147,6 +147,7 @@ void scenario_sync_withdraw(struct sim *sim);
 void scenario_sync_withdraw_early(struct sim *sim);
 void scenario_sync_grace(struct sim *sim);
 void scenario_sync_dead_vote(struct sim *sim);
+void scenario_sync_departing_vote(struct sim *sim);
 void scenario_sync_tie(struct sim *sim);
 void scenario_sync_unequal(struct sim *sim);
 void scenario_sync_unequal_lost(struct sim *sim);

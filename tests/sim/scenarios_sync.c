@@ -614,6 +614,22 @@ void scenario_sync_dead_vote(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[1]) == PCCL_OK && pccl_peer_sync_revision(p[1]->machine) == 0);
 }
 
+/* ... also if the master removes the peer right before it reads the last vote: the view without the peer comes first.
+ */
+void scenario_sync_departing_vote(struct sim *sim)
+{
+    begin(sim, 3, 1);
+    sim->plan.timers_first_percent = 0; /* the vote is read before the view is made */
+    scenario_hold(p[0], OTHERS, 9);
+    sync_some(sim, 0, 2);
+    scenario_run_ms(sim, 20);
+    scenario_sync(sim, p[2], ENFORCE);
+    WAIT(sim, 100, p[2]->control->ends[1].queued);
+    sim_master_revoke(sim, p[0]->process.host);
+    WAIT(sim, 200, is_over(p[1]) && is_over(p[2]));
+    MUST(sim, scenario_synced(sim, p[1]) == PCCL_OK && pccl_peer_sync_revision(p[1]->machine) == 0);
+}
+
 /* One vote against one: who has been in before wins over the newcomer, whatever their ids. */
 void scenario_sync_tie(struct sim *sim)
 {

@@ -4,7 +4,7 @@ from .bug import Bug
 PLANTS = [
     Bug("votes_of_the_dying_count",
         "10: who departs has no vote",
-        ["S1", "S2", "S3", "PEACE"], [],
+        [], ["sync-departing-vote"],
         [
             ("src/master/master.c",
              "break; /* and so do all stages after it */",
@@ -15,7 +15,7 @@ PLANTS = [
             ("src/master/rounds_sync.c",
              "&& !m->recovering && m->departing_count == 0; i++)",
              "&& !m->recovering; i++)"),
-        ], last=20000),
+        ]),
     Bug("revision_moves_with_the_plan",
         "10: the revision advances with the round",
         ["S4"], ["sync-donors-die"],
