@@ -82,6 +82,61 @@ void scenario_f8(struct sim *sim)
 }
 
 /*
+ * Only A has heard that the update has ended, and has launched an operation and aborted it, then the master dies. B is
+ * told of the update first, so that the outcome, which is of the new era, is B's, too.
+ */
+void scenario_missed_round(struct sim *sim)
+{
+    scenario_cluster(sim, p, 2, 1);
+    scenario_update(sim, p[1]);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[1], false);
+    scenario_update(sim, p[0]);
+    WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_UPDATE));
+    struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1);
+    scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
+    WAIT(sim, 500, scenario_is_decided(a));
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[1], true);
+    sim_master_start(sim);
+    WAIT(sim, 8000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
+    scenario_run_ms(sim, 100);
+    struct pccl_peer_op *b = scenario_bulk(sim, p[1], 1, 1);
+    WAIT(sim, 100, scenario_is_decided(b));
+    MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_ABORTED);
+    MUST(sim, scenario_take(sim, p[1], b) == PCCL_CLASS_ABORTED);
+    scenario_commit_all(sim, p, 2, 1, 2);
+}
+
+/*
+ * A hears of the epoch of a recovery, B and C do not. The next master recovers the run with these: its epoch is another
+ * one.
+ */
+void scenario_two_recoveries(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    scenario_control(sim, p[0], false);
+    scenario_restart_master(sim, 100);
+    scenario_run_ms(sim, 1000); /* less than T_recover */
+    MUST(sim, sim->master->machine->recovering);
+    scenario_control(sim, p[1], false);
+    scenario_control(sim, p[2], false);
+    scenario_control(sim, p[0], true);
+    WAIT(sim, 4000, p[0]->machine->epoch.inc > 1);
+    MUST(sim, p[1]->machine->epoch.inc == 1 && p[2]->machine->epoch.inc == 1);
+    sim_master_crash(sim, true);
+    scenario_control(sim, p[0], false);
+    scenario_control(sim, p[1], true);
+    scenario_control(sim, p[2], true);
+    sim_master_start(sim);
+    WAIT(sim, 8000, p[1]->machine->member_count == 2 && p[2]->machine->member_count == 2);
+    MUST(sim, p[1]->machine->epoch.inc != p[0]->machine->epoch.inc);
+    scenario_control(sim, p[0], true);
+    WAIT(sim, 8000, p[0]->machine->state == PCCL_PEER_OVER);
+    scenario_commit_all(sim, p + 1, 2, 1, 1);
+}
+
+/*
  * The hello that a newcomer said to a master that knew nothing of it, once more: it was long in
  * flight.
  */

@@ -4,7 +4,7 @@ from .bug import Bug
 PLANTS = [
     Bug("rounds_after_outcomes",
         "R12.4: outcomes of the new era reach a peer of the old one",
-        ["I2", "I12", "I7", "I6", "PEACE"], [],
+        [], ["missed-round"],
         [
             ("src/master/recovery_rebuild.c",
              "tell_missed_rounds(m); for",
@@ -12,7 +12,7 @@ PLANTS = [
             ("src/master/recovery_rebuild.c",
              "tell_recovered(m); pccl_master_log",
              "tell_missed_rounds(m); tell_recovered(m); pccl_master_log"),
-        ], last=20000),
+        ]),
     Bug("recovered_without_the_missing",
         "F15: the dead member's contribution is not in what a restarted master computes",
         ["I3", "I5"], ["recover-then-crash"],
@@ -105,12 +105,12 @@ PLANTS = [
         ], last=20000),
     Bug("recoveries_number_alike",
         "12.4: two recoveries that do not know of each other make the same epoch",
-        ["I1", "I9"], [],
+        [], ["two-recoveries"],
         [
             ("src/master/recovery_rebuild.c",
              "pccl_prng_below(&m->prng, PCCL_INC_SPREAD)",
              "pccl_prng_below(&m->prng, 1)"),
-        ], last=20000),
+        ]),
     Bug("ended_run_is_resumed",
         "12.5: a run that ended is over",
         [], ["run-over"],
