@@ -502,6 +502,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"missed-round", "who missed the end of an era is told of it before the outcomes of the next",
      scenario_missed_round},
     {"two-recoveries", "two recoveries that do not know of each other make different epochs", scenario_two_recoveries},
+    {"older-words", "what was said before an outcome was heard comes after it", scenario_older_words},
     {"crowded-out", "a member whose connection is turned away before its hello is read comes back",
      scenario_crowded_out},
     {"late-hello", "a hello that comes late is refused and disturbs nobody", scenario_late_hello},

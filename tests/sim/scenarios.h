@@ -16,6 +16,7 @@ void scenario_f7(struct sim *sim);
 void scenario_f8(struct sim *sim);
 void scenario_missed_round(struct sim *sim);
 void scenario_two_recoveries(struct sim *sim);
+void scenario_older_words(struct sim *sim);
 void scenario_f9(struct sim *sim);
 void scenario_another_run(struct sim *sim);
 void scenario_master_ends(struct sim *sim);

@@ -137,6 +137,31 @@ void scenario_two_recoveries(struct sim *sim)
 }
 
 /*
+ * What A says of an operation is lost with the connection, while it hears how that has ended. Its next hello tells how
+ * much it has heard; but what it had said before comes after the hello, and must be of an operation that is known.
+ */
+void scenario_older_words(struct sim *sim)
+{
+    struct pccl_peer_op *x[2];
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    scenario_run_ms(sim, 20);
+    p[0]->control->ends[0].last_said = true; /* nothing that it says arrives */
+    sim_bulk_finish(sim, p[0], x[0]);
+    scenario_abort(sim, p[1], x[1], PCCL_CLASS_ABORTED);
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 500, scenario_is_decided(x[i]));
+        MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_ABORTED);
+    }
+    scenario_run_ms(sim, 1000); /* the other one acknowledges it */
+    sim_conn_reset(sim, p[0]->control);
+    scenario_commit_all(sim, p, 2, 1, 2);
+    scenario_run_ms(sim, 500);
+    MUST(sim, scenario_departures(sim) == 0 && sim->master->machine->groups[0]->by_instance.count == 0);
+}
+
+/*
  * The hello that a newcomer said to a master that knew nothing of it, once more: it was long in
  * flight.
  */

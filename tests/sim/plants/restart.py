@@ -96,13 +96,13 @@ PLANTS = [
         ]),
     Bug("hello_acknowledges",
         "2.3: outcomes are forgotten before the peer's older words about them have come",
-        ["PEACE"], [],
+        [], ["older-words"],
         [
             ("src/master/membership_admission.c",
              "if (received < remote->session.acknowledged || received > remote->session.sent) {",
              "bool invalid = false; pccl_master_note_known(m, remote, pccl_session_acknowledge(&remote->session, "
              "received, &invalid)); if (invalid) {"),
-        ], last=20000),
+        ]),
     Bug("recoveries_number_alike",
         "12.4: two recoveries that do not know of each other make the same epoch",
         [], ["two-recoveries"],
