@@ -146,8 +146,8 @@ static void finish_at(struct sim *sim, enum pccl_level level)
 }
 
 /*
- * The first view of a restarted master only re-plans. The level stays: what is under way ends, and is reported to the
- * next master, with what follows from it; and of the next use some are launched before a re-plan and others behind it.
+ * The first view of a restarted master only re-plans. The level stays: the operation under way ends with it, and is
+ * reported with it to the next master. Of the next use one member launches before a re-plan, and the others after it.
  */
 void scenario_choice_replan(struct sim *sim)
 {

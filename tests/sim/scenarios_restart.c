@@ -137,8 +137,8 @@ void scenario_two_recoveries(struct sim *sim)
 }
 
 /*
- * What A says of an operation is lost with the connection, while it hears how that has ended. Its next hello tells how
- * much it has heard; but what it had said before comes after the hello, and must be of an operation that is known.
+ * A loses its last message of an operation with its connection, but has received the outcome. Its next hello tells how
+ * much it has received. The lost message arrives after the hello, and the master must still know the operation.
  */
 void scenario_older_words(struct sim *sim)
 {

@@ -614,8 +614,7 @@ void scenario_sync_dead_vote(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[1]) == PCCL_OK && pccl_peer_sync_revision(p[1]->machine) == 0);
 }
 
-/* ... also if the master removes the peer right before it reads the last vote: the view without the peer comes first.
- */
+/* ... also if the master removes the peer right before it reads the last vote: the view precedes the election. */
 void scenario_sync_departing_vote(struct sim *sim)
 {
     begin(sim, 3, 1);

@@ -717,8 +717,8 @@ static void report_wait(struct sim *sim, struct sim_peer *peer, const struct pcc
 }
 
 /*
- * Of an operation through the master, the first so many tell for how long they have waited for the outcome. The last
- * ones wait in another one, each time for a moment.
+ * The first `count` members report how long they have waited for the outcome of an operation through the master. The
+ * last `elsewhere` members report short waits in another operation.
  */
 static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uint32_t count, uint32_t elsewhere)
 {
@@ -736,8 +736,8 @@ static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uin
 }
 
 /*
- * One of many comes to an operation long before the others, half of whom are in another one: nobody is late. Then all
- * but one have come, and it is.
+ * One of many members enters an operation long before the others, half of which are in another one: the master names
+ * no member. Then all but one have entered, and the master names that one.
  */
 void scenario_verdicts_early(struct sim *sim)
 {

@@ -141,7 +141,7 @@ PLANTS = [
             ("src/master/rounds_sync.c",
              "if (!any_part) {",
              "if (false) {"),
-        ], last=20000),
+        ]),
     Bug("senders_fetch",
         "who only sends never receives",
         [], ["sync-unequal"],
