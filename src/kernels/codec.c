@@ -36,9 +36,9 @@ static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum
         pccl_text_format(reason, "%s", misfit);
     else if (!pccl_datatype_is_float(datatype))
         pccl_text_format(reason, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
-    else if (!pccl_datatype_is_integer(packed))
+    else if ((pccl_datatype_kind(packed) & (PCCL_UNSIGNED | PCCL_SIGNED)) == 0)
         pccl_text_format(reason, "%s packs into integers, not %s", name, packed_name);
-    else if (kind == PCCL_CODEC_MIN_MAX && pccl_datatype_is_signed(packed))
+    else if (kind == PCCL_CODEC_MIN_MAX && pccl_datatype_kind(packed) == PCCL_SIGNED)
         pccl_text_format(reason, "%s packs into unsigned integers, not %s", name, packed_name);
     else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && !pccl_reduce_op_adds(reduction))
         pccl_text_format(reason, "%s can only sum and average; for %s there is minmax", name,

@@ -8,14 +8,18 @@
 _Static_assert(FLT_EVAL_METHOD == 0,
                "every step is rounded to its type, or machines would disagree (x86: -mfpmath=sse)");
 
-enum kind { UNSIGNED = 1, SIGNED = 2, FLOAT = 4, BOOL = 8 };
-enum takes { ALL = UNSIGNED | SIGNED | FLOAT | BOOL, NUMBERS = ALL & ~BOOL, BITS = ALL & ~FLOAT, FLOATS = FLOAT };
+enum takes {
+    FLOATS = PCCL_FLOAT,
+    BITS = PCCL_UNSIGNED | PCCL_SIGNED | PCCL_BOOLEAN,
+    NUMBERS = PCCL_UNSIGNED | PCCL_SIGNED | PCCL_FLOAT,
+    ALL = NUMBERS | BITS
+};
 
 static const struct datatype {
     const char *words;
     uint8_t bytes, kind;
 } datatypes[PCCL_DATATYPES] = {
-#define ROW(name, words, bytes, kind) {#words, bytes, kind},
+#define ROW(name, words, bytes, kind) {#words, bytes, PCCL_##kind},
     PCCL_DATATYPE_ROWS(ROW)
 #undef ROW
 };
@@ -38,13 +42,7 @@ static struct datatype row_of(enum pccl_datatype datatype)
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype) { return row_of(datatype).bytes; }
 const char *pccl_datatype_name(enum pccl_datatype datatype) { return row_of(datatype).words; }
-bool pccl_datatype_is_float(enum pccl_datatype datatype) { return row_of(datatype).kind == FLOAT; }
-bool pccl_datatype_is_signed(enum pccl_datatype datatype) { return row_of(datatype).kind == SIGNED; }
-
-bool pccl_datatype_is_integer(enum pccl_datatype datatype)
-{
-    return (row_of(datatype).kind & (UNSIGNED | SIGNED)) != 0;
-}
+enum pccl_datatype_kind pccl_datatype_kind(enum pccl_datatype datatype) { return row_of(datatype).kind; }
 
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction)
 {
@@ -289,7 +287,7 @@ DEFINE_FOLD(xor_bool, uint8_t, bool, bits != 0, a != b, a)
     {                                                                                                                  \
         sum_##name, avg_##name, prod_##name, max_##name, min_##name, NULL, NULL, NULL, sum_##name                      \
     }
-#define BOOL_FOLDS(name)                                                                                               \
+#define BOOLEAN_FOLDS(name)                                                                                            \
     {                                                                                                                  \
         or_bool, NULL, and_bool, or_bool, and_bool, and_bool, or_bool, xor_bool, NULL                                  \
     }

@@ -31,7 +31,7 @@
     T(BF16, bf16, 2, FLOAT)                                                                                            \
     T(F32, f32, 4, FLOAT)                                                                                              \
     T(F64, f64, 8, FLOAT)                                                                                              \
-    T(BOOL, bool, 1, BOOL)                                                                                             \
+    T(BOOL, bool, 1, BOOLEAN)                                                                                          \
     T(F8_E4M3FN, f8e4m3fn, 1, FLOAT)                                                                                   \
     T(F8_E5M2, f8e5m2, 1, FLOAT)
 
@@ -51,13 +51,16 @@
 enum pccl_datatype { PCCL_DATATYPE_ROWS(PCCL_DATATYPE_NAME) PCCL_DATATYPES };
 enum pccl_reduce_op { PCCL_REDUCE_OP_ROWS(PCCL_DATATYPE_NAME) PCCL_REDUCE_OPS };
 #undef PCCL_DATATYPE_NAME
+enum pccl_datatype_kind { PCCL_UNSIGNED = 1, PCCL_SIGNED = 2, PCCL_FLOAT = 4, PCCL_BOOLEAN = 8 };
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype);
 const char *pccl_datatype_name(enum pccl_datatype datatype);    /* "f32" */
 const char *pccl_reduce_op_name(enum pccl_reduce_op reduction); /* "sum" */
-bool pccl_datatype_is_float(enum pccl_datatype datatype);
-bool pccl_datatype_is_integer(enum pccl_datatype datatype); /* bool is none */
-bool pccl_datatype_is_signed(enum pccl_datatype datatype);  /* an integer */
+enum pccl_datatype_kind pccl_datatype_kind(enum pccl_datatype datatype);
+static inline bool pccl_datatype_is_float(enum pccl_datatype datatype)
+{
+    return pccl_datatype_kind(datatype) == PCCL_FLOAT;
+}
 bool pccl_reduce_op_adds(enum pccl_reduce_op reduction);
 /* Why such elements have no such reduction, both of which exist; NULL: they have. */
 const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
