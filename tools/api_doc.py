@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 
-HEADERS = [f"include/{name}.h" for name in ("pccl", "pccl_collectives", "pccl_sight", "ccoip_inet", "ccoip")]
+HEADERS = [f"include/{name}.h" for name in "pccl pccl_collectives pccl_sight ccoip_inet ccoip".split()]
 PACKAGE = "python/pccl"
 PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
 COMMENT_COLUMNS = 117  # behind the star
@@ -159,10 +159,11 @@ def end_of_paragraph(lines, position, columns, parameters):
 
 
 class Item:
-    """Something that a header declares: kind is function, enum, struct, type or macro."""
+    """Something that a header declares: kind is function, enum, struct, type or macro. above: the function right above
+    this one, whose comment describes both."""
 
     def __init__(self, kind, name, comment, code, line):
-        self.kind, self.name, self.comment, self.code, self.line = kind, name, comment, code, line
+        self.kind, self.name, self.comment, self.code, self.line, self.above = kind, name, comment, code, line, None
 
 
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
@@ -212,7 +213,10 @@ class Header:
             position = self._end_of_declaration(text, begin)
             item = declaration(text[begin:position], comment, text.count("\n", 0, begin) + 1)
             if item:
-                self.sections[-1][1].append(item)
+                items = self.sections[-1][1]
+                if match.group() == "\n" and items and items[-1].kind == item.kind == "function" and not comment:
+                    item.above = items[-1].name
+                items.append(item)
                 comment = []
             elif text.startswith("#ifndef", begin) and not self.about:
                 self.about, comment = comment, []
@@ -221,14 +225,12 @@ class Header:
     def _leave(self, comment):
         """A comment with no declaration behind it speaks of the section."""
         if comment:
-            title = self.sections[-1][0]
-            self.free.setdefault(title, []).append(comment)
+            self.free.setdefault(self.sections[-1][0], []).append(comment)
 
     @staticmethod
     def _end_of_declaration(text, begin):
         if text[begin] == "#":
-            end = re.compile(r"(?:[^\n]*\\\n)*[^\n]*\n?").match(text, begin).end()
-            return end
+            return re.compile(r"(?:[^\n]*\\\n)*[^\n]*\n?").match(text, begin).end()
         depth, position = 0, begin
         while position < len(text):
             if text.startswith("/*", position):
@@ -272,9 +274,7 @@ def declaration(code, comment, line):
     if body:
         return Item(body.group(1), body.group(3), comment, code, line)
     handle = re.match(r"typedef struct \w+ (\w+);", code)
-    if handle:
-        return Item("type", handle.group(1), comment, code, line)
-    return None
+    return Item("type", handle.group(1), comment, code, line) if handle else None
 
 
 def members(code):
@@ -324,10 +324,8 @@ def split_results(comment, codes):
 
 
 def enumerators(header, name):
-    for item in header.items():
-        if item.kind == "enum" and item.name == name:
-            return [text.split(" = ")[0] for text, _ in members(item.code) if text]
-    return []
+    codes = [item.code for item in header.items() if item.kind == "enum" and item.name == name]
+    return [text.split(" = ")[0] for code in codes for text, _ in members(code) if text]
 
 
 class CPage:
@@ -388,6 +386,8 @@ class CPage:
         lines += ["```c", item.code, "```", ""]
         if item.kind != "function":
             return lines + self.words.blocks(item.comment, COMMENT_COLUMNS, item.name)
+        if item.above:
+            return lines + [f"Described at [`{item.above}`](#{item.above.lower()}).", ""]
         before, results = split_results(item.comment, self.codes)
         lines += self.words.blocks(before, COMMENT_COLUMNS, item.name)
         if results:
@@ -426,7 +426,7 @@ class CPage:
         """Functions whose comment does not say what they return: all do that return a result."""
         for header in self.headers:
             for item in header.items():
-                if item.kind != "function":
+                if item.kind != "function" or item.above:
                     continue
                 before, results = split_results(item.comment, self.codes)
                 place = f"{header.path}:{item.line}: {item.name}"

@@ -1,6 +1,6 @@
 /*
  * Helpers of the public functions. A file of api calls only files below it; from the bottom to the top: call,
- * arguments, codec, coalesced, op_args, list, group, reduce, and the files with all other public functions.
+ * arguments, codec, coalesced, op_args, list, group, await, and the files with all other public functions.
  */
 #ifndef PCCL_API_API_H
 #define PCCL_API_API_H
@@ -74,9 +74,11 @@ enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct 
 /* ARGUMENT, with these words as the reason. */
 enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
 /*
- * Reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason: that is not
- * set (`init` is the macro that does it), or it has what we do not know.
+ * Checks or reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason:
+ * that is not set (`init` is the macro that does it), or it has what we do not know.
  */
+PCCL_MUST_CHECK enum pccl_status pccl_api_struct_check(const void *given, size_t size, const char *init,
+                                                       struct pccl_text *reason);
 PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
                                                       struct pccl_text *reason);
 /*
@@ -110,33 +112,25 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
 
 /* ---- coalesced.c ---- */
 
-/* What a caller asks for by a function that takes options. */
-struct pccl_asked {
-    enum pccl_collective collective;
-    const void *input;
-    void *result;
-    size_t count; /* of a blob, its bytes; of parts, or of tensors in a coalesced all-reduce, how many there are */
-    pcclDataType_t datatype;
-    pcclRedOp_t op;
-    uint32_t root; /* of a send: the other peer */
-    bool sends;
-    pcclQuantizationOptions_t codec;
-    const pcclCollectiveOptions_t *options;
-};
-/* Fills in the list of tensors of a coalesced all-reduce, its input. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_op_args *args,
+/* Fills in the list of tensors of a coalesced all-reduce, which are the operation's sendbuf. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked,
+                                                    const pcclQuantizationOptions_t *codec, struct pccl_op_args *args,
                                                     struct pccl_text *reason);
 
 /* ---- op_args.c ---- */
 
 /* Sets the label of what the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
-/* The arguments of the operation, if they can be meant; else ARGUMENT with a reason. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_op_args_reduction(const void *sendbuf, void *recvbuf,
-                                                            const pcclReduceDescriptor_t *descriptor,
-                                                            struct pccl_op_args *args, struct pccl_text *reason);
-/* The same, or MEMORY. Call pccl_api_op_args_free whatever the result. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_op_args(const struct pccl_asked *asked, struct pccl_op_args *args,
+/* Converts a reduction of PCCL 1.0. The operation refers to the options. ARGUMENT with a reason. */
+PCCL_MUST_CHECK enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf,
+                                                    const pcclReduceDescriptor_t *descriptor,
+                                                    pcclCollectiveOptions_t *options, pcclOperation_t *operation,
+                                                    struct pccl_text *reason);
+/*
+ * Checks and converts an operation of this version's size, and changes members that its kind does not use. ARGUMENT
+ * with a reason, or MEMORY. Call pccl_api_op_args_free whatever the result.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *args,
                                                   struct pccl_text *reason);
 void pccl_api_op_args_free(struct pccl_op_args *args);
 
@@ -146,21 +140,21 @@ void pccl_api_op_args_free(struct pccl_op_args *args);
 pcclResult_t pccl_api_close_group(pcclComm_t *handle);
 pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
 
-/* ---- reduce.c ---- */
+/* ---- await.c ---- */
 
-/* It is known why already, unless the operation succeeded. */
+/* Returns the result of a call whose failure the operation, or the check of its arguments, has explained. */
 pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);
-/* Launch and await. Takes the lock itself. info is written if the operation succeeded. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_operation(pcclComm_t *comm, const struct pccl_op_args *args,
-                                                    pcclOperationInfo_t *info, struct pccl_why *why);
 /*
- * The same, but waits no longer than that: pcclTimeout, and the handle names what is still under way. The handle is
- * written when the operation is launched.
+ * Launches and awaits, but no longer than that: pcclTimeout, and the handle names what is still under way. Takes the
+ * lock itself. The handle is written when the operation is launched.
  */
 PCCL_MUST_CHECK pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_op_args *args,
                                                     uint32_t timeout_ms, pcclAsyncReduceOp_t *handle);
-/* Only launches. name: for the handle. */
-PCCL_MUST_CHECK enum pccl_status pccl_api_launch(pcclComm_t *comm, const struct pccl_op_args *args, uint64_t *name,
-                                                 struct pccl_why *why);
+/* Fills in the info of PCCL 1.0, which may be NULL. */
+static inline void pccl_api_reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
+{
+    if (info_out)
+        *info_out = (pcclReduceInfo_t){info->world, info->tx_bytes, info->rx_bytes};
+}
 
 #endif

@@ -9,8 +9,7 @@ enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
     return PCCL_ARGUMENT;
 }
 
-enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
-                                      struct pccl_text *reason)
+enum pccl_status pccl_api_struct_check(const void *given, size_t size, const char *init, struct pccl_text *reason)
 {
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
@@ -22,8 +21,16 @@ enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t siz
         if (((const unsigned char *)given)[i] != 0)
             return pccl_api_refuse(reason, "a struct has a member that this version of the library does not know");
     }
-    memcpy(known, given, size);
     return PCCL_OK;
+}
+
+enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
+                                      struct pccl_text *reason)
+{
+    enum pccl_status status = pccl_api_struct_check(given, size, init, reason);
+    if (status == PCCL_OK)
+        memcpy(known, given, size);
+    return status;
 }
 
 enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, size_t size, size_t *needed,

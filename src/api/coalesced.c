@@ -134,10 +134,11 @@ static enum pccl_status measure(const struct pccl_op_args *args, uint64_t *bytes
     return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_api_refuse(reason, "the tensors are larger than any memory");
 }
 
-enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_op_args *args, struct pccl_text *reason)
+enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuantizationOptions_t *codec,
+                                    struct pccl_op_args *args, struct pccl_text *reason)
 {
-    const pcclCoalescedTensor_t *tensors = asked->input;
-    const bool quantized = asked->codec.algorithm != pcclQuantNone;
+    const pcclCoalescedTensor_t *tensors = asked->sendbuf;
+    const bool quantized = codec->algorithm != pcclQuantNone;
     enum pccl_status status = PCCL_OK;
     bool multiplies = false;
     if (asked->count == 0 || asked->count > TENSORS_MAX)
@@ -147,7 +148,7 @@ enum pccl_status pccl_api_coalesced(const struct pccl_asked *asked, struct pccl_
         status = check_tensor(&tensors[i], i, reason);
         multiplies = multiplies || tensors[i].op == pcclPremulSum;
         if (status == PCCL_OK && quantized)
-            status = check_codec(&asked->codec, &tensors[i], i, &args->descriptor, reason);
+            status = check_codec(codec, &tensors[i], i, &args->descriptor, reason);
     }
     if (status != PCCL_OK)
         return status;

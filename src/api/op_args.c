@@ -11,34 +11,65 @@ static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
 
+static const uint8_t collectives[] = {
+    [pcclCollectiveAllReduce] = PCCL_ALL_REDUCE,
+    [pcclCollectiveBroadcast] = PCCL_BROADCAST,
+    [pcclCollectiveAllGather] = PCCL_ALL_GATHER,
+    [pcclCollectiveReduceScatter] = PCCL_REDUCE_SCATTER,
+    [pcclCollectiveBarrier] = PCCL_BARRIER,
+    [pcclCollectiveAllGatherV] = PCCL_ALL_GATHER_V,
+    [pcclCollectiveReduce] = PCCL_REDUCE,
+    [pcclCollectiveGather] = PCCL_GATHER,
+    [pcclCollectiveScatter] = PCCL_SCATTER,
+    [pcclCollectiveAllToAll] = PCCL_ALL_TO_ALL,
+    [pcclCollectiveGatherV] = PCCL_GATHER_V,
+    [pcclCollectiveScatterV] = PCCL_SCATTER_V,
+    [pcclCollectiveAllToAllV] = PCCL_ALL_TO_ALL_V,
+    [pcclCollectiveCoalesced] = PCCL_COALESCED,
+    [pcclCollectiveSend] = PCCL_SEND,
+    [pcclCollectiveRecv] = PCCL_SEND,
+};
+
 /* Returns true if the arguments count elements of one data type. */
-static bool has_elements(const struct pccl_asked *asked)
+static bool has_elements(uint8_t collective)
 {
-    return asked->collective != PCCL_BARRIER && asked->collective != PCCL_COALESCED &&
-           !pccl_collective_is_of_blobs((uint8_t)asked->collective);
+    return collective != PCCL_BARRIER && collective != PCCL_COALESCED && !pccl_collective_is_of_blobs(collective);
 }
 
-/* Clears the arguments that this collective does not use: they must not reach the wire or make descriptors differ. */
-static struct pccl_asked canonical(const struct pccl_asked *given)
+/*
+ * Clears the members that this collective does not use: they must not reach the wire or make descriptors differ. Sets
+ * both buffers if the caller gives only one for input and result, or blobs.
+ */
+static enum pccl_status canonical(uint8_t collective, pcclOperation_t *asked, struct pccl_text *reason)
 {
-    struct pccl_asked asked = *given;
-    const uint8_t collective = (uint8_t)asked.collective;
-    if (!has_elements(&asked))
-        asked.datatype = pcclUint8;
-    if (!has_elements(&asked) || !pccl_collective_reduces(collective))
-        asked.op = pcclSum;
+    if (!has_elements(collective))
+        asked->datatype = pcclUint8;
+    if (!has_elements(collective) || !pccl_collective_reduces(collective))
+        asked->op = pcclSum;
     if (!pccl_collective_has_root(collective))
-        asked.root = 0;
+        asked->root = 0;
+    if (pccl_collective_is_of_blobs(collective))
+        asked->recvbuf = asked->blobs;
+    else if (asked->blobs)
+        return pccl_api_refuse(reason, "this operation gives no blobs");
     if (collective == PCCL_BARRIER) {
-        asked.input = asked.result = NULL;
-        asked.count = 0;
+        asked->sendbuf = asked->recvbuf = NULL;
+        asked->count = 0;
     }
-    return asked;
+    if (collective == PCCL_COALESCED && asked->recvbuf)
+        return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
+    if (collective == PCCL_BROADCAST && asked->sendbuf && asked->sendbuf != asked->recvbuf)
+        return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
+    if (asked->collective == pcclCollectiveBroadcast || asked->collective == pcclCollectiveRecv)
+        asked->sendbuf = asked->recvbuf;
+    else if (asked->collective == pcclCollectiveSend)
+        asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* only read */
+    return PCCL_OK;
 }
 
-static const char *wrong_elements(const struct pccl_asked *asked)
+static const char *wrong_elements(uint8_t collective, const pcclOperation_t *asked)
 {
-    if (!has_elements(asked))
+    if (!has_elements(collective))
         return NULL;
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
@@ -47,50 +78,53 @@ static const char *wrong_elements(const struct pccl_asked *asked)
                                                          : NULL;
 }
 
-static enum pccl_status describe(const struct pccl_asked *asked, struct pccl_descriptor *descriptor,
+/* The descriptor is zeroed. */
+static enum pccl_status describe(uint8_t collective, const pcclOperation_t *asked,
+                                 const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
 {
-    bool quantized = asked->codec.algorithm != pcclQuantNone;
-    const char *wrong = wrong_elements(asked);
+    bool quantized = codec->algorithm != pcclQuantNone;
+    const char *wrong = wrong_elements(collective, asked);
     if (!wrong)
         wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
-    if (quantized && (asked->collective == PCCL_BARRIER || pccl_collective_is_of_blobs((uint8_t)asked->collective)))
+    if (quantized && (collective == PCCL_BARRIER || pccl_collective_is_of_blobs(collective)))
         return pccl_api_refuse(reason, "there is nothing here that can be quantized");
-    if (quantized && asked->collective == PCCL_SEND)
+    if (quantized && collective == PCCL_SEND)
         return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
-    *descriptor = (struct pccl_descriptor){.collective = (uint8_t)asked->collective,
-                                           .datatype = (uint8_t)asked->datatype,
-                                           .operation = (uint8_t)asked->op,
-                                           .count = asked->count,
-                                           .label = label_of_thread};
-    if (asked->collective == PCCL_COALESCED)
+    descriptor->collective = collective;
+    descriptor->datatype = (uint8_t)asked->datatype;
+    descriptor->operation = (uint8_t)asked->op;
+    descriptor->count = asked->count;
+    descriptor->label = label_of_thread;
+    if (collective == PCCL_COALESCED)
         return PCCL_OK; /* of its tensors */
-    return pccl_api_codec(&asked->codec, descriptor, reason);
+    return pccl_api_codec(codec, descriptor, reason);
 }
 
-enum pccl_status pccl_api_op_args_reduction(const void *sendbuf, void *recvbuf,
-                                            const pcclReduceDescriptor_t *descriptor, struct pccl_op_args *args,
-                                            struct pccl_text *reason)
+enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
+                                    pcclCollectiveOptions_t *options, pcclOperation_t *operation,
+                                    struct pccl_text *reason)
 {
     if (!sendbuf || !recvbuf || !descriptor)
         return pccl_api_refuse(reason, "sendbuf, recvbuf or the descriptor is NULL");
-    struct pccl_asked asked = {.collective = PCCL_ALL_REDUCE,
-                               .count = descriptor->count,
-                               .datatype = descriptor->src_descriptor.datatype,
-                               .op = descriptor->op,
-                               .codec = descriptor->quantization_options};
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
         return pccl_api_refuse(reason, "unknown distribution hint");
     if (descriptor->op == pcclPremulSum)
         return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
-    *args = (struct pccl_op_args){.tag = descriptor->tag,
-                                  .input = sendbuf,
-                                  .result = recvbuf,
-                                  .feedback = pccl_api_codec_feeds_back(&asked.codec)};
-    enum pccl_status status = describe(&asked, &args->descriptor, reason);
-    return status == PCCL_OK ? pccl_op_args_check_buffers(args, 1, 0, reason) : status;
+    *options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+    options->tag = descriptor->tag;
+    options->quantization = descriptor->quantization_options;
+    *operation = (pcclOperation_t){.size = sizeof *operation,
+                                   .collective = pcclCollectiveAllReduce,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = descriptor->count,
+                                   .datatype = descriptor->src_descriptor.datatype,
+                                   .op = descriptor->op,
+                                   .options = options};
+    return PCCL_OK;
 }
 
 /* ---- options ---- */
@@ -153,14 +187,15 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
  * What goes in is a blob, or a list of parts. What a caller gets is written when it has succeeded;
  * until then there are none.
  */
-static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options,
+static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclCollectiveOptions_t *options,
                                    struct pccl_op_args *args, struct pccl_text *reason)
 {
-    pcclBlobs_t *blobs = asked->result;
+    pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
-    bool in_parts = asked->collective == PCCL_SCATTER_V || asked->collective == PCCL_ALL_TO_ALL_V;
+    uint8_t collective = args->descriptor.collective;
+    bool in_parts = collective == PCCL_SCATTER_V || collective == PCCL_ALL_TO_ALL_V;
     if (in_parts) { /* only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known */
-        args->blobs = asked->input;
+        args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         args->input = NULL;
     } else {
@@ -176,62 +211,65 @@ static enum pccl_status read_blobs(const struct pccl_asked *asked, const pcclCol
     return PCCL_OK;
 }
 
-static const char *missing_buffer(const struct pccl_asked *asked, const pcclCollectiveOptions_t *options)
+static const char *missing_buffer(uint8_t collective, const pcclOperation_t *asked,
+                                  const pcclCollectiveOptions_t *options)
 {
-    bool blobs = pccl_collective_is_of_blobs((uint8_t)asked->collective), moves = asked->collective != PCCL_BARRIER;
-    bool only_root_puts_in = asked->collective == PCCL_SCATTER || asked->collective == PCCL_SCATTER_V;
-    bool only_root_gets = asked->collective == PCCL_REDUCE || asked->collective == PCCL_GATHER;
-    bool is_list = asked->collective == PCCL_COALESCED;
+    bool blobs = pccl_collective_is_of_blobs(collective), moves = collective != PCCL_BARRIER;
+    bool only_root_puts_in = collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
+    bool only_root_gets = collective == PCCL_REDUCE || collective == PCCL_GATHER;
+    bool is_list = collective == PCCL_COALESCED;
     bool needs_input = moves && !only_root_puts_in && (!blobs || asked->count > 0);
     bool needs_result = moves && !only_root_gets && !is_list && !options->counts; /* a share may be empty */
-    return is_list && !asked->input                                             ? "the list of tensors is NULL"
-           : (needs_input && !asked->input) || (needs_result && !asked->result) ? "a buffer is NULL"
+    return is_list && !asked->sendbuf                                              ? "the list of tensors is NULL"
+           : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"
            : options->max_bytes && !blobs  ? "only an operation that gives blobs is given max_bytes"
            : options->on_arrival && !blobs ? "only an operation that gives blobs is given on_arrival"
                                            : NULL;
 }
 
-enum pccl_status pccl_api_op_args(const struct pccl_asked *given, struct pccl_op_args *args, struct pccl_text *reason)
+enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *args, struct pccl_text *reason)
 {
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    struct pccl_asked complete = canonical(given), *asked = &complete;
-    enum pccl_status status = PCCL_OK;
+    static const pcclCollectiveOptions_t defaults = PCCL_COLLECTIVE_OPTIONS_INIT;
+    const pcclCollectiveOptions_t *options = asked->options ? asked->options : &defaults;
     *args = (struct pccl_op_args){0};
-    if (asked->options)
-        status = pccl_api_struct_read(asked->options, &options, sizeof options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
+    if ((unsigned)asked->collective >= PCCL_COUNT_OF(collectives))
+        return pccl_api_refuse(reason, "unknown collective");
+    const uint8_t collective = collectives[asked->collective];
+    enum pccl_status status = canonical(collective, asked, reason);
+    if (status == PCCL_OK)
+        status = pccl_api_struct_check(options, sizeof *options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
         return status;
-    const char *wrong = missing_buffer(asked, &options);
+    const char *wrong = missing_buffer(collective, asked, options);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
-    asked->codec = options.quantization;
-    *args = (struct pccl_op_args){.tag = options.tag,
-                                  .input = asked->collective == PCCL_COALESCED ? NULL : asked->input,
-                                  .result = asked->result,
-                                  .root = asked->root,
-                                  .sends = asked->sends,
-                                  .alone_ok = options.alone_ok && asked->collective != PCCL_SEND,
-                                  .factor = options.factor,
-                                  .feedback = pccl_api_codec_feeds_back(&options.quantization)};
-    status = describe(asked, &args->descriptor, reason);
+    args->tag = options->tag;
+    args->input = collective == PCCL_COALESCED ? NULL : asked->sendbuf;
+    args->result = asked->recvbuf;
+    args->root = asked->root;
+    args->sends = asked->collective == pcclCollectiveSend;
+    args->alone_ok = options->alone_ok && collective != PCCL_SEND;
+    args->factor = options->factor;
+    args->feedback = pccl_api_codec_feeds_back(&options->quantization);
+    status = describe(collective, asked, &options->quantization, &args->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (asked->collective == PCCL_COALESCED)
-        status = pccl_api_coalesced(asked, args, reason);
-    else if (args->descriptor.operation != PCCL_PREMUL_SUM && options.factor != 1)
+    if (collective == PCCL_COALESCED)
+        status = pccl_api_coalesced(asked, &options->quantization, args, reason);
+    else if (args->descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
         status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
-    else if (pccl_collective_is_of_blobs((uint8_t)asked->collective))
-        status = read_blobs(asked, &options, args, reason);
+    else if (pccl_collective_is_of_blobs(collective))
+        status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)
         return status;
-    if (options.label && !pccl_label_of(options.label, &args->descriptor.label))
+    if (options->label && !pccl_label_of(options->label, &args->descriptor.label))
         return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
-    status = read_counts(&options, args, reason);
+    status = read_counts(options, args, reason);
     const char *misfit = pccl_choice_is_automatic(&args->descriptor) ? pccl_choice_misfit(&args->descriptor) : NULL;
     if (status == PCCL_OK && misfit)
         return pccl_api_refuse(reason, misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)
-        status = read_members(&options, args, reason);
+        status = read_members(options, args, reason);
     if (status != PCCL_OK || pccl_op_args_needs_members(args))
         return status; /* where ranks matter the buffers are checked when these are known */
     return pccl_op_args_check_buffers(args, 1, 0, reason);
@@ -239,6 +277,8 @@ enum pccl_status pccl_api_op_args(const struct pccl_asked *given, struct pccl_op
 
 void pccl_api_op_args_free(struct pccl_op_args *args)
 {
+    if (!args->starts && !args->tensors && !args->members)
+        return;
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->starts, (args->part_count + 1) * sizeof *args->starts);
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->tensors, args->tensor_count * sizeof *args->tensors);
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->members, args->member_count * sizeof *args->members);

@@ -14,51 +14,11 @@ struct run {
 
 /* ---- entries ---- */
 
-static bool collective_of(pcclCollective_t given, enum pccl_collective *collective)
+static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
 {
-    switch (given) {
-    case pcclCollectiveAllReduce: *collective = PCCL_ALL_REDUCE; return true;
-    case pcclCollectiveBroadcast: *collective = PCCL_BROADCAST; return true;
-    case pcclCollectiveAllGather: *collective = PCCL_ALL_GATHER; return true;
-    case pcclCollectiveReduceScatter: *collective = PCCL_REDUCE_SCATTER; return true;
-    case pcclCollectiveBarrier: *collective = PCCL_BARRIER; return true;
-    case pcclCollectiveAllGatherV: *collective = PCCL_ALL_GATHER_V; return true;
-    case pcclCollectiveReduce: *collective = PCCL_REDUCE; return true;
-    case pcclCollectiveGather: *collective = PCCL_GATHER; return true;
-    case pcclCollectiveScatter: *collective = PCCL_SCATTER; return true;
-    case pcclCollectiveAllToAll: *collective = PCCL_ALL_TO_ALL; return true;
-    case pcclCollectiveCoalesced: *collective = PCCL_COALESCED; return true;
-    case pcclCollectiveGatherV: *collective = PCCL_GATHER_V; return true;
-    case pcclCollectiveScatterV: *collective = PCCL_SCATTER_V; return true;
-    case pcclCollectiveAllToAllV: *collective = PCCL_ALL_TO_ALL_V; return true;
-    }
-    return false;
-}
-
-static enum pccl_status read_operation(const pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
-{
-    struct pccl_asked asked = {.input = op->sendbuf,
-                               .result = op->recvbuf,
-                               .count = op->count,
-                               .datatype = op->datatype,
-                               .op = op->op,
-                               .root = op->root,
-                               .options = op->options};
-    if (!collective_of(op->collective, &asked.collective))
-        return pccl_api_refuse(reason, "unknown collective");
-    bool gives_blobs = pccl_collective_is_of_blobs((uint8_t)asked.collective);
-    if (gives_blobs)
-        asked.result = op->blobs;
-    else if (op->blobs)
-        return pccl_api_refuse(reason, "this operation gives no blobs");
-    if (asked.collective == PCCL_COALESCED && asked.result)
-        return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
-    if (asked.collective == PCCL_BROADCAST) {
-        if (asked.input && asked.input != asked.result)
-            return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
-        asked.input = asked.result;
-    }
-    enum pccl_status status = pccl_api_op_args(&asked, args, reason);
+    if (op->collective == pcclCollectiveSend || op->collective == pcclCollectiveRecv)
+        return pccl_api_refuse(reason, "a list has no sends and receives");
+    enum pccl_status status = pccl_api_op_args(op, args, reason);
     if (status == PCCL_OK && args->on_arrival)
         return pccl_api_refuse(reason, "an operation of a list is not given on_arrival");
     return status;

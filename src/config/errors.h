@@ -37,6 +37,16 @@ struct pccl_why {
     struct pccl_details details;
 };
 
+/* As zeroing it, for less: each call on the fast path has one, and most need none of it. */
+static inline void pccl_why_clear(struct pccl_why *why)
+{
+    why->reason.length = 0;
+    why->reason.bytes[0] = '\0';
+    why->details.launched = false;
+    why->details.tag = why->details.sequence = 0;
+    why->details.departed.count = 0;
+}
+
 /* extended: codes from 13 upwards may be given (option extended_results, or a function that PCCL 1.0 does not have). */
 pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status, bool extended);
 

@@ -100,6 +100,11 @@ class Changes(unittest.TestCase):
                      "PCCL_EXPORT pcclResult_t pcclInit")
         self.assertRegex(found(self.root, C), r"include/pccl.h:\d+: pcclInit has no description")
 
+    def test_a_function_right_below_another_one_shares_its_comment(self):
+        self.replace("include/pccl_collectives.h", ";\nPCCL_EXPORT pcclResult_t pcclBarrierAsync",
+                     ";\n\nPCCL_EXPORT pcclResult_t pcclBarrierAsync")
+        self.assertRegex(found(self.root, C), r"pccl_collectives.h:\d+: pcclBarrierAsync has no description")
+
     def test_a_function_whose_results_are_not_told(self):
         self.replace("include/pccl.h", " * pcclSuccess         always\n */\nPCCL_EXPORT pcclResult_t pcclInit",
                      " */\nPCCL_EXPORT pcclResult_t pcclInit")

@@ -24,28 +24,30 @@ static pcclBlobs_t blobs;
 /* Flags: the kind uses the member. A member that is not used may hold any value. */
 struct kind {
     const char *name;
-    enum pccl_collective collective;
+    pcclCollective_t collective;
     bool type, op, root, count, input, result;
 };
 static const struct kind kinds[] = {
-    {"all-reduce", PCCL_ALL_REDUCE, true, true, false, true, true, true},
-    {"broadcast", PCCL_BROADCAST, true, false, true, true, true, true},
-    {"all-gather", PCCL_ALL_GATHER, true, false, false, true, true, true},
-    {"reduce-scatter", PCCL_REDUCE_SCATTER, true, true, false, true, true, true},
-    {"barrier", PCCL_BARRIER, false, false, false, false, false, false},
-    {"all-gather of blobs", PCCL_ALL_GATHER_V, false, false, false, true, true, true},
-    {"reduce", PCCL_REDUCE, true, true, true, true, true, true},
-    {"gather", PCCL_GATHER, true, false, true, true, true, true},
-    {"scatter", PCCL_SCATTER, true, false, true, true, true, true},
-    {"all-to-all", PCCL_ALL_TO_ALL, true, false, false, true, true, true},
-    {"send", PCCL_SEND, true, false, true, true, true, true},
-    {"coalesced", PCCL_COALESCED, false, false, false, true, true, true},
-    {"gather of blobs", PCCL_GATHER_V, false, false, true, true, true, true},
-    {"scatter of blobs", PCCL_SCATTER_V, false, false, true, true, true, true},
-    {"all-to-all of blobs", PCCL_ALL_TO_ALL_V, false, false, false, true, true, true},
+    {"all-reduce", pcclCollectiveAllReduce, true, true, false, true, true, true},
+    {"broadcast", pcclCollectiveBroadcast, true, false, true, true, true, true},
+    {"all-gather", pcclCollectiveAllGather, true, false, false, true, true, true},
+    {"reduce-scatter", pcclCollectiveReduceScatter, true, true, false, true, true, true},
+    {"barrier", pcclCollectiveBarrier, false, false, false, false, false, false},
+    {"all-gather of blobs", pcclCollectiveAllGatherV, false, false, false, true, true, false},
+    {"reduce", pcclCollectiveReduce, true, true, true, true, true, true},
+    {"gather", pcclCollectiveGather, true, false, true, true, true, true},
+    {"scatter", pcclCollectiveScatter, true, false, true, true, true, true},
+    {"all-to-all", pcclCollectiveAllToAll, true, false, false, true, true, true},
+    {"send", pcclCollectiveSend, true, false, true, true, true, false},
+    {"receive", pcclCollectiveRecv, true, false, true, true, false, true},
+    {"coalesced", pcclCollectiveCoalesced, false, false, false, true, true, true},
+    {"gather of blobs", pcclCollectiveGatherV, false, false, true, true, true, false},
+    {"scatter of blobs", pcclCollectiveScatterV, false, false, true, true, true, false},
+    {"all-to-all of blobs", pcclCollectiveAllToAllV, false, false, false, true, true, false},
 };
+static bool gives_blobs(const struct kind *kind) { return strstr(kind->name, "blobs") != NULL; }
 
-static const struct kind *kind_of(enum pccl_collective collective)
+static const struct kind *kind_of(pcclCollective_t collective)
 {
     const struct kind *kind = kinds;
     while (kind->collective != collective)
@@ -55,24 +57,28 @@ static const struct kind *kind_of(enum pccl_collective collective)
 
 static const unsigned values[] = {0, 1, 2, 8, 9, 14, 15, 99, 255, 256, 0x7fffffff};
 
-static struct pccl_asked asked_of(const struct kind *kind, const pcclCollectiveOptions_t *options)
+static pcclOperation_t asked_of(const struct kind *kind, const pcclCollectiveOptions_t *options)
 {
-    struct pccl_asked asked = {.collective = kind->collective, .options = options};
+    pcclOperation_t asked = PCCL_OPERATION_INIT;
+    asked.collective = kind->collective;
+    asked.options = options;
     blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
-    if (kind->collective == PCCL_COALESCED) {
-        asked.input = tensors;
+    if (kind->collective == pcclCollectiveCoalesced) {
+        asked.sendbuf = tensors;
         asked.count = PCCL_COUNT_OF(tensors);
-    } else if (pccl_collective_is_of_blobs((uint8_t)kind->collective)) {
-        asked.input =
-            kind->collective == PCCL_SCATTER_V || kind->collective == PCCL_ALL_TO_ALL_V ? (const void *)parts : input;
+    } else if (gives_blobs(kind)) {
+        bool in_parts = kind->collective == pcclCollectiveScatterV || kind->collective == pcclCollectiveAllToAllV;
+        asked.sendbuf = in_parts ? (const void *)parts : input;
         asked.count = 1;
-        asked.result = &blobs;
-    } else if (kind->collective != PCCL_BARRIER) {
-        asked.input = input;
-        asked.result = result;
+        asked.blobs = &blobs;
+    } else if (kind->collective != pcclCollectiveBarrier) {
+        asked.sendbuf = kind->input ? input : NULL;
+        asked.recvbuf = kind->result ? result : NULL;
         asked.count = ELEMENTS;
         asked.datatype = pcclFloat;
     }
+    if (kind->collective == pcclCollectiveBroadcast)
+        asked.sendbuf = NULL;
     return asked;
 }
 
@@ -86,16 +92,17 @@ static struct pccl_op_args comparable(struct pccl_op_args args)
     return args;
 }
 
-static struct pccl_op_args must(const struct pccl_asked *asked, const char *name)
+static struct pccl_op_args must(const pcclOperation_t *asked, const char *name)
 {
     struct pccl_op_args args;
     struct pccl_text reason;
-    if (pccl_api_op_args(asked, &args, &reason) != PCCL_OK)
+    pcclOperation_t operation = *asked;
+    if (pccl_api_op_args(&operation, &args, &reason) != PCCL_OK)
         fail_msg("%s: refused: %s", name, reason.bytes);
     return comparable(args);
 }
 
-static void same(const struct kind *kind, const struct pccl_op_args *canonical, const struct pccl_asked *asked,
+static void same(const struct kind *kind, const struct pccl_op_args *canonical, const pcclOperation_t *asked,
                  const char *member, unsigned value)
 {
     const struct pccl_op_args args = must(asked, kind->name);
@@ -112,10 +119,10 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
     for (size_t k = 0; k < PCCL_COUNT_OF(kinds); k++) {
         const struct kind *kind = &kinds[k];
         pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-        const struct pccl_asked plain = asked_of(kind, &options);
+        const pcclOperation_t plain = asked_of(kind, &options);
         const struct pccl_op_args canonical = must(&plain, kind->name);
         for (size_t v = 0; v < PCCL_COUNT_OF(values); v++) {
-            struct pccl_asked asked = plain;
+            pcclOperation_t asked = plain;
             if (!kind->type)
                 asked.datatype = (pcclDataType_t)values[v];
             if (!kind->op)
@@ -125,9 +132,9 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
             if (!kind->count)
                 asked.count = values[v];
             if (!kind->input)
-                asked.input = &values[v];
+                asked.sendbuf = &values[v];
             if (!kind->result)
-                asked.result = (void *)(uintptr_t)&values[v];
+                asked.recvbuf = (void *)(uintptr_t)&values[v];
             same(kind, &canonical, &asked, "a member that holds", values[v]);
             options.quantization.quantized_datatype = (pcclDataType_t)values[v];
             options.member_count = options.counts_length = values[v];
@@ -148,7 +155,7 @@ static struct pccl_descriptor launched(const struct pccl_op_args *args)
     return descriptor;
 }
 
-static bool makes_valid_messages(const struct pccl_asked *asked, struct pccl_text *reason)
+static bool makes_valid_messages(pcclOperation_t *asked, struct pccl_text *reason)
 {
     struct pccl_op_args args;
     struct pccl_text refusal;
@@ -171,7 +178,7 @@ static void what_is_accepted_can_be_sent(void **state)
                 for (unsigned codec = 0; codec < 10; codec++)
                     for (size_t v = 0; v < PCCL_COUNT_OF(values) + 8; v++) {
                         pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-                        struct pccl_asked asked = asked_of(&kinds[k], &options);
+                        pcclOperation_t asked = asked_of(&kinds[k], &options);
                         struct pccl_text reason;
                         unsigned number = v < PCCL_COUNT_OF(values) ? values[v] : 0;
                         for (size_t bit = PCCL_COUNT_OF(values); bit <= v; bit++)
@@ -192,7 +199,7 @@ static void how_many_parts_others_give_to_a_scatter_is_no_matter(void **state)
     struct pccl_op_args args;
     struct pccl_text reason;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    struct pccl_asked asked = asked_of(kind_of(PCCL_SCATTER_V), &options);
+    pcclOperation_t asked = asked_of(kind_of(pcclCollectiveScatterV), &options);
     (void)state;
     asked.count = SIZE_MAX;
     assert_int_equal(pccl_api_op_args(&asked, &args, &reason), PCCL_OK);
