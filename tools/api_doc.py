@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 
-HEADERS = [f"include/{name}.h" for name in "pccl pccl_collectives pccl_sight ccoip_inet ccoip".split()]
+HEADERS = [f"include/{name}.h" for name in "pccl pccl_collectives pccl_codecs pccl_sight ccoip_inet ccoip".split()]
 PACKAGE = "python/pccl"
 PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
 COMMENT_COLUMNS = 117  # behind the star

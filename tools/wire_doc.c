@@ -172,6 +172,6 @@ int main(void)
     printf("The datatypes, reductions and codecs of [descriptor](#descriptor) are the values of `pcclDataType_t`, "
            "`pcclRedOp_t` and\n"
            "`pcclQuantizationAlgorithm_t` in `include/pccl.h`, and `pcclCodecScale_t` and `pcclCodecRounding_t` in\n"
-           "`include/pccl_collectives.h`.\n");
+           "`include/pccl_codecs.h`.\n");
     return 0;
 }
