@@ -16,12 +16,9 @@ static enum pccl_status read_options(const pcclGroupOptions_t *given, struct pcc
 {
     if (!given)
         return PCCL_OK;
-    if (given->size < sizeof *given || given->size > PCCL_API_STRUCT_MAX)
-        return refuse(reason, "the size of the options is not set; use PCCL_GROUP_OPTIONS_INIT");
-    for (size_t i = sizeof *given; i < given->size; i++) {
-        if (((const unsigned char *)given)[i] != 0)
-            return refuse(reason, "the options have a member that this version of the library does not know");
-    }
+    enum pccl_status status = pccl_api_struct_check(given, sizeof *given, "PCCL_GROUP_OPTIONS_INIT", reason);
+    if (status != PCCL_OK)
+        return status;
     if (given->label && !pccl_label_of(given->label, &founding->label))
         return refuse(reason, "a label has at most 32 bytes of printable UTF-8");
     founding->timeout_ms = given->timeout_ms;
