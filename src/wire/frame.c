@@ -114,28 +114,28 @@ int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *
     if (available < HEADER)
         return 0;
     const uint8_t *header = reader->buffer + reader->start;
-    uint32_t length = (uint32_t)pccl_get(header, 4);
-    if (length > reader->body_max) {
-        pccl_text_format(reason, "a frame of %u bytes, at most %u are allowed", length, reader->body_max);
-        return -1;
-    }
-    if (pccl_get(header + 6, 2) != 0 || pccl_get(header + 28, 4) != 0) {
-        pccl_text_format(reason, "a frame header with non-zero padding");
-        return -1;
-    }
-    if (available - HEADER < length)
-        return 0;
-    if (checksum(header, header + HEADER, length) != pccl_get(header + 24, 4)) {
-        pccl_text_format(reason, "a frame with a wrong checksum");
-        return -1;
-    }
+    const uint64_t padding = pccl_get(header + 6, 2) | pccl_get(header + 28, 4), sum = pccl_get(header + 24, 4);
     *frame = (struct pccl_frame){
         .type = (uint16_t)pccl_get(header + 4, 2),
         .sequence = pccl_get(header + 8, 8),
         .acknowledged = pccl_get(header + 16, 8),
         .body = header + HEADER,
-        .length = length,
+        .length = (uint32_t)pccl_get(header, 4),
     };
-    reader->start += HEADER + length;
+    if (frame->length > reader->body_max) {
+        pccl_text_format(reason, "a frame of %u bytes, at most %u are allowed", frame->length, reader->body_max);
+        return -1;
+    }
+    if (padding != 0) {
+        pccl_text_format(reason, "a frame header with non-zero padding");
+        return -1;
+    }
+    if (available - HEADER < frame->length)
+        return 0;
+    if (checksum(header, frame->body, frame->length) != sum) {
+        pccl_text_format(reason, "a frame with a wrong checksum");
+        return -1;
+    }
+    reader->start += HEADER + frame->length;
     return 1;
 }

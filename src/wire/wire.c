@@ -4,11 +4,10 @@
  */
 #include "wire/wire.h"
 
-#include "core/bytes.h"
-
 #include <string.h>
 
-enum { ADDRESS_BYTES = 18 };
+enum { PORT_AT = 16, ADDRESS_BYTES = 18 };
+_Static_assert(offsetof(struct pccl_address, port) == PORT_AT, "an address is the same on the wire and in memory");
 
 static const void *member(const void *object, size_t offset) { return (const uint8_t *)object + offset; }
 
@@ -26,10 +25,7 @@ static const uint8_t *items_of(const struct pccl_wire_field *field, const void *
     return items;
 }
 
-/*
- * What a field takes in any case: its constant size, or the length before the rest. A struct takes
- * what its fields take.
- */
+/* What a field takes in any case. A struct takes what its fields take. */
 static const uint8_t least_bytes[] = {
     [PCCL_WIRE_U8] = 1,
     [PCCL_WIRE_U16] = 2,
@@ -43,6 +39,33 @@ static const uint8_t least_bytes[] = {
     [PCCL_WIRE_LIST] = 4,
     [PCCL_WIRE_STRUCT] = 0,
 };
+
+/* On the wire an integer is what it is in the memory of a little-endian processor. Copies it there, or from there. */
+static inline void copy_integer(void *to, const void *from, size_t width)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (size_t i = 0; i < width; i++)
+        ((uint8_t *)to)[i] = ((const uint8_t *)from)[width - 1 - i];
+#else
+    memcpy(to, from, width);
+#endif
+}
+
+/* The same for a field of any constant size. */
+static inline void copy_fixed(enum pccl_wire_kind kind, void *to, const void *from)
+{
+    switch (kind) {
+    case PCCL_WIRE_U8: memcpy(to, from, 1); break;
+    case PCCL_WIRE_U16: copy_integer(to, from, 2); break;
+    case PCCL_WIRE_U32: copy_integer(to, from, 4); break;
+    case PCCL_WIRE_U64: copy_integer(to, from, 8); break;
+    default: memcpy(to, from, sizeof(struct pccl_id)); break;
+    }
+    if (kind == PCCL_WIRE_ADDRESS)
+        copy_integer((uint8_t *)to + PORT_AT, (const uint8_t *)from + PORT_AT, 2);
+}
+
+static inline bool is_fixed(enum pccl_wire_kind kind) { return kind <= PCCL_WIRE_ADDRESS; }
 
 /* Ids are the same bytes on the wire and in memory, and lists of them are long. */
 static bool is_id(const struct pccl_wire_layout *item)
@@ -100,10 +123,10 @@ static inline uint8_t *encode_bytes(const void *data, size_t length, uint8_t *at
     return at + length;
 }
 
-static inline uint8_t *encode_integer(uint64_t value, uint32_t width, uint8_t *at)
+static inline uint8_t *encode_length(uint32_t length, uint8_t *at)
 {
-    pccl_put(at, width, value);
-    return at + width;
+    copy_integer(at, &length, 4);
+    return at + 4;
 }
 
 static uint8_t *encode_list(const struct pccl_wire_field *field, const void *object, uint8_t *at)
@@ -112,7 +135,7 @@ static uint8_t *encode_list(const struct pccl_wire_field *field, const void *obj
     const uint8_t *items = items_of(field, object);
     uint32_t count = count_of(field, object);
     PCCL_ASSERT(count <= field->cap);
-    at = encode_integer(count, 4, at);
+    at = encode_length(count, at);
     if (is_id(item))
         return encode_bytes(items, count * sizeof(struct pccl_id), at);
     for (uint32_t i = 0; i < count; i++)
@@ -120,30 +143,22 @@ static uint8_t *encode_list(const struct pccl_wire_field *field, const void *obj
     return at;
 }
 
-static uint8_t *encode_field(const struct pccl_wire_field *field, const void *object, uint8_t *at)
+static uint8_t *encode_text(const struct pccl_wire_field *field, const struct pccl_bytes *bytes, uint8_t *at)
+{
+    PCCL_ASSERT(bytes->length <= field->cap);
+    return encode_bytes(bytes->data, bytes->length, encode_length(bytes->length, at));
+}
+
+static inline uint8_t *encode_field(const struct pccl_wire_field *field, const void *object, uint8_t *at)
 {
     const void *value = member(object, field->offset);
-    switch (field->kind) {
-    case PCCL_WIRE_U8: return encode_integer(*(const uint8_t *)value, 1, at);
-    case PCCL_WIRE_U16: return encode_integer(*(const uint16_t *)value, 2, at);
-    case PCCL_WIRE_U32: return encode_integer(*(const uint32_t *)value, 4, at);
-    case PCCL_WIRE_U64: return encode_integer(*(const uint64_t *)value, 8, at);
-    case PCCL_WIRE_ID:
-    case PCCL_WIRE_SECRET: return encode_bytes(value, sizeof(struct pccl_id), at);
-    case PCCL_WIRE_ADDRESS: {
-        const struct pccl_address *address = value;
-        return encode_integer(address->port, 2, encode_bytes(address->ip, 16, at));
+    if (is_fixed(field->kind)) {
+        copy_fixed(field->kind, at, value);
+        return at + least_bytes[field->kind];
     }
-    case PCCL_WIRE_BYTES:
-    case PCCL_WIRE_TEXT: {
-        const struct pccl_bytes *bytes = value;
-        PCCL_ASSERT(bytes->length <= field->cap);
-        return encode_bytes(bytes->data, bytes->length, encode_integer(bytes->length, 4, at));
-    }
-    case PCCL_WIRE_STRUCT: return encode_object(field->layout(), value, at);
-    case PCCL_WIRE_LIST: break;
-    }
-    return encode_list(field, object, at);
+    if (field->kind == PCCL_WIRE_STRUCT)
+        return encode_object(field->layout(), value, at);
+    return field->kind == PCCL_WIRE_LIST ? encode_list(field, object, at) : encode_text(field, value, at);
 }
 
 static uint8_t *encode_object(const struct pccl_wire_layout *layout, const void *object, uint8_t *at)
@@ -192,13 +207,25 @@ static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *fiel
     return taken;
 }
 
-static bool is_within(struct decoder *d, const struct pccl_wire_field *field, uint64_t value)
+static bool fail_beyond(struct decoder *d, const struct pccl_wire_field *field, uint64_t value)
 {
-    if (value >= field->least && value <= field->most)
-        return true;
     pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", not within %" PRIu64 " and %" PRIu64, d->layout->name,
                      field->name, value, field->least, field->most);
     return false;
+}
+
+/* Checks the value of a field of constant size. */
+static inline bool is_within(struct decoder *d, const struct pccl_wire_field *field, const void *value)
+{
+    uint64_t integer;
+    switch (field->kind) {
+    case PCCL_WIRE_U8: integer = *(const uint8_t *)value; break;
+    case PCCL_WIRE_U16: integer = *(const uint16_t *)value; break;
+    case PCCL_WIRE_U32: integer = *(const uint32_t *)value; break;
+    case PCCL_WIRE_U64: integer = *(const uint64_t *)value; break;
+    default: return field->least == 0 || !pccl_id_is_zero(value) || fail(d, field, "is zero");
+    }
+    return (integer >= field->least && integer <= field->most) || fail_beyond(d, field, integer);
 }
 
 static bool is_short(struct decoder *d, const struct pccl_wire_field *field, uint32_t length)
@@ -221,9 +248,9 @@ static bool is_printable(const uint8_t *bytes, size_t length)
     return true;
 }
 
-static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field, uint32_t length,
-                         struct pccl_bytes *bytes)
+static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field, uint32_t length, void *object)
 {
+    struct pccl_bytes *bytes = (void *)((uint8_t *)object + field->offset);
     bytes->data = take(d, field, length);
     bytes->length = length;
     if (bytes->data == NULL)
@@ -268,40 +295,35 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
     return true;
 }
 
-static bool decode_field(struct decoder *d, const struct pccl_wire_field *field, void *object)
+static bool decode_counted(struct decoder *d, const struct pccl_wire_field *field, void *object)
 {
-    void *target = (uint8_t *)object + field->offset;
-    const uint8_t *bytes = take(d, field, least_bytes[field->kind]);
-    uint64_t value = 0;
+    uint32_t length;
+    const uint8_t *bytes = take(d, field, sizeof length);
     if (bytes == NULL)
         return false;
-    switch (field->kind) {
-    case PCCL_WIRE_U8: value = *(uint8_t *)target = bytes[0]; break;
-    case PCCL_WIRE_U16: value = *(uint16_t *)target = (uint16_t)pccl_get(bytes, 2); break;
-    case PCCL_WIRE_U32: value = *(uint32_t *)target = (uint32_t)pccl_get(bytes, 4); break;
-    case PCCL_WIRE_U64: value = *(uint64_t *)target = pccl_get(bytes, 8); break;
-    case PCCL_WIRE_ID:
-    case PCCL_WIRE_SECRET:
-        memcpy(target, bytes, sizeof(struct pccl_id));
-        return field->least == 0 || !pccl_id_is_zero(target) || fail(d, field, "is zero");
-    case PCCL_WIRE_ADDRESS: {
-        struct pccl_address *address = target;
-        memcpy(address->ip, bytes, sizeof address->ip);
-        address->port = (uint16_t)pccl_get(bytes + sizeof address->ip, 2);
-        return true;
-    }
-    case PCCL_WIRE_STRUCT: return decode_object(d, field->layout(), target);
-    case PCCL_WIRE_BYTES:
-    case PCCL_WIRE_TEXT:
-    case PCCL_WIRE_LIST: {
-        uint32_t length = (uint32_t)pccl_get(bytes, 4);
-        if (!is_short(d, field, length))
-            return false;
-        return field->kind == PCCL_WIRE_LIST ? decode_list(d, field, length, object)
-                                             : decode_bytes(d, field, length, target);
-    }
-    }
+    copy_integer(&length, bytes, sizeof length);
+    if (!is_short(d, field, length))
+        return false;
+    return field->kind == PCCL_WIRE_LIST ? decode_list(d, field, length, object)
+                                         : decode_bytes(d, field, length, object);
+}
+
+static inline bool decode_fixed(struct decoder *d, const struct pccl_wire_field *field, void *value)
+{
+    const uint8_t *bytes = take(d, field, least_bytes[field->kind]);
+    if (bytes == NULL)
+        return false;
+    copy_fixed(field->kind, value, bytes);
     return is_within(d, field, value);
+}
+
+static inline bool decode_field(struct decoder *d, const struct pccl_wire_field *field, void *object)
+{
+    void *value = (uint8_t *)object + field->offset;
+    if (is_fixed(field->kind))
+        return decode_fixed(d, field, value);
+    return field->kind == PCCL_WIRE_STRUCT ? decode_object(d, field->layout(), value)
+                                           : decode_counted(d, field, object);
 }
 
 /* Into memory that was cleared, padding too, so that equal messages are equal bytes. */
@@ -361,21 +383,12 @@ static inline bool is_between(uint64_t value, uint64_t least, uint64_t most) { r
 /* Like are_within, without a message: each launch calls it. */
 static bool is_in_range(const struct pccl_descriptor *descriptor) { return true PCCL_FIELDS_descriptor(WITHIN); }
 
-/* Checks the integers. Ids may be zero, and the label has no integers. */
+/* The label may be anything. */
 static bool are_within(struct decoder *d, const struct pccl_descriptor *descriptor)
 {
     for (uint32_t i = 0; i < d->layout->field_count; i++) {
         const struct pccl_wire_field *field = &d->layout->fields[i];
-        const void *value = member(descriptor, field->offset);
-        bool within = true;
-        switch (field->kind) {
-        case PCCL_WIRE_U8: within = is_within(d, field, *(const uint8_t *)value); break;
-        case PCCL_WIRE_U16: within = is_within(d, field, *(const uint16_t *)value); break;
-        case PCCL_WIRE_U32: within = is_within(d, field, *(const uint32_t *)value); break;
-        case PCCL_WIRE_U64: within = is_within(d, field, *(const uint64_t *)value); break;
-        default: break;
-        }
-        if (!within)
+        if (is_fixed(field->kind) && !is_within(d, field, member(descriptor, field->offset)))
             return false;
     }
     return true;

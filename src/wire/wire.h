@@ -92,8 +92,8 @@ enum pccl_wire_kind {
     PCCL_WIRE_U32,
     PCCL_WIRE_U64,
     PCCL_WIRE_ID,
-    PCCL_WIRE_SECRET, /* an id that is never printed */
-    PCCL_WIRE_ADDRESS,
+    PCCL_WIRE_SECRET,  /* an id that is never printed */
+    PCCL_WIRE_ADDRESS, /* up to here of constant size */
     PCCL_WIRE_BYTES,
     PCCL_WIRE_TEXT,
     PCCL_WIRE_STRUCT,
