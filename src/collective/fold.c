@@ -17,69 +17,60 @@ static uint32_t at_most(uint32_t most, uint32_t count) { return count < most ? c
 
 /* ---- the caller's memory ---- */
 
-/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy (tensors.h). */
-static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                 const struct pccl_segment *segment, uint32_t first, uint32_t count)
+static size_t bytes_of(const struct pccl_piece *piece)
 {
+    return (size_t)piece->segment.count * piece->plan->element_bytes;
+}
+
+/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy (tensors.h). */
+static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first,
+                                 uint32_t count)
+{
+    const struct pccl_plan *plan = piece->plan;
     if (transfer->inputs != NULL)
-        return transfer->inputs[segment->part % plan->seat.ranks] + pccl_plan_part_at(plan, segment) +
-               (size_t)first * plan->element_bytes;
-    const size_t at = pccl_plan_input_at(plan, segment) + (size_t)first * plan->element_bytes;
+        return transfer->inputs[piece->segment.part % plan->seat.ranks] +
+               pccl_plan_part_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
+    const size_t at = pccl_plan_input_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
     if (transfer->sections == NULL)
         return transfer->input + at;
     return pccl_tensors_input(&transfer->tensors, at, (size_t)count * plan->element_bytes);
 }
 
-static const uint8_t *input_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                               const struct pccl_segment *segment)
+static const uint8_t *input_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    return input_part(transfer, plan, segment, 0, segment->count);
+    return input_part(transfer, piece, 0, piece->segment.count);
 }
 
 /* Copies the input of a segment. */
-static void take_input(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                       const struct pccl_segment *segment, uint8_t *to)
+static void take_input(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint8_t *to)
 {
-    const size_t bytes = (size_t)segment->count * plan->element_bytes;
     if (transfer->sections == NULL)
-        memcpy(to, input_of(transfer, plan, segment), bytes);
+        memcpy(to, input_of(transfer, piece), bytes_of(piece));
     else
-        pccl_tensors_take(&transfer->tensors, pccl_plan_input_at(plan, segment), bytes, to);
+        pccl_tensors_take(&transfer->tensors, pccl_plan_input_at(piece->plan, &piece->segment), bytes_of(piece), to);
 }
 
 /* Where the result of a segment is to be written, before result_written. */
-static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                          const struct pccl_segment *segment)
+static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    const size_t at = pccl_plan_result_at(plan, segment);
+    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment);
     if (transfer->sections == NULL)
         return transfer->result + at;
-    return pccl_tensors_result(&transfer->tensors, at, (size_t)segment->count * plan->element_bytes);
+    return pccl_tensors_result(&transfer->tensors, at, bytes_of(piece));
 }
 
-static void result_written(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                           const struct pccl_segment *segment)
+static void result_written(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (transfer->sections != NULL)
-        pccl_tensors_written(&transfer->tensors, pccl_plan_result_at(plan, segment),
-                             (size_t)segment->count * plan->element_bytes);
+        pccl_tensors_written(&transfer->tensors, pccl_plan_result_at(piece->plan, &piece->segment), bytes_of(piece));
 }
 
 /* Whether the segment lies in one place of the caller's memory. Others come in, and are sent, by way of scratch. */
-static bool is_whole_segment(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                             const struct pccl_segment *segment)
+static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    return transfer->sections == NULL || pccl_tensors_are_whole(&transfer->tensors, pccl_plan_result_at(plan, segment),
-                                                                (size_t)segment->count * plan->element_bytes);
-}
-
-static bool is_whole_piece(const struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe,
-                           uint32_t number)
-{
-    if (transfer->sections == NULL)
-        return true;
-    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    return is_whole_segment(transfer, plan, &segment);
+    return transfer->sections == NULL ||
+           pccl_tensors_are_whole(&transfer->tensors, pccl_plan_result_at(piece->plan, &piece->segment),
+                                  bytes_of(piece));
 }
 
 static bool is_scaled(const struct pccl_transfer *transfer, const struct pccl_plan *plan)
@@ -101,11 +92,11 @@ static const uint8_t *contribution_of(const struct pccl_transfer *transfer, cons
 }
 
 /* Before a segment of the result is overwritten: in place, it is still the input. */
-static void save(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
+static void save(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (transfer->backup.block != NULL)
-        pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, pccl_plan_of(transfer, stripe), stripe,
-                         number);
+        pccl_backup_save(&transfer->backup, transfer->exchange->config.kernels, piece->plan, piece->stripe,
+                         piece->number);
 }
 
 /*
@@ -114,21 +105,19 @@ static void save(struct pccl_transfer *transfer, uint64_t stripe, uint32_t numbe
  */
 static bool is_streamed(const struct pccl_transfer *transfer) { return transfer->plan.large && !transfer->in_place; }
 
-uint8_t *pccl_fold_place(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+uint8_t *pccl_fold_place(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    const struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    if (pccl_packing_packs(&plan->packing) || !is_whole_segment(transfer, plan, &segment))
+    if (pccl_packing_packs(&piece->plan->packing) || !is_whole(transfer, piece))
         return NULL;
-    save(transfer, stripe, number);
-    return result_of(transfer, plan, &segment);
+    save(transfer, piece);
+    return result_of(transfer, piece);
 }
 
-const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                               const struct pccl_segment *segment)
+const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    if (pccl_packing_packs(&plan->packing) || transfer->scales || !is_whole_segment(transfer, plan, segment))
+    if (pccl_packing_packs(&piece->plan->packing) || transfer->scales || !is_whole(transfer, piece))
         return NULL;
-    return input_of(transfer, plan, segment);
+    return input_of(transfer, piece);
 }
 
 /* ---- elements ---- */
@@ -147,26 +136,25 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
  * So many elements at once: of what a rank does not contribute as it is, what has room; of what lies in several
  * places, what stays in the first cache.
  */
-static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                 const struct pccl_segment *segment)
+static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    const bool in_blocks = transfer->scales || !is_whole_segment(transfer, plan, segment);
-    return in_blocks ? FOLD_BYTES / plan->element_bytes : segment->count;
+    const bool in_blocks = transfer->scales || !is_whole(transfer, piece);
+    return in_blocks ? FOLD_BYTES / piece->plan->element_bytes : piece->segment.count;
 }
 
 /* Both are elements; the sum may be longer. */
-static void widen(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                  const struct pccl_segment *segment, const uint8_t *received, uint8_t *sum)
+static void widen(const struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *received,
+                  uint8_t *sum)
 {
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
-    const struct pccl_step work = work_of(plan, 0, false);
-    const uint32_t most = elements_at_once(transfer, plan, segment);
-    for (uint32_t first = 0, count = 0; first < segment->count; first += count) {
-        const size_t at = (size_t)first * plan->element_bytes;
-        count = at_most(most, segment->count - first);
-        const uint8_t *own = input_part(transfer, plan, segment, first, count);
+    const struct pccl_step work = work_of(piece->plan, 0, false);
+    const uint32_t most = elements_at_once(transfer, piece);
+    for (uint32_t first = 0, count = 0; first < piece->segment.count; first += count) {
+        const size_t at = (size_t)first * piece->plan->element_bytes;
+        count = at_most(most, piece->segment.count - first);
+        const uint8_t *own = input_part(transfer, piece, first, count);
         pccl_combine_step(transfer->exchange->config.kernels, &work, sum + first * pccl_datatype_bytes(work.to),
-                          received + at, contribution_of(transfer, plan, own, count, room), count);
+                          received + at, contribution_of(transfer, piece->plan, own, count, room), count);
     }
 }
 
@@ -174,39 +162,38 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_plan *
  * Folds the first part, which came in as elements, and the own one into a sum whose elements are
  * longer (f32 for narrow floats). Takes over the scratch; NULL: memory is short.
  */
-static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                        const struct pccl_segment *segment, struct pccl_scratch *received)
+static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_piece *piece,
+                                        struct pccl_scratch *received)
 {
     struct pccl_scratch_pool *pool = &transfer->exchange->scratch;
-    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(plan, 1, segment->count));
+    struct pccl_scratch *wide = pccl_scratch_take(pool, pccl_plan_bytes(piece->plan, 1, piece->segment.count));
     if (wide != NULL)
-        widen(transfer, plan, segment, received->bytes, wide->bytes);
+        widen(transfer, piece, received->bytes, wide->bytes);
     pccl_scratch_give(pool, received);
     return wide;
 }
 
 /* Writes elements from `first` on to a result that lies in several places. */
-static void scatter(struct pccl_transfer *transfer, const struct pccl_plan *plan, const struct pccl_segment *segment,
-                    uint32_t first, uint32_t count, const uint8_t *from)
+static void scatter(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first, uint32_t count,
+                    const uint8_t *from)
 {
-    const size_t at = pccl_plan_result_at(plan, segment) + (size_t)first * plan->element_bytes;
-    pccl_tensors_write(&transfer->tensors, at, (size_t)count * plan->element_bytes, from,
+    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment) + (size_t)first * piece->plan->element_bytes;
+    pccl_tensors_write(&transfer->tensors, at, (size_t)count * piece->plan->element_bytes, from,
                        is_streamed(transfer) ? transfer->exchange->config.kernels : NULL);
 }
 
 /* A large copy bypasses the caches. */
-static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                           const struct pccl_segment *segment, const uint8_t *from)
+static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *from)
 {
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    size_t bytes = (size_t)segment->count * plan->element_bytes;
+    size_t bytes = bytes_of(piece);
     if (transfer->sections != NULL) {
-        scatter(transfer, plan, segment, 0, segment->count, from);
+        scatter(transfer, piece, 0, piece->segment.count, from);
     } else if (is_streamed(transfer)) {
-        pccl_copy_streaming(kernels, result_of(transfer, plan, segment), from, bytes);
+        pccl_copy_streaming(kernels, result_of(transfer, piece), from, bytes);
         pccl_copied_streaming(kernels);
     } else {
-        memcpy(result_of(transfer, plan, segment), from, bytes);
+        memcpy(result_of(transfer, piece), from, bytes);
     }
 }
 
@@ -214,39 +201,38 @@ static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_pla
  * Leaves the sum of both in `received`, and a finished one in the result as well, or only there if
  * it is not sent on.
  */
-static void fold_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step, bool finish,
+static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step, bool finish,
                           struct pccl_scratch *received)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    uint8_t *result = result_of(transfer, plan, &segment);
-    const bool is_whole = is_whole_segment(transfer, plan, &segment);
+    uint8_t *result = result_of(transfer, piece);
+    const bool whole = is_whole(transfer, piece);
     const bool streams = is_streamed(transfer);
-    const bool away = finish && streams && is_whole; /* copied while it is hot */
-    uint8_t *sum = finish && !away && is_whole ? result : received->bytes;
+    const bool away = finish && streams && whole; /* copied while it is hot */
+    uint8_t *sum = finish && !away && whole ? result : received->bytes;
     struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
-    const uint32_t most = elements_at_once(transfer, plan, &segment);
+    const uint32_t most = elements_at_once(transfer, piece);
     if (finish)
-        save(transfer, stripe, number);
-    for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
+        save(transfer, piece);
+    for (uint32_t first = 0, count = 0; first < piece->segment.count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
-        count = at_most(most, segment.count - first);
-        const uint8_t *own = input_part(transfer, plan, &segment, first, count);
-        if (transfer->scales && is_whole && first + count < segment.count)
+        count = at_most(most, piece->segment.count - first);
+        const uint8_t *own = input_part(transfer, piece, first, count);
+        if (transfer->scales && whole && first + count < piece->segment.count)
             pccl_prefetch(own + (size_t)count * plan->element_bytes, FOLD_BYTES);
         work.copy = away ? result + at : NULL;
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
                           contribution_of(transfer, plan, own, count, room), count);
-        if (finish && !is_whole && !streams)
-            scatter(transfer, plan, &segment, first, count, sum + at);
+        if (finish && !whole && !streams)
+            scatter(transfer, piece, first, count, sum + at);
     }
     if (away)
         pccl_copied_streaming(kernels);
-    if (finish && !is_whole && streams) /* at once: to wait for memory after each block costs more */
-        copy_to_result(transfer, plan, &segment, sum);
+    if (finish && !whole && streams) /* at once: to wait for memory after each block costs more */
+        copy_to_result(transfer, piece, sum);
 }
 
 /* ---- with a codec: block by block, so that the unpacked elements never leave the first cache ---- */
@@ -287,23 +273,22 @@ static void unpacked(const struct pccl_transfer *transfer)
 static bool feeds_back(const struct pccl_transfer *transfer) { return pccl_feedback_is_kept(&transfer->feedback); }
 
 /* Where feedback has its floats of a block. */
-static size_t feedback_at(const struct pccl_plan *plan, const struct pccl_segment *segment, const struct block *block)
+static size_t feedback_at(const struct pccl_piece *piece, const struct block *block)
 {
-    return (size_t)(plan->elements_before + segment->first - plan->input_from) + block->first;
+    return (size_t)(piece->plan->elements_before + piece->segment.first - piece->plan->input_from) + block->first;
 }
 
 /* What this rank contributes of a block: elements, or with feedback floats; room for both is in `room`. */
-static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                            const struct pccl_segment *segment, const struct block *block,
-                                            uint8_t *room)
+static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
+                                            const struct block *block, uint8_t *room)
 {
     uint8_t *scaled = room + WORK_BYTES / 2;
-    const uint8_t *elements = input_part(transfer, plan, segment, block->first, block->count);
-    elements = contribution_of(transfer, plan, elements, block->count, feeds_back(transfer) ? scaled : room);
+    const uint8_t *elements = input_part(transfer, piece, block->first, block->count);
+    elements = contribution_of(transfer, piece->plan, elements, block->count, feeds_back(transfer) ? scaled : room);
     if (!feeds_back(transfer))
         return elements;
-    pccl_feedback_add(transfer->exchange->config.kernels, plan->datatype, elements,
-                      transfer->feedback.kept + feedback_at(plan, segment, block), block->count, (float *)(void *)room);
+    pccl_feedback_add(transfer->exchange->config.kernels, piece->plan->datatype, elements,
+                      transfer->feedback.kept + feedback_at(piece, block), block->count, (float *)(void *)room);
     return room;
 }
 
@@ -311,12 +296,12 @@ static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer
  * With feedback: keeps what packing took from these floats, if they were packed. Who finishes a sum
  * keeps what all miss of it.
  */
-static void keep_feedback(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                          const struct pccl_segment *segment, const struct block *block, bool finished,
-                          const float *meant, const uint8_t *packed)
+static void keep_feedback(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
+                          const struct block *block, bool finished, const float *meant, const uint8_t *packed)
 {
+    const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    float *next = transfer->feedback.next + feedback_at(plan, segment, block);
+    float *next = transfer->feedback.next + feedback_at(piece, block);
     _Alignas(PCCL_CACHE_LINE) uint8_t came[WORK_BYTES];
     const struct pccl_packing *packing = finished ? &plan->packing : &plan->folded_packing;
     const float times = finished && plan->reduction == PCCL_AVG ? (float)plan->seat.ranks : 1;
@@ -328,36 +313,34 @@ static void keep_feedback(const struct pccl_transfer *transfer, const struct pcc
     pccl_feedback_keep(kernels, finished ? plan->datatype : PCCL_F32, meant, came, block->count, times, next);
 }
 
-/* Packs what this rank contributes of a segment, which has this place (pccl_plan_place). */
-static void pack_own(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                     const struct pccl_segment *segment, uint64_t place, uint8_t *packed)
+/* Packs what this rank contributes of a piece. */
+static void pack_own(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint8_t *packed)
 {
+    const uint64_t place = pccl_plan_place(piece->plan, piece->stripe, piece->number);
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    const struct pccl_packing *packing = feeds_back(transfer) ? &plan->folded_packing : &plan->packing;
+    const struct pccl_packing *packing = feeds_back(transfer) ? &piece->plan->folded_packing : &piece->plan->packing;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[WORK_BYTES];
     struct block block = {0, 0, 0};
     if (!transfer->scales && !feeds_back(transfer)) {
-        pccl_packing_encode(packing, kernels, input_of(transfer, plan, segment), segment->count, place, transfer->seed,
+        pccl_packing_encode(packing, kernels, input_of(transfer, piece), piece->segment.count, place, transfer->seed,
                             packed);
         return;
     }
-    while (next_block(plan, segment->count, &block)) {
-        const uint8_t *elements = contribution_of_block(transfer, plan, segment, &block, room);
+    while (next_block(piece->plan, piece->segment.count, &block)) {
+        const uint8_t *elements = contribution_of_block(transfer, piece, &block, room);
         pccl_packing_encode(packing, kernels, elements, block.count, place + block.first, transfer->seed,
                             packed + block.at);
         if (feeds_back(transfer))
-            keep_feedback(transfer, plan, segment, &block, false, (const float *)(const void *)room, packed + block.at);
+            keep_feedback(transfer, piece, &block, false, (const float *)(const void *)room, packed + block.at);
     }
 }
 
-void pccl_fold_unpack(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const uint8_t *packed)
+void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *packed)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    save(transfer, stripe, number);
-    unpack(transfer, plan, packed, segment.count, result_of(transfer, plan, &segment));
+    save(transfer, piece);
+    unpack(transfer, piece->plan, packed, piece->segment.count, result_of(transfer, piece));
     unpacked(transfer);
-    result_written(transfer, plan, &segment);
+    result_written(transfer, piece);
 }
 
 /*
@@ -365,29 +348,28 @@ void pccl_fold_unpack(struct pccl_transfer *transfer, uint64_t stripe, uint32_t 
  * parts. Who finishes it writes to the result what the bytes say. `packed` is NULL if a finished sum
  * is not sent: then the result is the sum itself.
  */
-static void fold_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, bool finish,
+static void fold_packed(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool finish,
                         uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
     _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at last */
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
     if (finish)
-        save(transfer, stripe, number);
-    const uint8_t *own = is_whole_segment(transfer, plan, &segment) ? input_of(transfer, plan, &segment) : NULL;
-    uint8_t *result = result_of(transfer, plan, &segment);
+        save(transfer, piece);
+    const uint8_t *own = is_whole(transfer, piece) ? input_of(transfer, piece) : NULL;
+    uint8_t *result = result_of(transfer, piece);
     const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has seen the sum */
     const struct pccl_step step = {.datatype = feeds_back(transfer) ? PCCL_F32 : plan->datatype,
                                    .from = plan->folded_datatype,
                                    .to = rounds ? plan->datatype : plan->folded_datatype,
                                    .reduction = plan->reduction,
                                    .ranks = finish ? plan->seat.ranks : 0};
-    const uint64_t place = pccl_plan_place(plan, stripe, number);
+    const uint64_t place = pccl_plan_place(plan, piece->stripe, piece->number);
     struct block block = {0, 0, 0};
-    while (next_block(plan, segment.count, &block)) {
+    while (next_block(plan, piece->segment.count, &block)) {
         size_t at = (size_t)block.first * plan->element_bytes, bytes = (size_t)block.count * plan->element_bytes;
         size_t packed_bytes = pccl_packing_bytes(&plan->packing, block.count);
-        if (block.first + block.count < segment.count) {
+        if (block.first + block.count < piece->segment.count) {
             if (own != NULL)
                 pccl_prefetch(own + at + bytes, bytes);
             for (uint32_t i = 0; i < part_count; i++)
@@ -399,48 +381,48 @@ static void fold_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_
             pccl_combine(kernels, plan->folded_datatype, plan->reduction, sum, sum, part, block.count);
         }
         pccl_combine_step(kernels, &step, packed != NULL ? sum : result + at, sum,
-                          contribution_of_block(transfer, plan, &segment, &block, part), block.count);
+                          contribution_of_block(transfer, piece, &block, part), block.count);
         if (packed != NULL)
             pccl_packing_encode(rounds ? &plan->packing : &plan->folded_packing, kernels, sum, block.count,
                                 place + block.first, transfer->seed, packed + block.at);
         if (finish && packed != NULL)
             unpack(transfer, plan, packed + block.at, block.count, result + at);
         if (feeds_back(transfer))
-            keep_feedback(transfer, plan, &segment, &block, finish, (const float *)(const void *)sum,
+            keep_feedback(transfer, piece, &block, finish, (const float *)(const void *)sum,
                           packed != NULL ? packed + block.at : NULL);
     }
     unpacked(transfer);
     if (finish)
-        result_written(transfer, plan, &segment);
+        result_written(transfer, piece);
 }
 
 /* ---- payloads ---- */
 
-struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                                    const struct pccl_segment *segment, uint64_t place)
+struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
+    const struct pccl_plan *plan = piece->plan;
     struct pccl_scratch *own =
-        pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, segment->count));
+        pccl_scratch_take(&transfer->exchange->scratch, pccl_plan_bytes(plan, 0, piece->segment.count));
     if (own == NULL)
         return NULL;
     if (pccl_packing_packs(&plan->packing)) {
-        pack_own(transfer, plan, segment, place, own->bytes);
+        pack_own(transfer, piece, own->bytes);
         return own;
     }
     if (is_scaled(transfer, plan))
-        contribution_of(transfer, plan, input_of(transfer, plan, segment), segment->count, own->bytes);
+        contribution_of(transfer, plan, input_of(transfer, piece), piece->segment.count, own->bytes);
     else
-        take_input(transfer, plan, segment, own->bytes);
+        take_input(transfer, piece, own->bytes);
     return own;
 }
 
-const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl_plan *plan,
-                               const struct pccl_segment *segment, uint32_t step, struct pccl_scratch **scratch)
+const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step,
+                               struct pccl_scratch **scratch)
 {
     if (*scratch == NULL)
-        return result_of(transfer, plan, segment);
-    if (step == 1 && pccl_plan_is_wide(plan, step))
-        *scratch = widen_first(transfer, plan, segment, *scratch);
+        return result_of(transfer, piece);
+    if (step == 1 && pccl_plan_is_wide(piece->plan, step))
+        *scratch = widen_first(transfer, piece, *scratch);
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
@@ -452,106 +434,101 @@ static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *fir
     return task->to_count > 0 ? first->bytes : NULL;
 }
 
-static void fold_one(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
+static void fold_one(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step,
                      const struct pccl_task *task, struct pccl_scratch *received)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
     bool finish = task->work == PCCL_WORK_FINISH;
-    if (step == 0 && pccl_plan_is_wide(plan, 1))
+    if (step == 0 && pccl_plan_is_wide(piece->plan, 1))
         return; /* when it is sent on, into memory of its own */
-    if (!pccl_packing_packs(&plan->packing))
-        fold_elements(transfer, stripe, number, step, finish, received);
+    if (!pccl_packing_packs(&piece->plan->packing))
+        fold_elements(transfer, piece, step, finish, received);
     else
-        fold_packed(transfer, stripe, number, finish, &received->bytes, 1, packed_at(task, received));
+        fold_packed(transfer, piece, finish, &received->bytes, 1, packed_at(task, received));
 }
 
-void pccl_fold_keep(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number)
+void pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    const struct pccl_piece piece = {
+        .plan = plan, .stripe = stripe, .number = number, .segment = pccl_plan_segment(plan, stripe, number)};
     if (!transfer->in_place)
-        copy_to_result(transfer, plan, &segment, input_of(transfer, plan, &segment));
+        copy_to_result(transfer, &piece, input_of(transfer, &piece));
 }
 
-static void store(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, const struct pccl_scratch *scratch)
+static void store(struct pccl_transfer *transfer, const struct pccl_piece *piece, const struct pccl_scratch *scratch)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
-    if (pccl_packing_packs(&plan->packing)) {
-        pccl_fold_unpack(transfer, stripe, number, scratch->bytes);
+    if (pccl_packing_packs(&piece->plan->packing)) {
+        pccl_fold_unpack(transfer, piece, scratch->bytes);
         return;
     }
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
-    save(transfer, stripe, number);
-    copy_to_result(transfer, plan, &segment, scratch->bytes);
+    save(transfer, piece);
+    copy_to_result(transfer, piece, scratch->bytes);
 }
 
-struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number, uint32_t step,
+struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step,
                                        const struct pccl_task *task, struct pccl_scratch *scratch)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
+    const struct pccl_plan *plan = piece->plan;
     if (task->work == PCCL_WORK_PASS)
         return scratch;
     if (task->work != PCCL_WORK_STORE)
-        fold_one(transfer, stripe, number, step, task, scratch);
+        fold_one(transfer, piece, step, task, scratch);
     else if (scratch != NULL)
-        store(transfer, stripe, number, scratch);
+        store(transfer, piece, scratch);
     /* A sum goes on; and so does a result that is packed, hot where it was made, or in several places. */
     if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
-        (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole_piece(transfer, plan, stripe, number))
+        (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole(transfer, piece))
         return scratch;
     pccl_scratch_give(&transfer->exchange->scratch, scratch);
     return NULL;
 }
 
 /* Whether the result is in its place only; if not, it is also where the first part was. */
-static bool fold_all_elements(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
+static bool fold_all_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                               struct pccl_scratch *const *parts, uint32_t part_count)
 {
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe, number);
+    const struct pccl_plan *plan = piece->plan;
     _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
     const void *bytes[PCCL_MESH_PEERS_MAX];
-    const uint32_t most = elements_at_once(transfer, plan, &segment);
-    const bool is_whole = is_whole_segment(transfer, plan, &segment);
+    const uint32_t most = elements_at_once(transfer, piece);
+    const bool whole = is_whole(transfer, piece);
     const bool streams = is_streamed(transfer);
-    uint8_t *result = is_whole ? result_of(transfer, plan, &segment) : parts[0]->bytes;
-    save(transfer, stripe, number);
-    for (uint32_t first = 0, count = 0; first < segment.count; first += count) {
+    uint8_t *result = whole ? result_of(transfer, piece) : parts[0]->bytes;
+    save(transfer, piece);
+    for (uint32_t first = 0, count = 0; first < piece->segment.count; first += count) {
         const size_t at = (size_t)first * plan->element_bytes;
-        count = at_most(most, segment.count - first);
+        count = at_most(most, piece->segment.count - first);
         for (uint32_t i = 0; i < part_count; i++)
             bytes[i] = parts[i]->bytes + at;
-        bytes[part_count] =
-            contribution_of(transfer, plan, input_part(transfer, plan, &segment, first, count), count, room);
+        bytes[part_count] = contribution_of(transfer, plan, input_part(transfer, piece, first, count), count, room);
         pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
                          count, result + at);
-        if (!is_whole && !streams)
-            scatter(transfer, plan, &segment, first, count, result + at);
+        if (!whole && !streams)
+            scatter(transfer, piece, first, count, result + at);
     }
-    if (!is_whole && streams)
-        copy_to_result(transfer, plan, &segment, result);
-    return is_whole;
+    if (!whole && streams)
+        copy_to_result(transfer, piece, result);
+    return whole;
 }
 
-static void fold_all_packed(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
+static void fold_all_packed(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                             const struct pccl_task *task, struct pccl_scratch *const *parts, uint32_t part_count)
 {
     PCCL_ASSERT(part_count > 0);
     uint8_t *bytes[PCCL_MESH_PEERS_MAX];
     for (uint32_t i = 0; i < part_count; i++)
         bytes[i] = parts[i]->bytes;
-    fold_packed(transfer, stripe, number, true, bytes, part_count, packed_at(task, parts[0]));
+    fold_packed(transfer, piece, true, bytes, part_count, packed_at(task, parts[0]));
 }
 
-struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, uint64_t stripe, uint32_t number,
+struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count)
 {
-    bool goes_on = pccl_packing_packs(&pccl_plan_of(transfer, stripe)->packing);
+    bool goes_on = pccl_packing_packs(&piece->plan->packing);
     if (goes_on)
-        fold_all_packed(transfer, stripe, number, task, parts, part_count);
+        fold_all_packed(transfer, piece, task, parts, part_count);
     else
-        goes_on = !fold_all_elements(transfer, stripe, number, parts, part_count);
+        goes_on = !fold_all_elements(transfer, piece, parts, part_count);
     for (uint32_t i = goes_on; i < part_count; i++)
         pccl_scratch_give(&transfer->exchange->scratch, parts[i]);
     return goes_on ? parts[0] : NULL;

@@ -104,6 +104,15 @@ struct pccl_stripe {
     struct pccl_parcel parcels[];
 };
 
+/* A piece of a stripe. */
+struct pccl_piece {
+    const struct pccl_plan *plan; /* of the section that contains the stripe */
+    struct pccl_seat seat;        /* in the stripe */
+    uint64_t stripe;
+    uint32_t number; /* in the stripe */
+    struct pccl_segment segment;
+};
+
 /* An operation that has ended here: what still comes for it is thrown away. */
 struct pccl_ended {
     struct pccl_table_node by_instance;
@@ -213,6 +222,9 @@ const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint6
 
 /* The piece of its message in a step that there is, or PCCL_NO_PIECE; the seat is that of a stripe. */
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step);
+
+/* The same with where its elements are: the piece of the message that carries it, in a step that there is. */
+struct pccl_piece pccl_piece_of(const struct pccl_flow *flow, uint64_t stripe, uint32_t step);
 
 /* That of the first step, which its sender begins by itself. */
 uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe);

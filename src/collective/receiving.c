@@ -12,38 +12,38 @@ enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is t
 /* ---- receiving ---- */
 
 /* Whether this is a result whose sender cannot have had this rank's part of it. */
-static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe, struct pccl_seat seat,
-                            uint32_t step, uint32_t number)
+static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe,
+                            const struct pccl_piece *piece, uint32_t step)
 {
     const struct pccl_schedule *schedule = pccl_schedules[transfer->plan.algorithm];
-    if (schedule->spent == NULL || schedule->carries(seat, step) != PCCL_CONTENT_RESULT)
+    if (schedule->spent == NULL || schedule->carries(piece->seat, step) != PCCL_CONTENT_RESULT)
         return false;
-    struct pccl_sending spent = schedule->spent(seat, number);
+    struct pccl_sending spent = schedule->spent(piece->seat, piece->number);
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* Returns NULL if nothing is wrong. The stripe has this plan and seat. Sets *number to the segment of the stripe. */
-static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_plan *plan,
-                                 const struct pccl_msg_data *data, struct pccl_seat seat, uint32_t *number)
+/* Returns NULL if nothing is wrong. Sets *piece then. */
+static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data,
+                                 struct pccl_piece *piece)
 {
     const struct pccl_transfer *transfer = flow->transfer;
     bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(&transfer->plan);
     if (data->stripe >= flow->told && !is_ahead)
         return "more than was granted";
-    if (data->step >= pccl_schedules[plan->algorithm]->steps(seat))
+    if (data->step >= pccl_schedules[transfer->plan.algorithm]->steps(transfer->plan.seat))
         return "no such step";
-    *number = pccl_flow_piece(flow, seat, data->step);
-    if (*number == PCCL_NO_PIECE)
+    *piece = pccl_piece_of(flow, data->stripe, data->step);
+    if (piece->number == PCCL_NO_PIECE)
         return "no such step";
-    struct pccl_segment segment = pccl_plan_segment(plan, data->stripe, *number);
-    if (segment.count == 0 || data->length != pccl_plan_bytes(plan, data->step, segment.count))
+    const uint32_t count = piece->segment.count;
+    if (count == 0 || data->length != pccl_plan_bytes(piece->plan, data->step, count))
         return "a wrong length";
     if (data->stripe >= transfer->granted)
         return NULL;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, data->stripe);
     if (stripe == NULL || pccl_flow_parcel(flow, stripe, data->step)->arrived)
         return "the same segment twice";
-    return comes_too_early(transfer, stripe, seat, data->step, *number) ? "a result before its parts" : NULL;
+    return comes_too_early(transfer, stripe, piece, data->step) ? "a result before its parts" : NULL;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -61,10 +61,8 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
                                         struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = pccl_plan_of(transfer, data->stripe);
-    const struct pccl_seat seat = pccl_plan_seat(&transfer->plan, data->stripe);
-    uint32_t number = 0;
-    const char *wrong = what_is_wrong(flow, plan, data, seat, &number);
+    struct pccl_piece piece;
+    const char *wrong = what_is_wrong(flow, data, &piece);
     if (wrong != NULL) {
         pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
@@ -73,8 +71,8 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     if (data->stripe >= transfer->granted)
         return pccl_lane_hold_data(flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
-    if (pccl_schedules[plan->algorithm]->carries(seat, data->step) == PCCL_CONTENT_RESULT)
-        arrival->payload = pccl_fold_place(transfer, plan, data->stripe, number);
+    if (pccl_schedules[transfer->plan.algorithm]->carries(piece.seat, data->step) == PCCL_CONTENT_RESULT)
+        arrival->payload = pccl_fold_place(transfer, &piece);
     if (arrival->payload == NULL) {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
         if (scratch == NULL) {
@@ -94,8 +92,8 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
  * All parts of the piece are here: folds them in the order of the ring, from the rank after this
  * one.
  */
-static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe, uint32_t number,
-                                           const struct pccl_task *task)
+static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe,
+                                           const struct pccl_piece *piece, const struct pccl_task *task)
 {
     struct pccl_scratch *parts[PCCL_MESH_PEERS_MAX];
     uint32_t count = 0;
@@ -106,7 +104,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
     }
-    return pccl_fold_collected(transfer, stripe->number, number, task, parts, count);
+    return pccl_fold_collected(transfer, piece, task, parts, count);
 }
 
 /*
@@ -117,27 +115,25 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
                         uint32_t length)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    const struct pccl_plan *plan = &transfer->plan;
     PCCL_ASSERT(stripe != NULL && stripe->arrivals_left > 0);
-    const struct pccl_seat seat = pccl_plan_seat(plan, stripe->number);
-    struct pccl_task task = pccl_schedules[plan->algorithm]->arrived(seat, step);
-    uint32_t number = pccl_flow_piece(flow, seat, step);
+    const struct pccl_piece piece = pccl_piece_of(flow, stripe->number, step);
+    struct pccl_task task = pccl_schedules[transfer->plan.algorithm]->arrived(piece.seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
     pccl_sight_received(flow->sight, length, transfer->exchange->now_us);
     if (task.work != PCCL_WORK_COLLECT) {
         PCCL_SIGHT_ADD(flow->sight->folded, 1);
-        scratch = pccl_fold_arrived(transfer, stripe->number, number, step, &task, scratch);
+        scratch = pccl_fold_arrived(transfer, &piece, step, &task, scratch);
     } else {
         pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
         PCCL_ASSERT(stripe->parts_left > 0);
         if (--stripe->parts_left > 0)
             return;
-        scratch = fold_collected(transfer, stripe, number, &task);
+        scratch = fold_collected(transfer, stripe, &piece, &task);
     }
     pccl_task_send(transfer, stripe, &task, scratch);
     if (task.work != PCCL_WORK_FOLD && task.work != PCCL_WORK_PASS)
-        pccl_stripe_result(stripe, number);
+        pccl_stripe_result(stripe, piece.number);
 }
 
 static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
@@ -167,7 +163,7 @@ static void keep_own(struct pccl_stripe *stripe)
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {
-            pccl_fold_keep(transfer, stripe->number, number);
+            pccl_fold_keep(transfer, plan, stripe->number, number);
             pccl_stripe_result(stripe, number);
         }
 }

@@ -12,6 +12,8 @@ static size_t size_of(uint32_t size_class)
 static uint32_t class_of(size_t bytes)
 {
     uint32_t size_class = 0;
+    while (size_of(size_class + STEPS) <= bytes)
+        size_class += STEPS;
     while (size_of(size_class) < bytes)
         size_class++;
     PCCL_ASSERT(size_class < PCCL_SCRATCH_CLASSES);

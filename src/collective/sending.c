@@ -291,41 +291,38 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 }
 
 /* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
-static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, struct pccl_scratch *packed)
+static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, const struct pccl_piece *piece,
+                        struct pccl_scratch *packed)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    uint32_t number = pccl_flow_first_piece(flow, stripe->number);
     for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
         struct pccl_flow *other = &transfer->flows[i];
-        if (other == flow || pccl_flow_first_piece(other, stripe->number) != number)
+        if (other == flow || pccl_flow_first_piece(other, stripe->number) != piece->number)
             continue;
         pccl_scratch_share(packed);
         pccl_flow_parcel(other, stripe, 0)->scratch = packed;
     }
-    pccl_fold_unpack(transfer, stripe->number, number, packed->bytes);
-    pccl_stripe_result(stripe, number);
+    pccl_fold_unpack(transfer, piece, packed->bytes);
+    pccl_stripe_result(stripe, piece->number);
 }
 
 /* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
-static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel,
-                                    const struct pccl_segment *segment, struct pccl_scratch **scratch)
+static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel, const struct pccl_piece *piece,
+                                    struct pccl_scratch **scratch)
 {
     struct pccl_transfer *transfer = flow->transfer;
-    uint64_t stripe = parcel->stripe->number;
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe);
-    const uint8_t *input = pccl_fold_input(transfer, plan, segment);
+    const uint8_t *input = pccl_fold_input(transfer, piece);
     if (input != NULL)
         return input;
-    uint32_t number = pccl_flow_first_piece(flow, stripe);
-    bool keeps = pccl_plan_keeps(plan, stripe, number);
+    bool keeps = pccl_plan_keeps(piece->plan, piece->stripe, piece->number);
     if (keeps) {
         *scratch = parcel->scratch;
         parcel->scratch = NULL;
     }
     if (*scratch == NULL) {
-        *scratch = pccl_fold_make(transfer, plan, segment, pccl_plan_place(plan, stripe, number));
+        *scratch = pccl_fold_make(transfer, piece);
         if (keeps && *scratch != NULL)
-            keep_packed(flow, parcel->stripe, *scratch);
+            keep_packed(flow, parcel->stripe, piece, *scratch);
     }
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
@@ -351,18 +348,16 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     if (first)
         parcel = pccl_flow_parcel(flow, pccl_stripe_of(transfer, begin(flow)), 0);
     struct pccl_stripe *stripe = parcel->stripe;
-    const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    uint32_t number = pccl_flow_piece(flow, pccl_plan_seat(plan, stripe->number), parcel->step);
+    const struct pccl_piece piece = pccl_piece_of(flow, stripe->number, parcel->step);
     PCCL_ASSERT(!parcel->handed);
-    struct pccl_segment segment = pccl_plan_segment(plan, stripe->number, number);
     struct pccl_scratch *scratch = NULL;
     const uint8_t *payload = NULL;
     if (first) {
-        payload = first_payload(flow, parcel, &segment, &scratch);
+        payload = first_payload(flow, parcel, &piece, &scratch);
     } else {
         scratch = parcel->scratch;
         parcel->scratch = NULL;
-        payload = pccl_fold_later(transfer, plan, &segment, parcel->step, &scratch);
+        payload = pccl_fold_later(transfer, &piece, parcel->step, &scratch);
     }
     if (payload == NULL) {
         pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
@@ -370,7 +365,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     }
     parcel->handed = true;
     departure->payload = payload;
-    departure->length = (uint32_t)pccl_plan_bytes(plan, parcel->step, segment.count);
+    departure->length = (uint32_t)pccl_plan_bytes(piece.plan, parcel->step, piece.segment.count);
     departure->flow = flow;
     departure->stripe = stripe->number;
     departure->scratch = scratch;

@@ -31,6 +31,16 @@ uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, ui
     return pccl_schedules[flow->transfer->plan.algorithm]->piece(seat, sender, receiver, step);
 }
 
+struct pccl_piece pccl_piece_of(const struct pccl_flow *flow, uint64_t stripe, uint32_t step)
+{
+    struct pccl_piece piece = {.plan = pccl_plan_of(flow->transfer, stripe), .stripe = stripe};
+    piece.seat = pccl_plan_seat(&flow->transfer->plan, stripe);
+    piece.number = pccl_flow_piece(flow, piece.seat, step);
+    if (piece.number != PCCL_NO_PIECE)
+        piece.segment = pccl_plan_segment(piece.plan, stripe, piece.number);
+    return piece;
+}
+
 uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
 {
     return pccl_flow_piece(flow, pccl_plan_seat(&flow->transfer->plan, stripe), 0);

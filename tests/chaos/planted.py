@@ -37,9 +37,9 @@ BUGS = [
         ["wrong"],
         [
             ("src/collective/fold.c",
-             "contribution_of(transfer, plan, own, count, room), count); if (finish && !is_whole && !streams)",
+             "contribution_of(transfer, plan, own, count, room), count); if (finish && !whole && !streams)",
              "contribution_of(transfer, plan, own, count, room), "
-             "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (finish && !is_whole && !streams)"),
+             "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (finish && !whole && !streams)"),
         ]),
     Bug("sum_of_packed_parts_lacks_one",
         "the owner of a part of a sum with a codec leaves out the last of the others",
