@@ -120,7 +120,6 @@ struct pccl_wire_layout {
 };
 const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL: unknown */
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
-const struct pccl_wire_layout *pccl_wire_descriptor_layout(void);
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
 /*
  * The first rule over several fields that a message with valid fields breaks, as a sentence; NULL:

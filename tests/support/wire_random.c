@@ -21,7 +21,7 @@ static void make_object(struct maker *m, const struct pccl_wire_layout *layout, 
 static uint8_t *reserve(struct maker *m, size_t bytes)
 {
     size_t start = (m->used + 15) / 16 * 16;
-    PCCL_ASSERT(start + bytes <= PCCL_WIRE_SCRATCH_BYTES); /* layout.c proves it for every message */
+    PCCL_ASSERT(start + bytes <= PCCL_WIRE_SCRATCH_BYTES); /* wire.c proves it for every message */
     m->used = start + bytes;
     return m->scratch->bytes + start;
 }
