@@ -204,18 +204,19 @@ static inline void copy_integer(void *to, const void *from, size_t width)
 #endif
 }
 
-/* The same for a field of any constant size. */
-static inline void copy_fixed(enum pccl_wire_kind kind, void *to, const void *from)
+/* The same for a field of any constant size, which it returns. */
+static inline size_t copy_fixed(enum pccl_wire_kind kind, void *to, const void *from)
 {
     switch (kind) {
-    case PCCL_WIRE_U8: memcpy(to, from, 1); break;
-    case PCCL_WIRE_U16: copy_integer(to, from, 2); break;
-    case PCCL_WIRE_U32: copy_integer(to, from, 4); break;
-    case PCCL_WIRE_U64: copy_integer(to, from, 8); break;
-    default: memcpy(to, from, sizeof(struct pccl_id)); break;
+    case PCCL_WIRE_U8: memcpy(to, from, 1); return 1;
+    case PCCL_WIRE_U16: copy_integer(to, from, 2); return 2;
+    case PCCL_WIRE_U32: copy_integer(to, from, 4); return 4;
+    case PCCL_WIRE_U64: copy_integer(to, from, 8); return 8;
+    case PCCL_WIRE_ADDRESS: copy_integer((uint8_t *)to + PORT_AT, (const uint8_t *)from + PORT_AT, 2); break;
+    default: break;
     }
-    if (kind == PCCL_WIRE_ADDRESS)
-        copy_integer((uint8_t *)to + PORT_AT, (const uint8_t *)from + PORT_AT, 2);
+    memcpy(to, from, sizeof(struct pccl_id));
+    return kind == PCCL_WIRE_ADDRESS ? ADDRESS_BYTES : sizeof(struct pccl_id);
 }
 
 static inline bool is_fixed(enum pccl_wire_kind kind) { return kind <= PCCL_WIRE_ADDRESS; }
@@ -305,10 +306,8 @@ static uint8_t *encode_text(const struct pccl_wire_field *field, const struct pc
 static inline uint8_t *encode_field(const struct pccl_wire_field *field, const void *object, uint8_t *at)
 {
     const void *value = member(object, field->offset);
-    if (is_fixed(field->kind)) {
-        copy_fixed(field->kind, at, value);
-        return at + least_bytes[field->kind];
-    }
+    if (is_fixed(field->kind))
+        return at + copy_fixed(field->kind, at, value);
     if (field->kind == PCCL_WIRE_STRUCT)
         return encode_object(field->layout(), value, at);
     return field->kind == PCCL_WIRE_LIST ? encode_list(field, object, at) : encode_text(field, value, at);
@@ -465,7 +464,7 @@ static inline bool decode_fixed(struct decoder *d, const struct pccl_wire_field 
     const uint8_t *bytes = take(d, field, least_bytes[field->kind]);
     if (bytes == NULL)
         return false;
-    copy_fixed(field->kind, value, bytes);
+    (void)copy_fixed(field->kind, value, bytes);
     return is_within(d, field, value);
 }
 
