@@ -33,12 +33,13 @@ uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, ui
 
 struct pccl_piece pccl_piece_of(const struct pccl_flow *flow, uint64_t stripe, uint32_t step)
 {
-    struct pccl_piece piece = {.plan = pccl_plan_of(flow->transfer, stripe), .stripe = stripe};
-    piece.seat = pccl_plan_seat(&flow->transfer->plan, stripe);
-    piece.number = pccl_flow_piece(flow, piece.seat, step);
-    if (piece.number != PCCL_NO_PIECE)
-        piece.segment = pccl_plan_segment(piece.plan, stripe, piece.number);
-    return piece;
+    const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
+    const struct pccl_seat seat = pccl_plan_seat(&flow->transfer->plan, stripe);
+    const uint32_t number = pccl_flow_piece(flow, seat, step);
+    struct pccl_segment segment = {0, 0, 0};
+    if (number != PCCL_NO_PIECE)
+        segment = pccl_plan_segment(plan, stripe, number);
+    return (struct pccl_piece){plan, seat, stripe, number, segment};
 }
 
 uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe)
