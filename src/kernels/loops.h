@@ -274,9 +274,8 @@ static void step_in_blocks(const struct pccl_kernels *kernels, const struct pccl
         now = count - done < block ? count - done : block;
         char *to = (char *)result + at;
         const char *from = (const char *)part + at;
-        if (done + now < count) /* processors prefetch by themselves within a page only */
-            for (size_t line = 0; line < STEP_BYTES; line += PCCL_CACHE_LINE)
-                __builtin_prefetch(from + STEP_BYTES + line);
+        if (done + now < count)
+            pccl_prefetch(from + STEP_BYTES, STEP_BYTES);
         kernels->combine[step->datatype][step->reduction](to, (const char *)folded + at, from, now);
         if (step->ranks != 0 && step->reduction == PCCL_AVG)
             kernels->divide[step->datatype](to, to, now, step->ranks);
