@@ -11,54 +11,37 @@ static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
 
-static const uint8_t collectives[] = {
-    [pcclCollectiveAllReduce] = PCCL_ALL_REDUCE,
-    [pcclCollectiveBroadcast] = PCCL_BROADCAST,
-    [pcclCollectiveAllGather] = PCCL_ALL_GATHER,
-    [pcclCollectiveReduceScatter] = PCCL_REDUCE_SCATTER,
-    [pcclCollectiveBarrier] = PCCL_BARRIER,
-    [pcclCollectiveAllGatherV] = PCCL_ALL_GATHER_V,
-    [pcclCollectiveReduce] = PCCL_REDUCE,
-    [pcclCollectiveGather] = PCCL_GATHER,
-    [pcclCollectiveScatter] = PCCL_SCATTER,
-    [pcclCollectiveAllToAll] = PCCL_ALL_TO_ALL,
-    [pcclCollectiveGatherV] = PCCL_GATHER_V,
-    [pcclCollectiveScatterV] = PCCL_SCATTER_V,
-    [pcclCollectiveAllToAllV] = PCCL_ALL_TO_ALL_V,
-    [pcclCollectiveCoalesced] = PCCL_COALESCED,
-    [pcclCollectiveSend] = PCCL_SEND,
-    [pcclCollectiveRecv] = PCCL_SEND,
-};
-
-/* Returns true if the arguments count elements of one data type. */
-static bool has_elements(uint8_t collective)
+/* Of the wire; PCCL_COLLECTIVES: unknown. */
+static enum pccl_collective collective_of(pcclCollective_t kind)
 {
-    return collective != PCCL_BARRIER && collective != PCCL_COALESCED && !pccl_collective_is_of_blobs(collective);
+    bool to_one = kind == pcclCollectiveSend || kind == pcclCollectiveRecv;
+    return to_one ? PCCL_SEND : pccl_collective_listed_as((uint32_t)kind);
 }
 
 /*
  * Clears the members that this collective does not use: they must not reach the wire or make descriptors differ. Sets
  * both buffers if the caller gives only one for input and result, or blobs.
  */
-static enum pccl_status canonical(uint8_t collective, pcclOperation_t *asked, struct pccl_text *reason)
+static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOperation_t *asked,
+                                  struct pccl_text *reason)
 {
-    if (!has_elements(collective))
+    if (row->of != PCCL_OF_ELEMENTS)
         asked->datatype = pcclUint8;
-    if (!has_elements(collective) || !pccl_collective_reduces(collective))
+    if (row->of != PCCL_OF_ELEMENTS || !row->reduces)
         asked->op = pcclSum;
-    if (!pccl_collective_has_root(collective))
+    if (!pccl_row_has_root(row))
         asked->root = 0;
-    if (pccl_collective_is_of_blobs(collective))
+    if (row->of == PCCL_OF_BLOBS)
         asked->recvbuf = asked->blobs;
     else if (asked->blobs)
         return pccl_api_refuse(reason, "this operation gives no blobs");
-    if (collective == PCCL_BARRIER) {
+    if (row->of == PCCL_OF_NOTHING) {
         asked->sendbuf = asked->recvbuf = NULL;
         asked->count = 0;
     }
-    if (collective == PCCL_COALESCED && asked->recvbuf)
+    if (row->of == PCCL_OF_TENSORS && asked->recvbuf)
         return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
-    if (collective == PCCL_BROADCAST && asked->sendbuf && asked->sendbuf != asked->recvbuf)
+    if (asked->collective == pcclCollectiveBroadcast && asked->sendbuf && asked->sendbuf != asked->recvbuf)
         return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
     if (asked->collective == pcclCollectiveBroadcast || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
@@ -67,9 +50,9 @@ static enum pccl_status canonical(uint8_t collective, pcclOperation_t *asked, st
     return PCCL_OK;
 }
 
-static const char *wrong_elements(uint8_t collective, const pcclOperation_t *asked)
+static const char *wrong_elements(const struct pccl_collective_row *row, const pcclOperation_t *asked)
 {
-    if (!has_elements(collective))
+    if (row->of != PCCL_OF_ELEMENTS)
         return NULL;
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
@@ -79,26 +62,25 @@ static const char *wrong_elements(uint8_t collective, const pcclOperation_t *ask
 }
 
 /* The descriptor is zeroed. */
-static enum pccl_status describe(uint8_t collective, const pcclOperation_t *asked,
+static enum pccl_status describe(const struct pccl_collective_row *row, const pcclOperation_t *asked,
                                  const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
 {
     bool quantized = codec->algorithm != pcclQuantNone;
-    const char *wrong = wrong_elements(collective, asked);
+    const char *wrong = wrong_elements(row, asked);
     if (!wrong)
         wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
-    if (quantized && (collective == PCCL_BARRIER || pccl_collective_is_of_blobs(collective)))
-        return pccl_api_refuse(reason, "there is nothing here that can be quantized");
-    if (quantized && collective == PCCL_SEND)
-        return pccl_api_refuse(reason, "what is sent to one peer is not quantized");
-    descriptor->collective = collective;
+    if (quantized && row->codecs == PCCL_NEVER_PACKED)
+        return pccl_api_refuse(reason, row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
+                                                                   : "there is nothing here that can be quantized");
+    descriptor->collective = (uint8_t)collective_of(asked->collective);
     descriptor->datatype = (uint8_t)asked->datatype;
     descriptor->operation = (uint8_t)asked->op;
     descriptor->count = asked->count;
     descriptor->label = label_of_thread;
-    if (collective == PCCL_COALESCED)
+    if (row->of == PCCL_OF_TENSORS)
         return PCCL_OK; /* of its tensors */
     return pccl_api_codec(codec, descriptor, reason);
 }
@@ -162,7 +144,8 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     uint64_t all = args->descriptor.count, given = 0;
     if (!options->counts)
         return PCCL_OK;
-    if (args->descriptor.collective != PCCL_REDUCE_SCATTER)
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    if (!row->has_counts || row->of != PCCL_OF_ELEMENTS)
         return pccl_api_refuse(reason, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
         return pccl_api_refuse(reason, length ? "counts is longer than any group" : "counts is empty");
@@ -192,9 +175,8 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
 {
     pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
-    uint8_t collective = args->descriptor.collective;
-    bool in_parts = collective == PCCL_SCATTER_V || collective == PCCL_ALL_TO_ALL_V;
-    if (in_parts) { /* only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known */
+    if (pccl_collective(args->descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
+        /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known. */
         args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         args->input = NULL;
@@ -211,15 +193,13 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     return PCCL_OK;
 }
 
-static const char *missing_buffer(uint8_t collective, const pcclOperation_t *asked,
+static const char *missing_buffer(const struct pccl_collective_row *row, const pcclOperation_t *asked,
                                   const pcclCollectiveOptions_t *options)
 {
-    bool blobs = pccl_collective_is_of_blobs(collective), moves = collective != PCCL_BARRIER;
-    bool only_root_puts_in = collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
-    bool only_root_gets = collective == PCCL_REDUCE || collective == PCCL_GATHER;
-    bool is_list = collective == PCCL_COALESCED;
-    bool needs_input = moves && !only_root_puts_in && (!blobs || asked->count > 0);
-    bool needs_result = moves && !only_root_gets && !is_list && !options->counts; /* a share may be empty */
+    bool blobs = row->of == PCCL_OF_BLOBS, moves = row->of != PCCL_OF_NOTHING, is_list = row->of == PCCL_OF_TENSORS;
+    bool all_get = blobs || row->result.by != PCCL_BY_ROOT;
+    bool needs_input = moves && row->input.by == PCCL_BY_ALL && (!blobs || asked->count > 0);
+    bool needs_result = moves && all_get && !is_list && !options->counts; /* a share may be empty */
     return is_list && !asked->sendbuf                                              ? "the list of tensors is NULL"
            : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"
            : options->max_bytes && !blobs  ? "only an operation that gives blobs is given max_bytes"
@@ -232,33 +212,34 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     static const pcclCollectiveOptions_t defaults = PCCL_COLLECTIVE_OPTIONS_INIT;
     const pcclCollectiveOptions_t *options = asked->options ? asked->options : &defaults;
     *args = (struct pccl_op_args){0};
-    if ((unsigned)asked->collective >= PCCL_COUNT_OF(collectives))
+    const enum pccl_collective collective = collective_of(asked->collective);
+    if (collective == PCCL_COLLECTIVES)
         return pccl_api_refuse(reason, "unknown collective");
-    const uint8_t collective = collectives[asked->collective];
-    enum pccl_status status = canonical(collective, asked, reason);
+    const struct pccl_collective_row *row = pccl_collective((uint8_t)collective);
+    enum pccl_status status = canonical(row, asked, reason);
     if (status == PCCL_OK)
         status = pccl_api_struct_check(options, sizeof *options, "PCCL_COLLECTIVE_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
         return status;
-    const char *wrong = missing_buffer(collective, asked, options);
+    const char *wrong = missing_buffer(row, asked, options);
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     args->tag = options->tag;
-    args->input = collective == PCCL_COALESCED ? NULL : asked->sendbuf;
+    args->input = row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf;
     args->result = asked->recvbuf;
     args->root = asked->root;
     args->sends = asked->collective == pcclCollectiveSend;
     args->alone_ok = options->alone_ok && collective != PCCL_SEND;
     args->factor = options->factor;
     args->feedback = pccl_api_codec_feeds_back(&options->quantization);
-    status = describe(collective, asked, &options->quantization, &args->descriptor, reason);
+    status = describe(row, asked, &options->quantization, &args->descriptor, reason);
     if (status != PCCL_OK)
         return status;
-    if (collective == PCCL_COALESCED)
+    if (row->of == PCCL_OF_TENSORS)
         status = pccl_api_coalesced(asked, &options->quantization, args, reason);
     else if (args->descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
         status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
-    else if (pccl_collective_is_of_blobs(collective))
+    else if (row->of == PCCL_OF_BLOBS)
         status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)
         return status;

@@ -31,36 +31,35 @@ struct ways {
     enum pccl_algorithm ring, direct;
     uint32_t ring_rounds;  /* times ranks - 1; 0: there is no such operation */
     uint32_t direct_steps; /* each of them moves the whole tensor once */
-    enum pccl_division division;
-    bool at_root; /* in direct exchange, only links to or from the root carry data */
-    bool relays;  /* along the ring, ranks pass on what is for others and never theirs */
+    bool at_root;          /* in direct exchange, only links to or from the root carry data */
 };
 
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
-    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
-    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, .ring_rounds = 2, .direct_steps = 2},
-    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, .ring_rounds = 1, .direct_steps = 2},
-    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, .ring_rounds = 1, .direct_steps = 1}, /* of two ranks */
-    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                         .division = PCCL_DIVISION_GATHERED},
-    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                           .division = PCCL_DIVISION_GATHERED},
-    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                       .division = PCCL_DIVISION_GATHERED, .at_root = true, .relays = true},
-    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                        .division = PCCL_DIVISION_SCATTERED, .at_root = true, .relays = true},
-    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                           .division = PCCL_DIVISION_EXCHANGED, .relays = true},
-    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                             .division = PCCL_DIVISION_SCATTERED},
-    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, .ring_rounds = 1, .direct_steps = 1, .at_root = true},
-    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                     .division = PCCL_DIVISION_GATHERED, .at_root = true, .relays = true},
-    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                      .division = PCCL_DIVISION_SCATTERED, .at_root = true, .relays = true},
-    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, .ring_rounds = 1, .direct_steps = 1,
-                         .division = PCCL_DIVISION_EXCHANGED, .relays = true},
+    [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
+    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
+    [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, 1, 2, false},
+    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, 1, 1, false}, /* of two ranks */
+    [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
+    [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
+    [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, 1, 1, false},
+    [PCCL_REDUCE] = {PCCL_REDUCE_CHAIN, PCCL_REDUCE_DIRECT, 1, 1, true},
+    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, 1, 1, true},
+    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, 1, 1, true},
+    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, 1, 1, true},
+    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, 1, 1, true},
+    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, 1, 1, false},
+    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, 1, 1, false},
 };
+
+/* Whose the parts of a tensor are. */
+static enum pccl_division division_of(const struct pccl_collective_row *row)
+{
+    if (pccl_row_exchanges(row))
+        return PCCL_DIVISION_EXCHANGED;
+    return row->input.amount == PCCL_PART_FOR_EACH    ? PCCL_DIVISION_SCATTERED
+           : row->result.amount == PCCL_PART_FOR_EACH ? PCCL_DIVISION_GATHERED
+                                                      : PCCL_DIVISION_WHOLE;
+}
 
 static enum pccl_status refuse(struct pccl_text *reason, const char *words)
 {
@@ -100,15 +99,15 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
     if (misfit != NULL)
         return refuse(reason, misfit);
-    const struct ways *ways = &ways_of[descriptor->collective];
-    plan->reduces = pccl_collective_reduces(descriptor->collective);
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    plan->reduces = row->reduces;
     if (plan->seat.root >= plan->seat.ranks)
         return refuse(reason, "the root is no member");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
     plan->count = descriptor->count;
-    plan->division = ways->division;
+    plan->division = division_of(row);
     plan->own = has_own_part(descriptor, plan) ? plan->count : 0;
     bool equal_parts = plan->division != PCCL_DIVISION_WHOLE && pccl_id_is_zero(&descriptor->counts);
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
@@ -273,10 +272,10 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
 }
 
 /* In a group too large for a mesh: it has as hubs those whose links the schedule uses. */
-static bool has_hubs(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+static bool has_hubs(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
     const uint32_t ranks = plan->seat.ranks;
-    if (!ways->relays || ranks > PCCL_HUB_PEERS_MAX)
+    if (!relays || ranks > PCCL_HUB_PEERS_MAX)
         return false;
     if (plan->division == PCCL_DIVISION_EXCHANGED)
         return cost->to_hubs == pccl_all_hubs(ranks);
@@ -284,10 +283,10 @@ static bool has_hubs(const struct pccl_plan *plan, const struct ways *ways, cons
     return ((plan->division == PCCL_DIVISION_SCATTERED ? cost->from_hubs : cost->to_hubs) & root) != 0;
 }
 
-static bool may_go_directly(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+static bool may_go_directly(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
     const bool is_small = plan->seat.ranks <= PCCL_MESH_PEERS_MAX;
-    return plan->seat.ranks > 2 && cost->mesh != 0 && (is_small || has_hubs(plan, ways, cost));
+    return plan->seat.ranks > 2 && cost->mesh != 0 && (is_small || has_hubs(plan, relays, cost));
 }
 
 static bool must_go_directly(const struct pccl_plan *plan)
@@ -299,11 +298,10 @@ static bool must_go_directly(const struct pccl_plan *plan)
  * Returns true if direct exchange would rely on unknown rates, and a wrong guess would cost more than the round trips
  * that it saves: one slow pair, or one line that many pairs share, delays the whole operation.
  */
-static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+static bool is_guess(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
     const bool known = cost->rate != 0 && cost->mesh_rate != 0;
-    return plan->long_path && !known && !ways->relays &&
-           pccl_plan_whole(plan) > GUESSED_BYTES_MOST / plan->element_bytes;
+    return plan->long_path && !known && !relays && pccl_plan_whole(plan) > GUESSED_BYTES_MOST / plan->element_bytes;
 }
 
 /*
@@ -313,18 +311,20 @@ static bool is_guess(const struct pccl_plan *plan, const struct ways *ways, cons
  * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
  * ring each rank would pack the sum anew. The plan passed in is that of the ring.
  */
-static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct ways *ways, const struct pccl_cost *cost)
+static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collective, const struct pccl_cost *cost)
 {
-    bool may_be_long = pccl_plan_is_wide(plan, 1) || ways->relays;
+    const struct ways *ways = &ways_of[collective];
+    const bool relays = pccl_row_relays(pccl_collective(collective));
+    bool may_be_long = pccl_plan_is_wide(plan, 1) || relays;
     uint64_t most = (may_be_long ? DIRECT_WIDE_BYTES_MOST : DIRECT_BYTES_MOST) / plan->element_bytes;
     uint64_t whole = pccl_plan_whole(plan);
-    if (!may_go_directly(plan, ways, cost))
+    if (!may_go_directly(plan, relays, cost))
         return ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
-    if ((whole > most && !ways->relays) || is_guess(plan, ways, cost))
+    if ((whole > most && !relays) || is_guess(plan, relays, cost))
         return ways->ring;
-    if (plan->starts != NULL && ways->relays)
+    if (plan->starts != NULL && relays)
         return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
     whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
@@ -344,7 +344,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, const struct way
     uint64_t pair_rate = ways->at_root ? paths.mesh_rate : paths.mesh_share;
     uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
     uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * paths.rate), pair_ns);
-    direct_ns += ways->relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
+    direct_ns += relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
     ring_ns += ways->ring_rounds * (ranks - 1) * paths.rtt_us * 500;
     direct_ns += steps * paths.mesh_rtt_us * 500;
     return direct_ns < ring_ns ? ways->direct : ways->ring;
@@ -358,21 +358,20 @@ static uint64_t first_bytes(const struct pccl_plan *plan)
 
 static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_t count, const struct pccl_cost *cost)
 {
-    const struct ways *ways = &ways_of[PCCL_COALESCED];
     struct pccl_plan whole = plans[0];
     uint64_t bytes = 0;
     if (count == 1)
-        return choose(&whole, ways, cost);
+        return choose(&whole, PCCL_COALESCED, cost);
     for (uint32_t i = 0; i < count; i++) {
         if (must_go_directly(&plans[i]))
-            return may_go_directly(&whole, ways, cost) ? ways->direct : ways->ring;
+            return may_go_directly(&whole, false, cost) ? PCCL_DIRECT : PCCL_RING;
         bytes += first_bytes(&plans[i]);
     }
     whole.datatype = whole.folded_datatype = PCCL_U8;
     whole.packing = whole.folded_packing = (struct pccl_packing){.codec = NULL};
     whole.element_bytes = 1;
     whole.count = bytes;
-    return choose(&whole, ways, cost);
+    return choose(&whole, PCCL_COALESCED, cost);
 }
 
 /* ---- cutting ---- */
@@ -451,14 +450,13 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
     enum pccl_status status = take_descriptor(descriptor, &made, reason);
     if (status != PCCL_OK)
         return status;
-    const struct ways *ways = &ways_of[descriptor->collective];
-    if (ways->division != PCCL_DIVISION_WHOLE)
+    if (made.division != PCCL_DIVISION_WHOLE)
         status = take_parts(descriptor, positions, starts, &made, reason);
     if (status != PCCL_OK)
         return status;
     made.large = pccl_plan_whole(&made) > CACHED_BYTES_MOST / made.element_bytes;
-    made.algorithm = ways->ring;
-    take_schedule(&made, choose(&made, ways, cost), cost);
+    made.algorithm = ways_of[descriptor->collective].ring;
+    take_schedule(&made, choose(&made, descriptor->collective, cost), cost);
     *plan = made;
     return PCCL_OK;
 }

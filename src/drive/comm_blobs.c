@@ -17,7 +17,7 @@ struct memory {
 
 struct pccl_comm_blobs {
     pcclBlobs_t *out; /* the caller's */
-    uint8_t collective;
+    const struct pccl_collective_row *row;
     uint32_t root; /* its rank, where there is one */
     uint64_t bytes_max;
     struct memory *memory;   /* at first with room for what comes through the master */
@@ -38,26 +38,28 @@ struct lengths {
 
 /* ---- whose blobs come here ---- */
 
+/* A member that puts in blobs has one for each member. */
+static bool has_one_for_each(const struct pccl_comm_blobs *blobs)
+{
+    return blobs->row->input.amount == PCCL_PART_FOR_EACH;
+}
+
 static uint32_t line_count(const struct pccl_comm_op *operation)
 {
     const struct pccl_comm_blobs *blobs = operation->blobs;
-    if (blobs->collective == PCCL_SCATTER_V)
-        return 1;
-    return blobs->collective == PCCL_GATHER_V && operation->rank != blobs->root ? 0 : operation->member_count;
+    return pccl_parts_of(&blobs->row->result, operation->member_count, operation->rank == blobs->root);
 }
 
 /* Of those of all members, the one that a member gets in a line. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
-    if (operation->blobs->collective == PCCL_SCATTER_V)
-        return rank;
-    return operation->blobs->collective == PCCL_ALL_TO_ALL_V ? line * operation->member_count + rank : line;
+    return has_one_for_each(operation->blobs) ? line * operation->member_count + rank : line;
 }
 
 /* Whose blob is in a line. */
 static uint32_t giver_of(const struct pccl_comm_op *operation, uint32_t line)
 {
-    return operation->blobs->collective == PCCL_SCATTER_V ? operation->blobs->root : line;
+    return operation->blobs->row->input.by == PCCL_BY_ROOT ? operation->blobs->root : line;
 }
 
 static uint64_t length_of(const struct lengths *lengths, uint32_t blob)
@@ -171,7 +173,7 @@ void pccl_comm_blobs_show(struct pccl_communicator *comm, struct pccl_comm_op *o
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
     while (arrivals->show && arrivals->shown < arrivals->count && (!operation->decided || operation->committed)) {
         uint32_t line = arrivals->from[arrivals->shown++];
-        if (operation->blobs->collective == PCCL_SCATTER_V)
+        if (operation->blobs->row->result.amount == PCCL_ONE_PART)
             line = 0;
         hand_over(operation);
         pccl_comm_leave(comm);
@@ -194,14 +196,14 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op
 
 static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
-    const uint8_t collective = args->descriptor.collective;
-    uint32_t count = pccl_tiny_blobs_of(collective, operation->member_count, operation->rank == args->root);
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    uint32_t count = pccl_parts_of(&row->input, operation->member_count, operation->rank == args->root);
     struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
     if (!blobs)
         return false;
     operation->blobs = blobs;
     blobs->out = args->result;
-    blobs->collective = collective;
+    blobs->row = row;
     blobs->root = args->root;
     blobs->bytes_max = args->descriptor.count;
     blobs->count = count;
@@ -242,8 +244,8 @@ static void add(struct lengths *lengths, uint64_t length)
 /* As far as they have come. */
 static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
-    uint32_t count =
-        pccl_tiny_list_blobs(operation->blobs->collective, operation->member_count, operation->op->payload, blobs);
+    uint32_t count = pccl_tiny_list_blobs(operation->op->descriptor.collective, operation->member_count,
+                                          operation->op->payload, blobs);
     *lengths = (struct lengths){.are_all = true};
     for (uint32_t i = 0; i < count; i++) {
         add(lengths, blobs[i].length);
@@ -256,7 +258,7 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
                               struct pccl_text *reason)
 {
     const struct pccl_comm_blobs *blobs = operation->blobs;
-    const bool gathers = blobs->collective == PCCL_ALL_GATHER_V || blobs->collective == PCCL_GATHER_V;
+    const bool gathers = !has_one_for_each(blobs);
     uint32_t longest = 0;
     uint64_t most = 0;
     for (uint32_t i = 0; i < operation->member_count; i++) {
@@ -333,7 +335,7 @@ static bool prepare(struct pccl_communicator *comm, struct pccl_comm_op *operati
     static const uint8_t nothing;
     const struct pccl_comm_blobs *blobs = operation->blobs;
     struct pccl_op_args args = {.input = &nothing, .starts = lengths->starts, .part_count = lengths->count};
-    if (blobs->collective == PCCL_ALL_TO_ALL_V || blobs->collective == PCCL_SCATTER_V)
+    if (has_one_for_each(blobs))
         args.blobs = blobs->count ? blobs->own : NULL;
     else if (blobs->own->length)
         args.input = blobs->own->data;

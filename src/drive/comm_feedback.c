@@ -69,17 +69,21 @@ static struct pccl_comm_feedback *make(const struct pcclComm_t *handle, uint64_t
     return feedback;
 }
 
+static bool is_list(const struct pccl_descriptor *descriptor)
+{
+    return pccl_collective(descriptor->collective)->of == PCCL_OF_TENSORS;
+}
+
 static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_descriptor *descriptor, uint64_t count)
 {
     const struct pccl_descriptor *adopter = &feedback->adopter;
-    bool is_list = descriptor->collective == PCCL_COALESCED;
     if (feedback->count != count || !feedback->adopted)
         return feedback->count == count;
     /* Automatic ones are packed otherwise at each level. */
     bool are_automatic = pccl_choice_is_automatic(adopter) && pccl_choice_is_automatic(descriptor);
     return adopter->datatype == descriptor->datatype && (are_automatic || pccl_packing_equal(adopter, descriptor)) &&
-           (adopter->collective == PCCL_COALESCED) == is_list &&
-           (!is_list || pccl_id_equal(&adopter->counts, &descriptor->counts));
+           is_list(adopter) == is_list(descriptor) &&
+           (!is_list(descriptor) || pccl_id_equal(&adopter->counts, &descriptor->counts));
 }
 
 static void drop_misfit(struct pccl_communicator *comm, struct pccl_comm_feedback *feedback, uint64_t count)

@@ -307,13 +307,13 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return;
-    uint8_t collective = args->descriptor.collective;
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     operation->outcome_parts = 1;
-    if (collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER)
-        operation->outcome_skip = extent.own;
-    if (collective == PCCL_ALL_TO_ALL) { /* one from each contribution */
+    if (pccl_row_exchanges(row)) { /* one from each contribution */
         operation->outcome_parts = operation->member_count;
         operation->outcome_skip = extent.result / operation->member_count * operation->rank;
+    } else if (row->input.amount == PCCL_PART_FOR_EACH) {
+        operation->outcome_skip = extent.own;
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     launch->tiny = true;

@@ -36,9 +36,7 @@ struct pccl_id pccl_op_args_digest_tensors(const struct pccl_coalesced_tensor *t
 
 bool pccl_op_args_needs_members(const struct pccl_op_args *args)
 {
-    uint8_t collective = args->descriptor.collective;
-    return args->members || (collective != PCCL_ALL_REDUCE && collective != PCCL_COALESCED &&
-                             collective != PCCL_BARRIER && collective != PCCL_ALL_GATHER_V);
+    return args->members || pccl_collective(args->descriptor.collective)->ranks_matter;
 }
 
 bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args)
@@ -53,44 +51,40 @@ static size_t part_at(const struct pccl_op_args *args, uint32_t rank)
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->descriptor.datatype);
 }
 
+/* The source of a send is its rank 0. */
+static bool is_root(const struct pccl_op_args *args, uint32_t rank)
+{
+    return rank == (args->descriptor.collective == PCCL_SEND ? 0 : args->root);
+}
+
 struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, uint32_t world, uint32_t rank)
 {
-    uint8_t collective = args->descriptor.collective;
-    bool exchanges = collective == PCCL_ALL_TO_ALL;
-    bool gathers = collective == PCCL_ALL_GATHER || collective == PCCL_GATHER;
-    bool scatters = collective == PCCL_REDUCE_SCATTER || collective == PCCL_SCATTER;
-    size_t own = gathers || scatters ? part_at(args, rank) : 0, all = part_at(args, world);
-    size_t part = gathers || scatters ? part_at(args, rank + 1) - own : part_at(args, 1);
-    struct pccl_op_args_extent extent = {
-        .input = scatters || exchanges ? all : part, .result = gathers || exchanges ? all : part, .own = own};
-    if (collective == PCCL_SCATTER && rank != args->root)
-        extent.input = 0;
-    if ((collective == PCCL_REDUCE || collective == PCCL_GATHER) && rank != args->root)
-        extent.result = 0;
-    if (collective == PCCL_SEND) /* rank 0 is the source */
-        *(rank == 0 ? &extent.result : &extent.input) = 0;
-    return extent;
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_parts *input = row->one_buffer ? &row->result : &row->input;
+    const bool in_parts = (row->input.amount == PCCL_PART_FOR_EACH) != (row->result.amount == PCCL_PART_FOR_EACH);
+    const size_t from = part_at(args, rank), part = part_at(args, rank + 1) - from, all = part_at(args, world);
+    const uint32_t parts_in = pccl_parts_of(input, world, is_root(args, rank)),
+                   parts_out = pccl_parts_of(&row->result, world, is_root(args, rank));
+    return (struct pccl_op_args_extent){
+        .input = row->input.amount == PCCL_PART_FOR_EACH ? (parts_in ? all : 0) : parts_in * part,
+        .result = row->result.amount == PCCL_PART_FOR_EACH ? (parts_out ? all : 0) : parts_out * part,
+        .own = in_parts ? from : 0};
 }
 
 /* The one place where the other buffer may lie although they overlap. */
 static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_args_extent *extent)
 {
     uintptr_t input = (uintptr_t)args->input, result = (uintptr_t)args->result;
-    if (args->descriptor.collective == PCCL_ALL_TO_ALL)
+    if (pccl_row_exchanges(pccl_collective(args->descriptor.collective)))
         return false;
     return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
-}
-
-static bool has_blob_for_each(const struct pccl_op_args *args, uint32_t rank)
-{
-    uint8_t collective = args->descriptor.collective;
-    return collective == PCCL_ALL_TO_ALL_V || (collective == PCCL_SCATTER_V && rank == args->root);
 }
 
 static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
                                     struct pccl_text *reason)
 {
-    if (!has_blob_for_each(args, rank))
+    const struct pccl_parts *input = &pccl_collective(args->descriptor.collective)->input;
+    if (input->amount == PCCL_ONE_PART || pccl_parts_of(input, world, is_root(args, rank)) == 0)
         return PCCL_OK;
     if (args->blobs && args->blob_count > PCCL_PEERS_MAX) {
         pccl_text_format(reason, "too many parts: more parts than any group has members");
@@ -113,7 +107,8 @@ static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t wo
 enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
-    if (pccl_collective_is_of_blobs(args->descriptor.collective))
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    if (row->of == PCCL_OF_BLOBS)
         return check_blobs(args, world, rank, reason); /* the result is in memory of ours */
     if (args->tensors)
         return PCCL_OK; /* they were checked when they were listed */
@@ -131,7 +126,7 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     bool overlap = both && input < result + extent.result && result < input + extent.input;
     if (!overlap || is_in_place(args, &extent))
         return PCCL_OK;
-    if (args->descriptor.collective == PCCL_ALL_TO_ALL)
+    if (pccl_row_exchanges(row))
         pccl_text_format(reason, "sendbuf and recvbuf of an all-to-all overlap");
     else if (extent.own || extent.input != extent.result)
         pccl_text_format(reason, "sendbuf and recvbuf overlap, and the smaller one is not the part of rank %u", rank);

@@ -19,17 +19,12 @@ static bool may_have_hubs(const struct pccl_master *m, const struct pccl_peer_gr
 enum hubs { NO_HUB, ROOT_FROM_ALL, ROOT_TO_ALL, ALL_FROM_ALL };
 
 /* What an operation of this kind needs to go directly. Along the ring others have to pass on what it moves. */
-static enum hubs hubs_for(enum pccl_collective collective)
+static enum hubs hubs_for(uint8_t collective)
 {
-    switch (collective) {
-    case PCCL_GATHER:
-    case PCCL_GATHER_V: return ROOT_FROM_ALL;
-    case PCCL_SCATTER:
-    case PCCL_SCATTER_V: return ROOT_TO_ALL;
-    case PCCL_ALL_TO_ALL:
-    case PCCL_ALL_TO_ALL_V: return ALL_FROM_ALL;
-    default: return NO_HUB;
-    }
+    const struct pccl_collective_row *row = pccl_collective(collective);
+    if (!pccl_row_relays(row))
+        return NO_HUB;
+    return row->input.by == PCCL_BY_ROOT ? ROOT_TO_ALL : row->result.by == PCCL_BY_ROOT ? ROOT_FROM_ALL : ALL_FROM_ALL;
 }
 
 static struct pccl_hub *hub_of(struct pccl_remote *remote, enum hubs hubs)
@@ -62,7 +57,7 @@ static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs
 
 void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op)
 {
-    enum hubs hubs = hubs_for((enum pccl_collective)op->descriptor.collective);
+    enum hubs hubs = hubs_for(op->descriptor.collective);
     if (hubs == NO_HUB || op->tiny || !pccl_is_of_whole_group(&op->instance) || !may_have_hubs(m, group))
         return;
     const struct pccl_remote *root = hubs != ALL_FROM_ALL ? pccl_master_find(m, &op->descriptor.root) : NULL;

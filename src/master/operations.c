@@ -62,12 +62,12 @@ static void count_finished(struct pccl_remote *participant)
 static uint64_t bytes_of(const struct pccl_operation *op)
 {
     const struct pccl_descriptor *descriptor = &op->descriptor;
-    bool counts_bytes = descriptor->collective == PCCL_COALESCED || pccl_collective_is_of_blobs(descriptor->collective);
-    if (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER)
+    const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
+    if (of == PCCL_OF_NOTHING)
         return 0;
-    if (pccl_collective_is_of_blobs(descriptor->collective) && op->tiny)
+    if (of == PCCL_OF_BLOBS && op->tiny)
         return op->result_bytes; /* the lengths, and the blobs if they are short */
-    uint64_t size = counts_bytes ? 1 : pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    uint64_t size = of == PCCL_OF_ELEMENTS ? pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype) : 1;
     return descriptor->count > UINT64_MAX / size ? 0 : descriptor->count * size;
 }
 

@@ -110,7 +110,7 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
         PCCL_ASSERT(part->payload_bytes == op->result_bytes);
         parts[i] = part->payload;
     }
-    if (op->descriptor.collective == PCCL_COALESCED)
+    if (pccl_collective(op->descriptor.collective)->of == PCCL_OF_TENSORS)
         fold_sections(m, op, parts);
     else
         fold(m, op, parts, op->result);
@@ -187,10 +187,11 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     size_t bytes = op->part_count * sizeof(void *);
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
-    bool equal_shares = op->descriptor.collective == PCCL_REDUCE_SCATTER && pccl_id_is_zero(&op->descriptor.counts);
-    if (made && equal_shares)
+    const struct pccl_collective_row *row = pccl_collective(op->descriptor.collective);
+    bool equal_shares = row->input.amount == PCCL_PART_FOR_EACH && pccl_id_is_zero(&op->descriptor.counts);
+    if (made && row->reduces && equal_shares)
         reduce_shares(m, &all, op, parts);
-    else if (made && pccl_collective_reduces(op->descriptor.collective))
+    else if (made && row->reduces)
         reduce(m, &all, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */
         gather(&all, op, parts);         /* a broadcast or scatter gathers what only the root contributes */

@@ -75,11 +75,11 @@ static void write_identity(struct pccl_json *json, const struct pccl_instance *i
     pccl_json_number(json, "sequence", instance->use);
 }
 
-/* `count` of a coalesced all-reduce is in bytes, and it has no type. */
+/* `count` of a coalesced all-reduce is in bytes; each of its tensors has a type and a reduction. */
 static void write_what(struct pccl_json *json, const struct pccl_descriptor *descriptor)
 {
-    bool typed = descriptor->collective != PCCL_COALESCED && descriptor->collective != PCCL_BARRIER &&
-                 descriptor->collective != PCCL_FOUND;
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    bool typed = row->of == PCCL_OF_ELEMENTS || row->of == PCCL_OF_BLOBS;
     enum pccl_datatype datatype = (enum pccl_datatype)descriptor->datatype;
     struct pccl_text codec = {.length = 0};
     if (typed)
@@ -88,7 +88,7 @@ static void write_what(struct pccl_json *json, const struct pccl_descriptor *des
         pccl_json_null(json, "type");
     pccl_json_number(json, "count", descriptor->count);
     pccl_json_number(json, "bytes", typed ? descriptor->count * pccl_datatype_bytes(datatype) : descriptor->count);
-    if (typed && pccl_collective_reduces(descriptor->collective))
+    if (row->reduces && typed)
         pccl_json_string(json, "reduction", pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation));
     else
         pccl_json_null(json, "reduction");

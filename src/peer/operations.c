@@ -101,7 +101,7 @@ static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_lau
     if (launch->given_up != PCCL_CLASS_NONE)
         return true;
     if (!launch->tiny)
-        return launch->descriptor.collective != PCCL_BARRIER;
+        return pccl_collective(launch->descriptor.collective)->of != PCCL_OF_NOTHING;
     const struct pccl_bytes contribution = {launch->payload, launch->payload_bytes};
     return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
                                                     &contribution, p->tiny_bytes_max);
@@ -170,8 +170,6 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
 {
     if (!launch->tiny)
         return 0;
-    if (launch->descriptor.collective == PCCL_ALL_REDUCE)
-        return launch->payload_bytes;
     if (pccl_collective_is_of_blobs(launch->descriptor.collective))
         return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;

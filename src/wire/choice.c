@@ -21,11 +21,11 @@ bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor)
 
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
 {
-    const bool coalesced = descriptor->collective == PCCL_COALESCED;
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     const enum pccl_datatype type = (enum pccl_datatype)descriptor->datatype;
-    if (descriptor->collective != PCCL_ALL_REDUCE && descriptor->collective != PCCL_REDUCE_SCATTER && !coalesced)
+    if (row->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
         return "an automatic codec is for all-reduces and reduce-scatters";
-    if (coalesced)
+    if (row->of == PCCL_OF_TENSORS)
         return NULL; /* its sections have types and reductions of their own */
     if (!pccl_id_is_zero(&descriptor->counts))
         return "an automatic codec is for reduce-scatters of equal shares";
@@ -65,7 +65,8 @@ bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor 
 /* Lists of tensors are taken for floats: only these are packed. */
 static enum pccl_datatype type_of(const struct pccl_descriptor *descriptor)
 {
-    return descriptor->collective == PCCL_COALESCED ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
+    const bool is_list = pccl_collective(descriptor->collective)->of == PCCL_OF_TENSORS;
+    return is_list ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
 }
 
 /* Bytes of PCCL_PACKING_BLOCK elements. At a level without scales there is no block: any tells as much. */
@@ -104,9 +105,9 @@ static uint32_t in_32_bits(uint64_t us) { return (uint32_t)pccl_min_u64(us, PCCL
 /* What a rank sends of the operation in all. */
 static uint64_t sent_bytes(const struct pccl_descriptor *descriptor, uint32_t world, uint64_t block_bytes)
 {
-    const bool in_parts = descriptor->collective == PCCL_REDUCE_SCATTER;
-    const uint64_t elements =
-        descriptor->collective == PCCL_COALESCED ? descriptor->count / sizeof(float) : descriptor->count;
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH;
+    const uint64_t elements = row->of == PCCL_OF_TENSORS ? descriptor->count / sizeof(float) : descriptor->count;
     const uint64_t blocks = pccl_min_u64(pccl_divide_up(elements, PCCL_PACKING_BLOCK), bytes_most / block_bytes);
     const uint64_t part = in_parts ? blocks * block_bytes : 2 * blocks * block_bytes / world;
     return pccl_min_u64(part, bytes_most) * (world - 1);

@@ -29,42 +29,20 @@ static void describe_label(struct pccl_text *words, const struct pccl_label *lab
     pccl_text_add(words, bytes.length > 0 ? "'" : "");
 }
 
-const char *pccl_collective_name(uint8_t collective)
-{
-    switch (collective) {
-    case PCCL_ALL_REDUCE: return "all-reduce";
-    case PCCL_BROADCAST: return "broadcast";
-    case PCCL_ALL_GATHER: return "all-gather";
-    case PCCL_REDUCE_SCATTER: return "reduce-scatter";
-    case PCCL_BARRIER: return "barrier";
-    case PCCL_ALL_GATHER_V: return "all-gather of blobs";
-    case PCCL_FOUND: return "founding of a subgroup";
-    case PCCL_REDUCE: return "reduce";
-    case PCCL_GATHER: return "gather";
-    case PCCL_SCATTER: return "scatter";
-    case PCCL_ALL_TO_ALL: return "all-to-all";
-    case PCCL_SEND: return "send";
-    case PCCL_COALESCED: return "coalesced all-reduce";
-    case PCCL_GATHER_V: return "gather of blobs";
-    case PCCL_SCATTER_V: return "scatter of blobs";
-    case PCCL_ALL_TO_ALL_V: return "all-to-all of blobs";
-    default: return "operation";
-    }
-}
-
 /* Of given shares the digest begins as shown: that is how two callers see that theirs differ. */
 static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
+    const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
     const bool lengths_are_known = !pccl_id_is_zero(&descriptor->counts);
-    if (descriptor->collective == PCCL_BARRIER)
+    if (of == PCCL_OF_NOTHING && descriptor->collective != PCCL_FOUND)
         return;
     pccl_text_add(words, " of ");
-    if (descriptor->collective == PCCL_FOUND) {
+    if (of == PCCL_OF_NOTHING) {
         pccl_text_append(words, "%" PRIu64, descriptor->count);
-    } else if (descriptor->collective == PCCL_COALESCED) {
+    } else if (of == PCCL_OF_TENSORS) {
         pccl_text_append(words, "tensors of %" PRIu64 " bytes in all (%s)", descriptor->count,
                          pccl_id_str(&descriptor->counts));
-    } else if (pccl_collective_is_of_blobs(descriptor->collective)) {
+    } else if (of == PCCL_OF_BLOBS) {
         const char *how = lengths_are_known ? "" : "at most ";
         pccl_text_append(words, "%s%" PRIu64 " bytes in all", how, descriptor->count);
     } else {
@@ -79,22 +57,19 @@ static void describe_size(struct pccl_text *words, const struct pccl_descriptor 
 static void describe_request(struct pccl_text *words, const struct pccl_id *peer,
                              const struct pccl_descriptor *descriptor)
 {
-    bool is_root = pccl_id_equal(peer, &descriptor->root);
-    bool sends = descriptor->collective == PCCL_SEND && is_root;
-    const char *collective =
-        descriptor->collective == PCCL_SEND && !is_root ? "receive" : pccl_collective_name(descriptor->collective);
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    const bool is_root = pccl_id_equal(peer, &descriptor->root), is_send = descriptor->collective == PCCL_SEND;
     const char *reduction = pccl_reduce_op_name((enum pccl_reduce_op)descriptor->operation);
-    switch (descriptor->collective) {
-    case PCCL_ALL_REDUCE: pccl_text_add(words, reduction); break;
-    case PCCL_REDUCE:
-    case PCCL_REDUCE_SCATTER: pccl_text_append(words, "%s, %s", collective, reduction); break;
-    default: pccl_text_add(words, collective); break;
-    }
+    if (!row->reduces || row->of == PCCL_OF_TENSORS)
+        pccl_text_add(words, is_send && !is_root ? "receive" : row->name);
+    else if (descriptor->collective == PCCL_ALL_REDUCE)
+        pccl_text_add(words, reduction);
+    else
+        pccl_text_append(words, "%s, %s", row->name, reduction);
     describe_size(words, descriptor);
-    bool receives = descriptor->collective == PCCL_REDUCE || descriptor->collective == PCCL_GATHER ||
-                    descriptor->collective == PCCL_GATHER_V;
-    if (pccl_collective_has_root(descriptor->collective) && !sends)
-        pccl_text_append(words, " %s peer %s", receives ? "to" : "from", pccl_id_str(&descriptor->root));
+    if (pccl_row_has_root(row) && !(is_send && is_root))
+        pccl_text_append(words, " %s peer %s", row->result.by == PCCL_BY_ROOT ? "to" : "from",
+                         pccl_id_str(&descriptor->root));
 }
 
 static void describe(struct pccl_text *words, const struct pccl_described *one, struct details details)

@@ -20,8 +20,6 @@ struct pccl_described {
  */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 
-/* "all-gather"; beyond the known ones "operation" */
-const char *pccl_collective_name(uint8_t collective);
 /*
  * "update topology (round 3)", "barrier tag 7": a call, by its round or, of an operation, by its
  * collective and tag. Appends.

@@ -45,29 +45,28 @@ static const char *invalid_budget(const struct pccl_descriptor *descriptor)
 
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
-    uint8_t collective = descriptor->collective;
-    bool coalesced = collective == PCCL_COALESCED;
-    bool has_parts = pccl_collective_is_of_blobs(collective) || collective == PCCL_REDUCE_SCATTER || coalesced;
-    if (!pccl_collective_reduces(collective) && descriptor->operation != 0)
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    if (!row->reduces && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
     const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
     if (misfit != NULL)
         return misfit;
-    if (pccl_collective_has_root(collective) == pccl_id_is_zero(&descriptor->root))
+    if (pccl_row_has_root(row) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
-    if (collective == PCCL_SEND && (descriptor->codec != 0 || descriptor->codec_datatype != 0))
+    if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED &&
+        (descriptor->codec != 0 || descriptor->codec_datatype != 0))
         return "quantization in a send, whose source would see its own tensor rounded";
-    if (!has_parts && !pccl_id_is_zero(&descriptor->counts))
+    if (!row->has_counts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
-    if (coalesced &&
+    if (row->of == PCCL_OF_TENSORS &&
         (descriptor->datatype != PCCL_U8 || descriptor->operation != PCCL_SUM || pccl_id_is_zero(&descriptor->counts)))
         return "several tensors with a type or a reduction of their own, or without a digest";
-    bool without_elements = collective == PCCL_BARRIER || collective == PCCL_FOUND;
-    if (without_elements && (descriptor->datatype != 0 || descriptor->codec != 0))
+    bool founds = descriptor->collective == PCCL_FOUND, is_barrier = row->of == PCCL_OF_NOTHING && !founds;
+    if (row->of == PCCL_OF_NOTHING && (descriptor->datatype != 0 || descriptor->codec != 0))
         return "a data type in an operation without elements";
-    if (collective == PCCL_BARRIER && descriptor->count > 0)
+    if (is_barrier && descriptor->count > 0)
         return "a barrier has no elements";
-    if (collective == PCCL_FOUND && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
+    if (founds && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
         return "a subgroup has two members or more";
     const char *invalid = invalid_budget(descriptor);
     return invalid != NULL ? invalid : invalid_codec(descriptor);
@@ -106,7 +105,7 @@ static const char *invalid_payload(const struct pccl_instance *instance, uint32_
 
 const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny)
 {
-    if (!tiny && (descriptor->collective == PCCL_FOUND || descriptor->collective == PCCL_BARRIER))
+    if (!tiny && pccl_collective(descriptor->collective)->of == PCCL_OF_NOTHING)
         return "a barrier or a founding that is not tiny";
     if (pccl_collective_is_of_blobs(descriptor->collective) && !tiny == pccl_id_is_zero(&descriptor->counts))
         return tiny ? "blobs of known lengths in an operation that is tiny"

@@ -7,25 +7,25 @@
 
 #include <string.h>
 
-/* ---- blobs: whose are how many ---- */
+/* ---- blobs: how many lengths ---- */
 
-uint32_t pccl_tiny_blobs_of(uint8_t collective, uint32_t world, bool self_is_root)
+/* The number of blobs of a member. */
+static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
 {
-    if (collective == PCCL_SCATTER_V)
-        return self_is_root ? world : 0;
-    return collective == PCCL_ALL_TO_ALL_V ? world : 1;
+    return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);
 }
 
-/* Of all members. */
-static uint64_t blob_count(uint8_t collective, uint32_t world)
+/* Parts, or blobs, of all members together. */
+static uint32_t put_in_by_all(const struct pccl_collective_row *row, uint32_t world)
 {
-    return collective == PCCL_ALL_TO_ALL_V ? (uint64_t)world * world : world;
+    return pccl_parts_of(&row->input, world, true) * (row->input.by == PCCL_BY_ALL ? world : 1);
 }
 
 /* A result without blobs. */
 static uint64_t lengths_bytes(uint8_t collective, uint32_t world)
 {
-    return world * (uint64_t)PCCL_TINY_LENGTH_BYTES + blob_count(collective, world) * PCCL_TINY_BLOB_BYTES;
+    return world * (uint64_t)PCCL_TINY_LENGTH_BYTES +
+           (uint64_t)put_in_by_all(pccl_collective(collective), world) * PCCL_TINY_BLOB_BYTES;
 }
 
 uint32_t pccl_tiny_members_max(uint8_t collective)
@@ -36,15 +36,6 @@ uint32_t pccl_tiny_members_max(uint8_t collective)
     return most;
 }
 
-static struct pccl_tiny_sizes sizes_of_lengths(const struct pccl_descriptor *descriptor, uint32_t world,
-                                               bool self_is_root)
-{
-    uint64_t own = pccl_tiny_blobs_of(descriptor->collective, world, self_is_root) * (uint64_t)PCCL_TINY_BLOB_BYTES;
-    bool are_known = !pccl_id_is_zero(&descriptor->counts);
-    uint64_t all = are_known ? UINT64_MAX : lengths_bytes(descriptor->collective, world);
-    return (struct pccl_tiny_sizes){own, all, all};
-}
-
 /* ---- how long everything is ---- */
 
 /* What does not fit into 32 bits is far too much. */
@@ -52,29 +43,19 @@ static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_M
 
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root)
 {
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    const uint32_t parts = pccl_parts_of(&row->input, world, self_is_root);
+    const bool counts_are_given = !pccl_id_is_zero(&descriptor->counts);
     uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
-    uint64_t all = times(one, world);
-    switch (descriptor->collective) {
-    case PCCL_ALL_REDUCE:
-    case PCCL_COALESCED:
-    case PCCL_REDUCE: return (struct pccl_tiny_sizes){one, one, one};
-    case PCCL_SEND:
-    case PCCL_BROADCAST: return (struct pccl_tiny_sizes){self_is_root ? one : 0, one, one};
-    case PCCL_ALL_GATHER:
-    case PCCL_GATHER: return (struct pccl_tiny_sizes){one, all, all};
-    case PCCL_SCATTER: return (struct pccl_tiny_sizes){self_is_root ? all : 0, all, all};
-    case PCCL_ALL_TO_ALL: return (struct pccl_tiny_sizes){all, times(all, world), times(all, world)};
-    case PCCL_REDUCE_SCATTER:
-        if (!pccl_id_is_zero(&descriptor->counts))
-            all = one;
-        return (struct pccl_tiny_sizes){all, all, all};
-    case PCCL_ALL_GATHER_V:
-    case PCCL_GATHER_V:
-    case PCCL_SCATTER_V:
-    case PCCL_ALL_TO_ALL_V: return sizes_of_lengths(descriptor, world, self_is_root);
-    case PCCL_FOUND: return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
-    default: return (struct pccl_tiny_sizes){0, 0, 0}; /* a barrier */
+    if (descriptor->collective == PCCL_FOUND)
+        return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
+    if (row->of == PCCL_OF_BLOBS) {
+        uint64_t all = counts_are_given ? UINT64_MAX : lengths_bytes(descriptor->collective, world);
+        return (struct pccl_tiny_sizes){parts * (uint64_t)PCCL_TINY_BLOB_BYTES, all, all};
     }
+    uint64_t own = counts_are_given ? one : times(one, parts);
+    uint64_t result = row->reduces ? own : times(one, put_in_by_all(row, world));
+    return (struct pccl_tiny_sizes){own, result, result};
 }
 
 static uint32_t most_with_blobs(uint8_t collective, uint32_t world, uint32_t tiny_bytes_max)
@@ -85,7 +66,7 @@ static uint32_t most_with_blobs(uint8_t collective, uint32_t world, uint32_t tin
 
 uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world, uint32_t tiny_bytes_max)
 {
-    bool of_blobs = pccl_collective_is_of_blobs(descriptor->collective);
+    const bool of_blobs = pccl_collective_is_of_blobs(descriptor->collective);
     return of_blobs ? most_with_blobs(descriptor->collective, world, tiny_bytes_max) : tiny_bytes_max;
 }
 
@@ -93,15 +74,15 @@ uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world
 static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
 {
     uint32_t prefixes = PCCL_TINY_LENGTH_BYTES * world;
-    return collective == PCCL_SCATTER_V ? most - prefixes : most / world - PCCL_TINY_LENGTH_BYTES;
+    const bool is_of_root = pccl_collective(collective)->input.by == PCCL_BY_ROOT;
+    return is_of_root ? most - prefixes : most / world - PCCL_TINY_LENGTH_BYTES;
 }
 
 /* Some way through the master is possible at all. */
 static bool is_possible(const struct pccl_descriptor *descriptor, uint64_t largest, uint32_t most)
 {
-    bool without_elements =
-        descriptor->collective == PCCL_BARRIER || pccl_collective_is_of_blobs(descriptor->collective);
-    return largest <= most && (descriptor->count > 0 || without_elements);
+    const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
+    return largest <= most && (descriptor->count > 0 || of == PCCL_OF_NOTHING || of == PCCL_OF_BLOBS);
 }
 
 /* So many lengths, and nothing or as many bytes behind them. */
@@ -122,7 +103,7 @@ static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t cou
 /* What is coalesced says by itself what it consists of. */
 static bool has_its_sections(const struct pccl_descriptor *descriptor, const struct pccl_bytes *bytes)
 {
-    return descriptor->collective != PCCL_COALESCED || pccl_sections_are_valid(bytes);
+    return pccl_collective(descriptor->collective)->of != PCCL_OF_TENSORS || pccl_sections_are_valid(bytes);
 }
 
 bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root,
@@ -134,7 +115,7 @@ bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint3
         return false;
     if (!pccl_collective_is_of_blobs(descriptor->collective))
         return contribution->length == sizes.contribution && has_its_sections(descriptor, contribution);
-    uint32_t count = pccl_tiny_blobs_of(descriptor->collective, world, self_is_root);
+    uint32_t count = blobs_of(descriptor->collective, world, self_is_root);
     return contribution->length <= most_of_one(descriptor->collective, world, most) &&
            are_blobs_of_one(contribution->data, contribution->length, count);
 }
@@ -147,14 +128,14 @@ static bool are_blobs(uint8_t collective, const struct pccl_bytes *result, uint3
         if (result->length - at < PCCL_TINY_LENGTH_BYTES)
             return false;
         uint64_t length = pccl_get(result->data + at, PCCL_TINY_LENGTH_BYTES);
-        uint32_t count = pccl_tiny_blobs_of(collective, world, length > 0);
+        uint32_t count = blobs_of(collective, world, length > 0);
         at += PCCL_TINY_LENGTH_BYTES;
         if (length > result->length - at || !are_blobs_of_one(result->data + at, (uint32_t)length, count))
             return false;
         roots += length > 0;
         at += (uint32_t)length;
     }
-    return result->length == at && (collective != PCCL_SCATTER_V || roots == 1);
+    return result->length == at && (pccl_collective(collective)->input.by != PCCL_BY_ROOT || roots == 1);
 }
 
 bool pccl_tiny_result_fits(const struct pccl_descriptor *descriptor, uint32_t world, const struct pccl_bytes *result,
@@ -200,7 +181,7 @@ uint32_t pccl_tiny_list_blobs(uint8_t collective, uint32_t world, const uint8_t 
     uint32_t listed = 0;
     for (uint32_t i = 0; i < world; i++) {
         uint32_t length = (uint32_t)pccl_get(result, PCCL_TINY_LENGTH_BYTES);
-        uint32_t count = pccl_tiny_blobs_of(collective, world, length > 0);
+        uint32_t count = blobs_of(collective, world, length > 0);
         const uint8_t *lengths = result + PCCL_TINY_LENGTH_BYTES, *data = lengths + count * PCCL_TINY_BLOB_BYTES;
         result = lengths + length;
         const bool are_here = result > data;

@@ -53,8 +53,6 @@ struct pccl_tiny_blob {
 
 /* How many members can tell each other the lengths of their blobs. */
 uint32_t pccl_tiny_members_max(uint8_t collective);
-/* How many blobs a member has: one, or one for each member, or none. */
-uint32_t pccl_tiny_blobs_of(uint8_t collective, uint32_t world, bool self_is_root);
 /*
  * Writes what the member with these blobs contributes, of PCCL_TINY_BYTES_MAX bytes at most, and
  * returns how long that is.

@@ -12,6 +12,7 @@
 #include "core/prng.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "wire/collectives.h"
 #include "wire/schema.h"
 
 struct pccl_bytes { /* a view: borrowed */
@@ -157,25 +158,6 @@ static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
 }
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
-/* Whether it combines the elements of all with pcclRedOp_t. */
-static inline bool pccl_collective_reduces(uint8_t collective)
-{
-    return collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE ||
-           collective == PCCL_COALESCED;
-}
-/* Whether one member, the root, sends or receives what the others do not. */
-static inline bool pccl_collective_has_root(uint8_t collective)
-{
-    return collective == PCCL_BROADCAST || collective == PCCL_REDUCE || collective == PCCL_GATHER ||
-           collective == PCCL_SCATTER || collective == PCCL_SEND || collective == PCCL_GATHER_V ||
-           collective == PCCL_SCATTER_V;
-}
-/* Whether it moves bytes of lengths that only their owners know, until a tiny operation has told all (tiny.h). */
-static inline bool pccl_collective_is_of_blobs(uint8_t collective)
-{
-    return collective == PCCL_ALL_GATHER_V || collective == PCCL_GATHER_V || collective == PCCL_SCATTER_V ||
-           collective == PCCL_ALL_TO_ALL_V;
-}
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 /* Of automatic codecs, or none of both. */
 bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);

@@ -153,13 +153,6 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
     return taken;
 }
 
-/* Where the buffers have a part for each member, or one of them is the root. */
-static bool depends_on_members(uint8_t collective)
-{
-    return collective != PCCL_ALL_REDUCE && collective != PCCL_COALESCED && collective != PCCL_BARRIER &&
-           collective != PCCL_ALL_GATHER_V && collective != PCCL_SEND;
-}
-
 /* Every codec there is, by turns: in the simulator it is a part of the descriptor only. */
 static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
 {
@@ -188,17 +181,16 @@ static void use_automatic_codec(struct pccl_descriptor *descriptor, const struct
 /* Callers fill in only what their operation has. */
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
-    bool reduces = request->collective == PCCL_ALL_REDUCE || request->collective == PCCL_REDUCE_SCATTER ||
-                   request->collective == PCCL_REDUCE;
-    bool without_elements = request->collective == PCCL_BARRIER || request->collective == PCCL_FOUND;
+    const struct pccl_collective_row *row = pccl_collective(request->collective);
+    bool reduces = row->reduces && row->of == PCCL_OF_ELEMENTS;
     struct pccl_descriptor descriptor = {.collective = request->collective,
-                                         .datatype = without_elements ? 0 : PCCL_U64,
+                                         .datatype = row->of == PCCL_OF_NOTHING ? 0 : PCCL_U64,
                                          .operation = reduces ? (uint8_t)request->reduction : 0,
                                          .count = request->count,
                                          .counts = request->counts};
     bool labeled = pccl_label_of(request->label != NULL ? request->label : "", &descriptor.label);
     PCCL_ASSERT(labeled);
-    if (request->collective == PCCL_COALESCED)
+    if (row->of == PCCL_OF_TENSORS)
         describe_sections(request, &descriptor);
     if (reduces)
         use_codec(&descriptor, request->tag);
@@ -213,6 +205,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
     static struct pccl_id own[PCCL_PEERS_MAX];
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, request->subgroup);
+    const struct pccl_collective_row *row = pccl_collective(request->collective);
     struct pccl_launch launch = {.subgroup = request->subgroup,
                                  .other = request->other,
                                  .tag = request->tag,
@@ -226,7 +219,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                  .given_up = request->given_up,
                                  .user = request->user};
     if (launch.members == NULL && request->subgroup == 0 &&
-        (request->counted || depends_on_members(request->collective))) {
+        (request->counted || (row->ranks_matter && request->collective != PCCL_SEND))) {
         launch.members = own;
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
@@ -235,7 +228,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.descriptor.root = request->anybody ? (struct pccl_id){{0}} : request->sends ? peer->id : request->other;
     else if (request->after != NULL)
         launch.descriptor.root = request->after->descriptor.root;
-    else if (pccl_collective_has_root(request->collective))
+    else if (pccl_row_has_root(row))
         launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
     if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
@@ -253,7 +246,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.payload_bytes = 0;
         if (request->collective != PCCL_SEND)
             launch.descriptor.root = (struct pccl_id){{0}};
-        if (pccl_collective_is_of_blobs(request->collective))
+        if (row->of == PCCL_OF_BLOBS)
             launch.descriptor.counts = (struct pccl_id){{0}};
     }
     const bool automatic = pccl_choice_is_automatic(&launch.descriptor);

@@ -62,7 +62,9 @@ static void test_sizes(void **state)
     assert_int_equal(pccl_tiny_sizes(&shared, WORLD, false).largest, 20);
     must_be(PCCL_ALL_REDUCE, UINT64_MAX / 2, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
     must_be(PCCL_ALL_GATHER, UINT64_MAX / 8, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
-    must_be(PCCL_ALL_TO_ALL, UINT32_MAX / 4, false, UINT64_C(12884901876), UINT64_MAX, UINT64_MAX);
+    must_be(PCCL_ALL_TO_ALL, UINT32_MAX / 4, false, UINT64_C(12884901876), UINT64_C(38654705628),
+            UINT64_C(38654705628));
+    must_be(PCCL_ALL_TO_ALL, UINT32_MAX, false, UINT64_MAX, UINT64_MAX, UINT64_MAX);
 }
 
 static bool fits(uint8_t collective, uint64_t count, bool is_root, uint32_t length, uint32_t most)
@@ -179,7 +181,7 @@ static void test_blobs_for_each(void **state)
             uint8_t blob[1000], result[PCCL_TINY_BYTES_MAX];
             uint32_t length = 0, all = 0;
             for (uint32_t i = 0; i < WORLD; i++) {
-                uint32_t count = pccl_tiny_blobs_of(kinds[kind], WORLD, i == 1);
+                uint32_t count = pccl_parts_of(&pccl_collective(kinds[kind])->input, WORLD, i == 1);
                 assert_int_equal(count, kind == 0 ? 1 : kind == 2 || i == 1 ? WORLD : 0);
                 memset(blob, 1, sizeof blob);
                 for (uint32_t k = 0; k < count; k++)

@@ -230,16 +230,17 @@ PLANTS = [
         ["I12"], ["tiny-kinds"],
         [
             ("src/wire/tiny.c",
-             "return self_is_root ? world : 0;",
-             "return world;"),
+             "return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);",
+             "return pccl_parts_of(&pccl_collective(collective)->input, world, true);"),
         ]),
     Bug("one_blob_for_all",
         "5.8: in an all-to-all of blobs each has one for each",
         ["I12"], ["tiny-kinds", "blobs-for-some"],
         [
             ("src/wire/tiny.c",
-             "return collective == PCCL_ALL_TO_ALL_V ? world : 1;",
-             "return 1;"),
+             "return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);",
+             "return pccl_parts_of(&pccl_collective(collective)->input,"
+             " collective == PCCL_ALL_TO_ALL_V ? 1 : world, is_root);"),
         ]),
     Bug("only_gathers_are_followed",
         "5.8: room is kept for the operation that moves blobs, whichever it is",
@@ -270,16 +271,17 @@ PLANTS = [
         ["I12"], ["tiny-kinds"],
         [
             ("src/wire/tiny.c",
-             "case PCCL_SCATTER: return (struct pccl_tiny_sizes){self_is_root ? all : 0, all, all};",
-             "case PCCL_SCATTER: return (struct pccl_tiny_sizes){all, all, all};"),
+             "const uint32_t parts = pccl_parts_of(&row->input, world, self_is_root);",
+             "const uint32_t parts ="
+             " pccl_parts_of(&row->input, world, self_is_root || descriptor->collective == PCCL_SCATTER);"),
         ]),
     Bug("one_part_for_all",
         "5.8: a contribution to an all-to-all has a part for each",
         ["I12"], ["tiny-kinds"],
         [
-            ("src/wire/tiny.c",
-             "case PCCL_ALL_TO_ALL: return (struct pccl_tiny_sizes){all, times(all, world), times(all, world)};",
-             "case PCCL_ALL_TO_ALL: return (struct pccl_tiny_sizes){one, all, all};"),
+            ("src/wire/collectives.c",
+             'ROW("all-to-all", 9, ELEMENTS, PART_FOR_EACH, ALL,',
+             'ROW("all-to-all", 9, ELEMENTS, ONE_PART, ALL,'),
         ]),
     Bug("one_reduction_for_all_sections",
         "5.8: each section of a coalesced operation is reduced by its own reduction",
@@ -298,9 +300,8 @@ PLANTS = [
              "if (pccl_collective_reduces(op->descriptor.collective) && op->descriptor.collective != PCCL_REDUCE)"
              " return op->parts[0].payload_bytes;"),
             ("src/master/operations_tiny.c",
-             "else if (made && pccl_collective_reduces(op->descriptor.collective))",
-             "else if (made && pccl_collective_reduces(op->descriptor.collective) &&"
-             " op->descriptor.collective != PCCL_REDUCE)"),
+             "else if (made && row->reduces)",
+             "else if (made && row->reduces && op->descriptor.collective != PCCL_REDUCE)"),
         ]),
     Bug("reports_are_of_those_who_are_left",
         "12.2: a contribution is as long as the members of its view want it, also when some do not come back",

@@ -1,0 +1,85 @@
+/*
+ * A table with a row for each collective. Master, peers, and the calls of users derive from the row which members send
+ * and receive, how much, and which arguments the collective has. A new collective needs a row and a schedule.
+ */
+#ifndef PCCL_WIRE_COLLECTIVES_H
+#define PCCL_WIRE_COLLECTIVES_H
+
+#include "core/base.h"
+#include "wire/schema.h"
+
+enum pccl_matter {
+    PCCL_OF_NOTHING,
+    PCCL_OF_ELEMENTS, /* of one tensor, all of the same type */
+    PCCL_OF_TENSORS,  /* each has a type and a reduction: coalesced.h */
+    PCCL_OF_BLOBS,    /* bytes; only their owners know the lengths, until a tiny operation has told all: tiny.h */
+};
+
+/* Parts are of `count` elements of the descriptor, unless lengths are given. */
+enum pccl_amount { PCCL_NO_PART, PCCL_ONE_PART, PCCL_PART_FOR_EACH };
+
+/* Members; if they do different things, one of them is the root. */
+enum pccl_members { PCCL_BY_ALL, PCCL_BY_ROOT, PCCL_BY_OTHERS };
+
+struct pccl_parts {
+    enum pccl_amount amount;
+    enum pccl_members by;
+};
+
+enum pccl_codecs { PCCL_NEVER_PACKED, PCCL_GIVEN_CODEC, PCCL_GIVEN_OR_AUTOMATIC_CODEC };
+
+#define PCCL_NOT_LISTED UINT8_MAX
+
+struct pccl_collective_row {
+    const char *name;
+    uint8_t listed; /* pcclCollective_t; PCCL_NOT_LISTED: it cannot be in a list of operations */
+    enum pccl_matter of;
+    struct pccl_parts input, result;
+    enum pccl_codecs codecs;
+    bool reduces;      /* combines the inputs of all members with pcclRedOp_t; otherwise it only moves them */
+    bool ranks_matter; /* a caller counts on the members that it knows; otherwise all that are there take part */
+    bool one_buffer;   /* a caller gives one buffer for both input and result */
+    bool has_counts;   /* the descriptor may have a digest: of the lengths of parts, or of a list of tensors */
+};
+
+/* Returns the row; an unknown collective is an "operation" of nothing. */
+const struct pccl_collective_row *pccl_collective(uint8_t collective);
+/* Returns the collective with this pcclCollective_t; PCCL_COLLECTIVES: none has it. */
+enum pccl_collective pccl_collective_listed_as(uint32_t number);
+/* Returns the number of parts that a member has. */
+uint32_t pccl_parts_of(const struct pccl_parts *parts, uint32_t world, bool is_root);
+
+static inline const char *pccl_collective_name(uint8_t collective) { return pccl_collective(collective)->name; }
+
+static inline bool pccl_collective_reduces(uint8_t collective) { return pccl_collective(collective)->reduces; }
+
+static inline bool pccl_collective_is_of_blobs(uint8_t collective)
+{
+    return pccl_collective(collective)->of == PCCL_OF_BLOBS;
+}
+
+/* Returns true if one member, the root, sends or receives something that the others do not. */
+static inline bool pccl_row_has_root(const struct pccl_collective_row *row)
+{
+    return row->input.by != PCCL_BY_ALL || row->result.by != PCCL_BY_ALL;
+}
+
+static inline bool pccl_collective_has_root(uint8_t collective)
+{
+    return pccl_row_has_root(pccl_collective(collective));
+}
+
+/* Returns true if each member has a part for each, so that no buffer can be both input and result. */
+static inline bool pccl_row_exchanges(const struct pccl_collective_row *row)
+{
+    return row->input.amount == PCCL_PART_FOR_EACH && row->result.amount == PCCL_PART_FOR_EACH;
+}
+
+/* Returns true if members, along the ring, have to pass on parts that are for others only. */
+static inline bool pccl_row_relays(const struct pccl_collective_row *row)
+{
+    const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH || row->result.amount == PCCL_PART_FOR_EACH;
+    return !row->reduces && in_parts && (pccl_row_has_root(row) || pccl_row_exchanges(row));
+}
+
+#endif
