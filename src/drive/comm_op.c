@@ -1,36 +1,18 @@
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
-#include "drive/comm_callers.h"
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_sight.h"
 #include "drive/comm_wait.h"
-#include "drive/cpu.h"
 
-#include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 #include "wire/choice.h"
-#include "wire/packing.h"
 #include "wire/tiny.h"
-
-#include <string.h>
-
-/* A caller that polls with short awaits counts as waiting in between. */
-enum { WAIT_EXPIRY_MS = 500 };
 
 /* Names of sends begin here: callers are not expected to choose such tags. */
 #define SEND_NAMES UINT64_C(0x9C5EAD0000000000)
-
-/* ---- launch ---- */
-
-static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
-{
-    if (operation->wait_expires_us)
-        comm->operations.expiring_waits--;
-    operation->wait_expires_us = 0;
-}
 
 /* Any number; handles that use the same tags should not share keys. */
 static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
@@ -157,16 +139,6 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     return PCCL_ARGUMENT;
 }
 
-static void release(struct pccl_comm_op *operation)
-{
-    pccl_comm_blobs_drop(operation);
-    pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
-    pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
-    pccl_comm_feedback_end(operation->feedback, operation->contributed);
-    pccl_comm_members_drop(operation->list);
-    pccl_release(pccl_heap(), operation, sizeof *operation);
-}
-
 /* Replaces the list of possible participants of a send by its sender and receiver. On failure *list is NULL. */
 static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                     struct pccl_comm_members **list, struct pccl_text *reason)
@@ -178,14 +150,24 @@ static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struc
     return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
 }
 
+/* A launch as far as its stages have come. */
+struct launching {
+    const struct pcclComm_t *handle;
+    const struct pccl_op_args *args;
+    const struct pccl_peer_subgroup *subgroup; /* of a group of several; NULL: none */
+    struct pccl_comm_op *operation;            /* NULL: not made yet */
+    struct pccl_launch launch;                 /* for the machine */
+    struct pccl_text *reason;
+};
+
 /* It is not launched yet. */
-static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_op_args *args,
-                             struct pccl_comm_op **made, struct pccl_text *reason)
+static enum pccl_status make(struct launching *l)
 {
-    struct pccl_comm_members *list = list_members(handle, args);
+    const struct pccl_op_args *args = l->args;
+    struct pccl_comm_members *list = list_members(l->handle, args);
     enum pccl_status status = list ? PCCL_OK : PCCL_MEMORY;
     if (list && is_send(args))
-        status = choose_pair(handle, args, &list, reason);
+        status = choose_pair(l->handle, args, &list, l->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
@@ -193,16 +175,13 @@ static enum pccl_status make(const struct pcclComm_t *handle, const struct pccl_
         pccl_comm_members_drop(list);
         return PCCL_MEMORY;
     }
-    operation->handle = handle;
+    operation->handle = l->handle;
     operation->list = list;
     operation->members = list->ids;
     operation->member_count = list->count;
-    if (!pccl_coalesced_copy(operation, args)) {
-        release(operation);
-        return PCCL_MEMORY;
-    }
-    *made = operation;
-    return PCCL_OK;
+    operation->result = args->result;
+    l->operation = operation;
+    return pccl_coalesced_copy(operation, args) ? PCCL_OK : PCCL_MEMORY;
 }
 
 /* A list that the caller of an operation in a group gave. */
@@ -238,44 +217,46 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
     return PCCL_OK;
 }
 
-/* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
-static enum pccl_status place(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                              const struct pccl_op_args *args, struct pccl_descriptor *descriptor,
-                              struct pccl_text *reason)
+/* The source of a send is the root of its pair. */
+static enum pccl_status find_root(struct launching *l)
 {
-    enum pccl_status status = args->members ? check_members(handle, operation, reason) : PCCL_OK;
-    if (status != PCCL_OK)
-        return status;
-    operation->rank = operation->list->rank;
-    if (!pccl_op_args_needs_members(args))
-        return PCCL_OK;
-    if (operation->rank == operation->member_count) {
-        pccl_text_format(reason, "this peer is not in the list of members");
+    const struct pccl_comm_op *operation = l->operation;
+    const uint32_t root = is_send(l->args) ? 0 : l->args->root;
+    if (root >= operation->member_count) {
+        pccl_text_format(l->reason, "the root is rank %u, but there are %u members", root, operation->member_count);
         return PCCL_ARGUMENT;
     }
-    if (pccl_collective_has_root(descriptor->collective)) {
-        if (args->root >= operation->member_count) {
-            pccl_text_format(reason, "the root is rank %u, but there are %u members", args->root,
-                             operation->member_count);
-            return PCCL_ARGUMENT;
-        }
-        descriptor->root = operation->members[args->root];
+    l->launch.descriptor.root = operation->members[root];
+    if (is_send(l->args))
+        l->launch.other = operation->members[1 - operation->rank];
+    return PCCL_OK;
+}
+
+/* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
+static enum pccl_status place(struct launching *l)
+{
+    const struct pccl_op_args *args = l->args;
+    struct pccl_comm_op *operation = l->operation;
+    enum pccl_status status = PCCL_OK;
+    operation->rank = operation->list->rank;
+    if (args->members && !is_send(args))
+        status = check_members(l->handle, operation, l->reason);
+    if (status != PCCL_OK || !pccl_op_args_needs_members(args))
+        return status;
+    if (operation->rank == operation->member_count) {
+        pccl_text_format(l->reason, "this peer is not in the list of members");
+        return PCCL_ARGUMENT;
     }
+    if (pccl_collective_has_root(args->descriptor.collective))
+        status = find_root(l);
+    if (status != PCCL_OK)
+        return status;
     if (args->starts && args->part_count != operation->member_count) {
-        pccl_text_format(reason, "counts has %u numbers, but there are %u members", args->part_count,
+        pccl_text_format(l->reason, "counts has %u numbers, but there are %u members", args->part_count,
                          operation->member_count);
         return PCCL_ARGUMENT;
     }
-    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, reason);
-}
-
-static enum pccl_status place_in_pair(struct pccl_comm_op *operation, const struct pccl_op_args *args,
-                                      struct pccl_launch *launch, struct pccl_text *reason)
-{
-    operation->rank = args->sends ? 0 : 1;
-    launch->descriptor.root = operation->members[0];
-    launch->other = operation->members[1 - operation->rank];
-    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, reason);
+    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, l->reason);
 }
 
 static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
@@ -297,17 +278,19 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                      const struct pccl_op_args *args, struct pccl_launch *launch)
+static void plan_tiny(struct launching *l)
 {
+    const struct pccl_communicator *comm = l->handle->comm;
+    const struct pccl_op_args *args = l->args;
+    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    struct pccl_comm_op *operation = l->operation;
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
-    bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
-    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&launch->descriptor, operation->member_count, is_root);
+    bool is_root = pccl_id_equal(&l->launch.descriptor.root, &comm->id);
+    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->launch.descriptor, operation->member_count, is_root);
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return;
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     operation->outcome_parts = 1;
     if (pccl_row_exchanges(row)) { /* one from each contribution */
         operation->outcome_parts = operation->member_count;
@@ -316,10 +299,18 @@ static void plan_tiny(const struct pccl_communicator *comm, struct pccl_comm_op 
         operation->outcome_skip = extent.own;
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
-    launch->tiny = true;
+    l->launch.tiny = true;
     const void *input = args->tensors ? args->tensors : args->input; /* those are put together */
-    launch->payload = sizes.contribution ? input : NULL;
-    launch->payload_bytes = (uint32_t)sizes.contribution;
+    l->launch.payload = sizes.contribution ? input : NULL;
+    l->launch.payload_bytes = (uint32_t)sizes.contribution;
+}
+
+static enum pccl_status plan(struct launching *l)
+{
+    if (pccl_collective_is_of_blobs(l->args->descriptor.collective))
+        return pccl_comm_blobs_plan(l->handle->comm, l->operation, l->args, &l->launch, l->reason);
+    plan_tiny(l);
+    return PCCL_OK;
 }
 
 static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -334,96 +325,98 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
-static enum pccl_status begin_feedback(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                                       const struct pccl_op_args *args, const struct pccl_descriptor *descriptor,
-                                       struct pccl_text *reason)
+/*
+ * Returns true if payload may move between peers. A receive from anybody may be launched alone, if others are known to
+ * be coming, and lives on when they are here.
+ */
+static bool moves(const struct launching *l)
 {
-    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
-    uint64_t count = args->tensors ? pccl_coalesced_elements(args)
-                                   : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
-    return pccl_comm_feedback_begin(handle, args->tag, descriptor, count, &operation->feedback, reason);
+    bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
+    return !l->operation->tiny && (has_peers || is_send(l->args));
 }
 
 /* Which codec an automatic one is. */
-static void choose(const struct pccl_communicator *comm, const struct pccl_op_args *args, struct pccl_launch *launch)
+static enum pccl_status choose_codec(struct launching *l)
 {
-    launch->descriptor.codec_block = args->descriptor.codec_block;
-    launch->descriptor.codec_scale = args->descriptor.codec_scale;
-    launch->descriptor.codec_rounding = args->descriptor.codec_rounding;
-    launch->choice = pccl_peer_choose(comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
+    const struct pccl_descriptor *asked = &l->args->descriptor;
+    struct pccl_launch *launch = &l->launch;
+    if (pccl_choice_is_automatic(asked) && moves(l)) {
+        launch->descriptor.codec_block = asked->codec_block;
+        launch->descriptor.codec_scale = asked->codec_scale;
+        launch->descriptor.codec_rounding = asked->codec_rounding;
+        launch->choice = pccl_peer_choose(l->handle->comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
+    }
+    l->operation->codec = moves(l) ? launch->descriptor.codec : PCCL_CODEC_NONE;
+    return PCCL_OK;
 }
 
 /*
  * What is kept is in the elements' own numbers, so it does not matter how these were packed. Where an
  * automatic codec leaves as many bits that next to nothing is lost, it waits.
  */
-static bool feeds_back(const struct pccl_op_args *args, const struct pccl_descriptor *descriptor)
+static enum pccl_status begin_feedback(struct launching *l)
 {
-    return args->feedback && (!pccl_choice_is_automatic(&args->descriptor) || descriptor->codec >= PCCL_PACKING_SCALED);
+    const struct pccl_op_args *args = l->args;
+    const struct pccl_descriptor *descriptor = &l->launch.descriptor;
+    struct pccl_comm_op *operation = l->operation;
+    if (!args->feedback || (pccl_choice_is_automatic(&args->descriptor) && descriptor->codec < PCCL_PACKING_SCALED))
+        return PCCL_OK;
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
+    uint64_t count = args->tensors ? pccl_coalesced_elements(args)
+                                   : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    return pccl_comm_feedback_begin(l->handle, args->tag, descriptor, count, &operation->feedback, l->reason);
 }
 
-/* Of one that is meant. */
-static enum pccl_status prepare(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                                const struct pccl_op_args *args, const struct pccl_peer_subgroup *subgroup,
-                                struct pccl_launch *launch, struct pccl_text *reason)
+static enum pccl_status make_job(struct launching *l)
 {
-    struct pccl_communicator *comm = handle->comm;
-    enum pccl_status status = is_send(args) ? place_in_pair(operation, args, launch, reason)
-                                            : place(handle, operation, args, &launch->descriptor, reason);
-    if (status != PCCL_OK)
-        return status;
-    if (pccl_collective_is_of_blobs(args->descriptor.collective))
-        status = pccl_comm_blobs_plan(comm, operation, args, launch, reason);
-    else
-        plan_tiny(comm, operation, args, launch);
-    if (status != PCCL_OK)
-        return status;
-    bool has_peers = handle->group ? subgroup != NULL : !pccl_peer_is_alone(comm->peer);
-    /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
-     */
-    bool moves = !operation->tiny && (has_peers || is_send(args));
-    if (pccl_choice_is_automatic(&args->descriptor) && moves)
-        choose(comm, args, launch);
-    if (feeds_back(args, &launch->descriptor))
-        status = begin_feedback(handle, operation, args, &launch->descriptor, reason);
-    if (status != PCCL_OK)
-        return status;
-    operation->codec = moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
-    return !moves || pccl_comm_op_job_make(comm, operation, args, &launch->descriptor, subgroup) ? PCCL_OK
-                                                                                                 : PCCL_MEMORY;
+    bool made = !moves(l) || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, &l->launch.descriptor,
+                                                   l->subgroup) != NULL;
+    return made ? PCCL_OK : PCCL_MEMORY;
 }
 
-/* The operation is not in the table yet. After a failure its job, if any, is not the engine's. */
-static enum pccl_status launch(const struct pcclComm_t *handle, struct pccl_comm_op *operation,
-                               const struct pccl_op_args *args, const struct pccl_peer_subgroup *subgroup,
-                               struct pccl_text *reason)
+/* After a failure the job of the operation, if any, is not the engine's. */
+static enum pccl_status ask_machine(struct launching *l)
 {
-    bool counts_on_members = !handle->group && pccl_op_args_needs_members(args);
-    struct pccl_launch launch = {.subgroup = subgroup ? subgroup->name : 0,
+    uint8_t made[PCCL_TINY_BYTES_MAX];
+    if (l->handle->group && !l->subgroup)
+        return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+    if (l->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->launch.payload_bytes))
+        l->launch.payload = made;
+    enum pccl_status status = step(l->handle->comm, l->operation, &l->launch);
+    if (status != PCCL_OK && is_send(l->args))
+        explain_refused_send(l->handle->comm, status, &l->launch.other, l->launch.tiny, l->reason);
+    return status;
+}
+
+static struct pccl_launch launch_of(const struct launching *l)
+{
+    const struct pccl_op_args *args = l->args;
+    bool counts_on_members = !l->handle->group && pccl_op_args_needs_members(args);
+    struct pccl_launch launch = {.subgroup = l->subgroup ? l->subgroup->name : 0,
                                  .tag = args->tag,
                                  .descriptor = args->descriptor,
-                                 .members = counts_on_members ? operation->members : NULL,
-                                 .member_count = counts_on_members ? operation->member_count : 0,
+                                 .members = counts_on_members ? l->operation->members : NULL,
+                                 .member_count = counts_on_members ? l->operation->member_count : 0,
                                  .deadline_us = args->deadline_us,
                                  .given_up = args->given_up,
                                  .reason = args->reason,
-                                 .refusal = reason,
-                                 .user = operation};
-    uint8_t made[PCCL_TINY_BYTES_MAX];
+                                 .refusal = l->reason,
+                                 .user = l->operation};
     if (pccl_choice_is_automatic(&args->descriptor))
         pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor); /* until it is chosen */
-    bool is_meant = args->given_up == PCCL_CLASS_NONE;
-    enum pccl_status status = is_meant ? prepare(handle, operation, args, subgroup, &launch, reason) : PCCL_OK;
-    if (status != PCCL_OK)
-        return status;
-    if (handle->group && !subgroup)
-        return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    if (launch.payload && pccl_contribution_make(args, operation, made, launch.payload_bytes))
-        launch.payload = made;
-    status = step(handle->comm, operation, &launch);
-    if (status != PCCL_OK && is_send(args))
-        explain_refused_send(handle->comm, status, &launch.other, launch.tiny, reason);
-    return status;
+    return launch;
+}
+
+/* The operation is not in the table yet. One that is given up touches no buffers. */
+static enum pccl_status launch(struct launching *l)
+{
+    static enum pccl_status (*const stages[])(struct launching *) = {place, plan, choose_codec, begin_feedback,
+                                                                     make_job};
+    enum pccl_status status = PCCL_OK;
+    l->launch = launch_of(l);
+    for (size_t i = 0; i < PCCL_COUNT_OF(stages) && status == PCCL_OK && l->args->given_up == PCCL_CLASS_NONE; i++)
+        status = stages[i](l);
+    return status == PCCL_OK ? ask_machine(l) : status;
 }
 
 /* This peer is alone in its group: it has what the others would send, and nobody need be told. */
@@ -455,7 +448,7 @@ static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operatio
     if (!operation)
         return;
     pccl_comm_op_job_leave(comm, operation);
-    release(operation);
+    pccl_comm_op_release(operation);
 }
 
 /* From here on it can be found by its name. */
@@ -478,28 +471,26 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
-    struct pccl_comm_op *operation = NULL;
-    const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, args, &subgroup, &why->reason);
+    struct launching l = {.handle = handle, .args = args, .reason = &why->reason};
+    enum pccl_status status = may_launch(handle, args, &l.subgroup, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
-    status = make(handle, args, &operation, &why->reason);
-    if (operation) {
-        operation->result = args->result;
-        operation->waiter = waiter;
-        status = launch(handle, operation, args, subgroup, &why->reason);
+    status = make(&l);
+    if (status == PCCL_OK) {
+        l.operation->waiter = waiter;
+        status = launch(&l);
         if (status == PCCL_TOO_FEW_PEERS && args->alone_ok && args->given_up == PCCL_CLASS_NONE)
-            status = do_alone(comm, operation, args, &why->reason);
+            status = do_alone(comm, l.operation, args, &why->reason);
     }
     if (status != PCCL_OK) {
         if (!why->reason.length)
             explain_refusal(comm, status, args->tag, &why->reason);
-        refuse(comm, operation, status, &known, why);
+        refuse(comm, l.operation, status, &known, why);
         return status;
     }
-    begin(comm, operation, args->tag, name_of(handle, args));
-    *operation_out = operation;
+    begin(comm, l.operation, args->tag, name_of(handle, args));
+    *operation_out = l.operation;
     return PCCL_OK;
 }
 
@@ -543,263 +534,21 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
 enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
-    struct pccl_descriptor descriptor = args->descriptor;
-    const struct pccl_peer_subgroup *subgroup;
-    enum pccl_status status = may_launch(handle, args, &subgroup, reason);
+    struct launching l = {.handle = handle, .args = args, .reason = reason};
+    enum pccl_status status = may_launch(handle, args, &l.subgroup, reason);
     if (status != PCCL_OK || !pccl_op_args_needs_members(args))
         return status;
-    struct pccl_comm_op *operation = NULL;
-    status = make(handle, args, &operation, reason);
-    if (operation) {
-        status = place(handle, operation, args, &descriptor, reason);
-        release(operation);
-    } else {
+    status = make(&l);
+    if (status == PCCL_OK)
+        status = place(&l);
+    else
         explain_refusal(handle->comm, status, args->tag, reason);
-    }
+    if (l.operation)
+        pccl_comm_op_release(l.operation);
     return status;
 }
 
 bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation)
 {
     return operation->decided || operation->op->abort_sent;
-}
-
-/* ---- the end ---- */
-
-static enum pccl_status status_of(enum pccl_class class)
-{
-    switch (class) {
-    case PCCL_CLASS_NONE: return PCCL_OK;
-    case PCCL_CLASS_PEER_LOST: return PCCL_PEER_LOST;
-    case PCCL_CLASS_MISMATCH: return PCCL_MISMATCH;
-    case PCCL_CLASS_ABORTED: return PCCL_ABORTED;
-    case PCCL_CLASS_DEADLINE: return PCCL_TIMEOUT;
-    case PCCL_CLASS_MEMBERS_CHANGED: return PCCL_MEMBERS_CHANGED;
-    case PCCL_CLASS_INTERNAL:
-    case PCCL_CLASS_COUNT: break;
-    }
-    return PCCL_INTERNAL;
-}
-
-static void take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
-{
-    size_t part = operation->result_bytes / operation->outcome_parts,
-           all = op->payload_bytes / operation->outcome_parts;
-    PCCL_ASSERT(operation->outcome_skip + part <= all);
-    for (uint32_t i = 0; i < operation->outcome_parts; i++)
-        memcpy((uint8_t *)operation->result + i * part, op->payload + i * all + operation->outcome_skip, part);
-}
-
-/* In words, of an automatic codec. */
-static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
-{
-    struct pccl_text words;
-    if (!pccl_choice_is_automatic(&op->descriptor))
-        return;
-    pccl_text_clear(&words);
-    if (op->tiny)
-        pccl_text_add(&words, "small: through the master, exactly");
-    else
-        pccl_choice_describe(&words, &op->descriptor, &op->choice);
-    const size_t length = pccl_min_u64(words.length, sizeof operation->why_codec - 1);
-    memcpy(operation->why_codec, words.bytes, length);
-    operation->why_codec[length] = '\0';
-}
-
-static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
-{
-    const struct pccl_peer_op *op = operation->op;
-    if (!op)
-        return;
-    PCCL_ASSERT(operation->over);
-    operation->op = NULL;
-    operation->world = op->world;
-    operation->why.details.sequence = op->instance.use;
-    describe_choice(operation, op);
-    operation->why.reason = op->reason;
-    operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
-    if (operation->blobs && operation->status == PCCL_OK)
-        operation->status = pccl_comm_blobs_status(operation, &operation->why.reason);
-    if (operation->status != PCCL_OK)
-        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
-    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
-        (operation->tensors ? pccl_coalesced_take : take_result)(operation, op);
-}
-
-static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)
-{
-    info->tag = operation->why.details.tag;
-    info->sequence = operation->why.details.sequence;
-    info->tx_bytes = operation->traffic.sent_bytes;
-    info->rx_bytes = operation->traffic.received_bytes;
-    info->world = operation->world;
-    info->rank = operation->rank;
-    info->codec = (pcclQuantizationAlgorithm_t)operation->codec;
-    memcpy(info->why, operation->why_codec, sizeof info->why);
-    if (!info->participants)
-        return;
-    for (uint32_t i = 0; i < operation->member_count && i < info->participants_max; i++) {
-        pccl_id_write(&operation->members[i], info->participants[i].digits, PCCL_PEER_ID_SIZE - 1);
-        info->participants[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
-    }
-}
-
-enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                  pcclOperationInfo_t *info, struct pccl_why *why)
-{
-    struct pccl_peer_op *op = operation->op;
-    keep_outcome(comm, operation);
-    enum pccl_status status = operation->status;
-    if (status != PCCL_OK) {
-        *why = operation->why;
-        pccl_comm_sight_failed(comm);
-    } else if (info) {
-        describe(operation, info);
-    }
-    operation->contributed = status == PCCL_OK;
-    if (status == PCCL_OK && operation->blobs)
-        pccl_comm_blobs_give(operation);
-    if (op)
-        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
-    pccl_comm_op_job_leave(comm, operation);
-    cancel_wait_expiry(comm, operation);
-    pccl_table_remove(&comm->operations.by_tag, &operation->by_tag);
-    release(operation);
-    return status;
-}
-
-static void tell_awaited(struct pccl_communicator *comm, const struct pccl_comm_op *operation, bool blocked)
-{
-    pccl_comm_step(comm,
-                   &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
-}
-
-void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation)
-{
-    operation->awaited = true;
-    if (operation->wait_expires_us)
-        cancel_wait_expiry(comm, operation); /* the machine still counts this thread as waiting */
-    else if (!operation->decided)
-        tell_awaited(comm, operation, true);
-}
-
-bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
-{
-    operation->awaited = true;
-    pccl_comm_blobs_show(comm, operation);
-    if (operation->over)
-        return true;
-    operation->waiter = pccl_caller_waiter();
-    pccl_comm_op_announce_wait(comm, operation);
-    do {
-        pccl_comm_op_job_copy(comm, operation, deadline_us);
-        pccl_comm_blobs_show(comm, operation);
-        if (operation->over) {
-            operation->waiter->fired = false; /* it was told while it did not wait */
-            return true;
-        }
-    } while (pccl_comm_wait_until(comm, operation->waiter, deadline_us));
-    operation->waiter = NULL;
-    operation->awaited = false;
-    if (!operation->decided) {
-        operation->wait_expires_us = pccl_now_us() + WAIT_EXPIRY_MS * UINT64_C(1000);
-        comm->operations.expiring_waits++;
-    }
-    return false;
-}
-
-enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                    pcclOperationInfo_t *info, struct pccl_why *why)
-{
-    bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
-    PCCL_ASSERT(over);
-    return pccl_comm_op_end(comm, operation, info, why);
-}
-
-/* ---- all of a communicator ---- */
-
-static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
-{
-    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
-}
-
-void pccl_comm_ops_expire_waits(struct pccl_communicator *comm)
-{
-    if (!comm->operations.expiring_waits)
-        return;
-    uint64_t now_us = pccl_now_us();
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_comm_op *operation = operation_of(node);
-        if (!operation->wait_expires_us || operation->wait_expires_us > now_us)
-            continue;
-        cancel_wait_expiry(comm, operation);
-        if (!operation->decided)
-            tell_awaited(comm, operation, false);
-    }
-}
-
-void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node))
-        keep_outcome(comm, operation_of(node));
-}
-
-void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node)) {
-        struct pccl_comm_op *operation = operation_of(node);
-        if (operation->waiter != waiter)
-            continue;
-        operation->waiter = NULL;
-        operation->awaited = false;
-    }
-}
-
-void pccl_comm_ops_free(struct pccl_communicator *comm)
-{
-    struct pccl_table_node *node;
-    while ((node = pccl_table_first(&comm->operations.by_tag))) {
-        pccl_table_remove(&comm->operations.by_tag, node);
-        release(operation_of(node));
-    }
-    pccl_table_fini(&comm->operations.by_tag);
-    pccl_comm_members_drop(comm->operations.members);
-    comm->operations.members = NULL;
-}
-
-void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
-                        const struct pccl_text *reason)
-{
-    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
-    if (!operation->decided)
-        pccl_comm_step(comm, &event);
-}
-
-void pccl_comm_ops_abort(struct pcclComm_t *handle)
-{
-    struct pccl_communicator *comm = handle->comm;
-    handle->aborts++;
-    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node))
-        if (operation_of(node)->handle == handle)
-            pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
-}
-
-void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)
-{
-    struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag);
-    struct pccl_why why;
-    while (node) {
-        struct pccl_comm_op *operation = operation_of(node);
-        bool drop = operation->handle == handle;
-        if (drop)
-            operation->arrivals.show = NULL;
-        enum pccl_status unwanted = drop ? pccl_comm_op_await(comm, operation, NULL, &why) : PCCL_OK;
-        (void)unwanted;
-        /* While it waited others may have gone. */
-        node = drop ? pccl_table_first(&comm->operations.by_tag) : pccl_table_after(&comm->operations.by_tag, node);
-    }
 }

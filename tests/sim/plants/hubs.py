@@ -23,8 +23,8 @@ PLANTS = [
         ["D7"], ["hubs-form"],
         [
             ("src/master/links_hubs.c",
-             "default: return NO_HUB;",
-             "default: return ALL_FROM_ALL;"),
+             "if (!pccl_row_relays(row)) return NO_HUB;",
+             "if (!pccl_row_relays(row)) return ALL_FROM_ALL;"),
         ], last=12000),
     Bug("hubs_never_end",
         "links that no operation uses are kept",

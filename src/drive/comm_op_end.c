@@ -1,0 +1,275 @@
+/* Operations from their launch on: awaits, the end, and all operations of a communicator. */
+#include "drive/communicator.h"
+#include "drive/comm_op.h"
+#include "drive/comm_callers.h"
+#include "drive/comm_contribution.h"
+#include "drive/comm_jobs.h"
+#include "drive/comm_machine.h"
+#include "drive/comm_sight.h"
+#include "drive/comm_wait.h"
+
+#include "net/heap.h"
+#include "peer/queries.h"
+#include "wire/choice.h"
+
+#include <string.h>
+
+/* A caller that polls with short awaits counts as waiting in between. */
+enum { WAIT_EXPIRY_MS = 500 };
+
+static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    if (operation->wait_expires_us)
+        comm->operations.expiring_waits--;
+    operation->wait_expires_us = 0;
+}
+
+void pccl_comm_op_release(struct pccl_comm_op *operation)
+{
+    pccl_comm_blobs_drop(operation);
+    pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
+    pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
+    pccl_comm_feedback_end(operation->feedback, operation->contributed);
+    pccl_comm_members_drop(operation->list);
+    pccl_release(pccl_heap(), operation, sizeof *operation);
+}
+
+/* ---- the end ---- */
+
+static enum pccl_status status_of(enum pccl_class class)
+{
+    switch (class) {
+    case PCCL_CLASS_NONE: return PCCL_OK;
+    case PCCL_CLASS_PEER_LOST: return PCCL_PEER_LOST;
+    case PCCL_CLASS_MISMATCH: return PCCL_MISMATCH;
+    case PCCL_CLASS_ABORTED: return PCCL_ABORTED;
+    case PCCL_CLASS_DEADLINE: return PCCL_TIMEOUT;
+    case PCCL_CLASS_MEMBERS_CHANGED: return PCCL_MEMBERS_CHANGED;
+    case PCCL_CLASS_INTERNAL:
+    case PCCL_CLASS_COUNT: break;
+    }
+    return PCCL_INTERNAL;
+}
+
+static void take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    size_t part = operation->result_bytes / operation->outcome_parts,
+           all = op->payload_bytes / operation->outcome_parts;
+    PCCL_ASSERT(operation->outcome_skip + part <= all);
+    for (uint32_t i = 0; i < operation->outcome_parts; i++)
+        memcpy((uint8_t *)operation->result + i * part, op->payload + i * all + operation->outcome_skip, part);
+}
+
+/* In words, of an automatic codec. */
+static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    struct pccl_text words;
+    if (!pccl_choice_is_automatic(&op->descriptor))
+        return;
+    pccl_text_clear(&words);
+    if (op->tiny)
+        pccl_text_add(&words, "small: through the master, exactly");
+    else
+        pccl_choice_describe(&words, &op->descriptor, &op->choice);
+    const size_t length = pccl_min_u64(words.length, sizeof operation->why_codec - 1);
+    memcpy(operation->why_codec, words.bytes, length);
+    operation->why_codec[length] = '\0';
+}
+
+static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    const struct pccl_peer_op *op = operation->op;
+    if (!op)
+        return;
+    PCCL_ASSERT(operation->over);
+    operation->op = NULL;
+    operation->world = op->world;
+    operation->why.details.sequence = op->instance.use;
+    describe_choice(operation, op);
+    operation->why.reason = op->reason;
+    operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    if (operation->blobs && operation->status == PCCL_OK)
+        operation->status = pccl_comm_blobs_status(operation, &operation->why.reason);
+    if (operation->status != PCCL_OK)
+        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
+    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
+        (operation->tensors ? pccl_coalesced_take : take_result)(operation, op);
+}
+
+static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)
+{
+    info->tag = operation->why.details.tag;
+    info->sequence = operation->why.details.sequence;
+    info->tx_bytes = operation->traffic.sent_bytes;
+    info->rx_bytes = operation->traffic.received_bytes;
+    info->world = operation->world;
+    info->rank = operation->rank;
+    info->codec = (pcclQuantizationAlgorithm_t)operation->codec;
+    memcpy(info->why, operation->why_codec, sizeof info->why);
+    if (!info->participants)
+        return;
+    for (uint32_t i = 0; i < operation->member_count && i < info->participants_max; i++) {
+        pccl_id_write(&operation->members[i], info->participants[i].digits, PCCL_PEER_ID_SIZE - 1);
+        info->participants[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
+    }
+}
+
+enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                  pcclOperationInfo_t *info, struct pccl_why *why)
+{
+    struct pccl_peer_op *op = operation->op;
+    keep_outcome(comm, operation);
+    enum pccl_status status = operation->status;
+    if (status != PCCL_OK) {
+        *why = operation->why;
+        pccl_comm_sight_failed(comm);
+    } else if (info) {
+        describe(operation, info);
+    }
+    operation->contributed = status == PCCL_OK;
+    if (status == PCCL_OK && operation->blobs)
+        pccl_comm_blobs_give(operation);
+    if (op)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
+    pccl_comm_op_job_leave(comm, operation);
+    cancel_wait_expiry(comm, operation);
+    pccl_table_remove(&comm->operations.by_tag, &operation->by_tag);
+    pccl_comm_op_release(operation);
+    return status;
+}
+
+static void tell_awaited(struct pccl_communicator *comm, const struct pccl_comm_op *operation, bool blocked)
+{
+    pccl_comm_step(comm,
+                   &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
+}
+
+void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    operation->awaited = true;
+    if (operation->wait_expires_us)
+        cancel_wait_expiry(comm, operation); /* the machine still counts this thread as waiting */
+    else if (!operation->decided)
+        tell_awaited(comm, operation, true);
+}
+
+bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
+{
+    operation->awaited = true;
+    pccl_comm_blobs_show(comm, operation);
+    if (operation->over)
+        return true;
+    operation->waiter = pccl_caller_waiter();
+    pccl_comm_op_announce_wait(comm, operation);
+    do {
+        pccl_comm_op_job_copy(comm, operation, deadline_us);
+        pccl_comm_blobs_show(comm, operation);
+        if (operation->over) {
+            operation->waiter->fired = false; /* it was told while it did not wait */
+            return true;
+        }
+    } while (pccl_comm_wait_until(comm, operation->waiter, deadline_us));
+    operation->waiter = NULL;
+    operation->awaited = false;
+    if (!operation->decided) {
+        operation->wait_expires_us = pccl_now_us() + WAIT_EXPIRY_MS * UINT64_C(1000);
+        comm->operations.expiring_waits++;
+    }
+    return false;
+}
+
+enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                    pcclOperationInfo_t *info, struct pccl_why *why)
+{
+    bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
+    PCCL_ASSERT(over);
+    return pccl_comm_op_end(comm, operation, info, why);
+}
+
+/* ---- all of a communicator ---- */
+
+static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
+{
+    return node ? PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag) : NULL;
+}
+
+void pccl_comm_ops_expire_waits(struct pccl_communicator *comm)
+{
+    if (!comm->operations.expiring_waits)
+        return;
+    uint64_t now_us = pccl_now_us();
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_comm_op *operation = operation_of(node);
+        if (!operation->wait_expires_us || operation->wait_expires_us > now_us)
+            continue;
+        cancel_wait_expiry(comm, operation);
+        if (!operation->decided)
+            tell_awaited(comm, operation, false);
+    }
+}
+
+void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node))
+        keep_outcome(comm, operation_of(node));
+}
+
+void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_comm_op *operation = operation_of(node);
+        if (operation->waiter != waiter)
+            continue;
+        operation->waiter = NULL;
+        operation->awaited = false;
+    }
+}
+
+void pccl_comm_ops_free(struct pccl_communicator *comm)
+{
+    struct pccl_table_node *node;
+    while ((node = pccl_table_first(&comm->operations.by_tag))) {
+        pccl_table_remove(&comm->operations.by_tag, node);
+        pccl_comm_op_release(operation_of(node));
+    }
+    pccl_table_fini(&comm->operations.by_tag);
+    pccl_comm_members_drop(comm->operations.members);
+    comm->operations.members = NULL;
+}
+
+void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_op *operation, enum pccl_class class,
+                        const struct pccl_text *reason)
+{
+    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_ABORT, .op = operation->op, .class = class, .reason = reason};
+    if (!operation->decided)
+        pccl_comm_step(comm, &event);
+}
+
+void pccl_comm_ops_abort(struct pcclComm_t *handle)
+{
+    struct pccl_communicator *comm = handle->comm;
+    handle->aborts++;
+    for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
+         node = pccl_table_after(&comm->operations.by_tag, node))
+        if (operation_of(node)->handle == handle)
+            pccl_comm_op_abort(comm, operation_of(node), PCCL_CLASS_ABORTED, NULL);
+}
+
+void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle)
+{
+    struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag);
+    struct pccl_why why;
+    while (node) {
+        struct pccl_comm_op *operation = operation_of(node);
+        bool drop = operation->handle == handle;
+        if (drop)
+            operation->arrivals.show = NULL;
+        enum pccl_status unwanted = drop ? pccl_comm_op_await(comm, operation, NULL, &why) : PCCL_OK;
+        (void)unwanted;
+        /* While it waited others may have gone. */
+        node = drop ? pccl_table_first(&comm->operations.by_tag) : pccl_table_after(&comm->operations.by_tag, node);
+    }
+}
