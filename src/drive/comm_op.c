@@ -157,6 +157,7 @@ struct launching {
     const struct pccl_peer_subgroup *subgroup; /* of a group of several; NULL: none */
     struct pccl_comm_op *operation;            /* NULL: not made yet */
     struct pccl_launch launch;                 /* for the machine */
+    bool moves;                                /* elements, from peer to peer */
     struct pccl_text *reason;
 };
 
@@ -310,6 +311,10 @@ static enum pccl_status plan(struct launching *l)
     if (pccl_collective_is_of_blobs(l->args->descriptor.collective))
         return pccl_comm_blobs_plan(l->handle->comm, l->operation, l->args, &l->launch, l->reason);
     plan_tiny(l);
+    bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
+    /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
+     */
+    l->moves = !l->operation->tiny && (has_peers || is_send(l->args));
     return PCCL_OK;
 }
 
@@ -325,29 +330,18 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
-/*
- * Returns true if payload may move between peers. A receive from anybody may be launched alone, if others are known to
- * be coming, and lives on when they are here.
- */
-static bool moves(const struct launching *l)
-{
-    bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
-    return !l->operation->tiny && (has_peers || is_send(l->args));
-}
-
 /* Which codec an automatic one is. */
-static enum pccl_status choose_codec(struct launching *l)
+static void choose_codec(struct launching *l)
 {
     const struct pccl_descriptor *asked = &l->args->descriptor;
     struct pccl_launch *launch = &l->launch;
-    if (pccl_choice_is_automatic(asked) && moves(l)) {
+    if (pccl_choice_is_automatic(asked) && l->moves) {
         launch->descriptor.codec_block = asked->codec_block;
         launch->descriptor.codec_scale = asked->codec_scale;
         launch->descriptor.codec_rounding = asked->codec_rounding;
         launch->choice = pccl_peer_choose(l->handle->comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
     }
-    l->operation->codec = moves(l) ? launch->descriptor.codec : PCCL_CODEC_NONE;
-    return PCCL_OK;
+    l->operation->codec = l->moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
 }
 
 /*
@@ -369,7 +363,7 @@ static enum pccl_status begin_feedback(struct launching *l)
 
 static enum pccl_status make_job(struct launching *l)
 {
-    bool made = !moves(l) || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, &l->launch.descriptor,
+    bool made = !l->moves || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, &l->launch.descriptor,
                                                    l->subgroup) != NULL;
     return made ? PCCL_OK : PCCL_MEMORY;
 }
@@ -388,34 +382,44 @@ static enum pccl_status ask_machine(struct launching *l)
     return status;
 }
 
-static struct pccl_launch launch_of(const struct launching *l)
+static void begin_launch(struct launching *l)
 {
     const struct pccl_op_args *args = l->args;
-    bool counts_on_members = !l->handle->group && pccl_op_args_needs_members(args);
-    struct pccl_launch launch = {.subgroup = l->subgroup ? l->subgroup->name : 0,
-                                 .tag = args->tag,
-                                 .descriptor = args->descriptor,
-                                 .members = counts_on_members ? l->operation->members : NULL,
-                                 .member_count = counts_on_members ? l->operation->member_count : 0,
-                                 .deadline_us = args->deadline_us,
-                                 .given_up = args->given_up,
-                                 .reason = args->reason,
-                                 .refusal = l->reason,
-                                 .user = l->operation};
+    struct pccl_launch *launch = &l->launch;
+    launch->subgroup = l->subgroup ? l->subgroup->name : 0;
+    launch->tag = args->tag;
+    launch->descriptor = args->descriptor;
+    if (!l->handle->group && pccl_op_args_needs_members(args)) {
+        launch->members = l->operation->members;
+        launch->member_count = l->operation->member_count;
+    }
+    launch->deadline_us = args->deadline_us;
+    launch->given_up = args->given_up;
+    launch->reason = args->reason;
+    launch->refusal = l->reason;
+    launch->user = l->operation;
     if (pccl_choice_is_automatic(&args->descriptor))
-        pccl_choice_apply(PCCL_LEVEL_EXACT, &launch.descriptor, &launch.descriptor); /* until it is chosen */
-    return launch;
+        pccl_choice_apply(PCCL_LEVEL_EXACT, &launch->descriptor, &launch->descriptor); /* until it is chosen */
 }
 
-/* The operation is not in the table yet. One that is given up touches no buffers. */
+/* Of one that is meant. */
+static enum pccl_status prepare(struct launching *l)
+{
+    enum pccl_status status = place(l);
+    if (status == PCCL_OK)
+        status = plan(l);
+    if (status != PCCL_OK)
+        return status;
+    choose_codec(l);
+    status = begin_feedback(l);
+    return status == PCCL_OK ? make_job(l) : status;
+}
+
+/* The operation is not in the table yet. */
 static enum pccl_status launch(struct launching *l)
 {
-    static enum pccl_status (*const stages[])(struct launching *) = {place, plan, choose_codec, begin_feedback,
-                                                                     make_job};
-    enum pccl_status status = PCCL_OK;
-    l->launch = launch_of(l);
-    for (size_t i = 0; i < PCCL_COUNT_OF(stages) && status == PCCL_OK && l->args->given_up == PCCL_CLASS_NONE; i++)
-        status = stages[i](l);
+    begin_launch(l);
+    enum pccl_status status = l->args->given_up == PCCL_CLASS_NONE ? prepare(l) : PCCL_OK;
     return status == PCCL_OK ? ask_machine(l) : status;
 }
 

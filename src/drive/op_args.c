@@ -61,14 +61,15 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
 {
     const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     const struct pccl_parts *input = row->one_buffer ? &row->result : &row->input;
-    const bool in_parts = (row->input.amount == PCCL_PART_FOR_EACH) != (row->result.amount == PCCL_PART_FOR_EACH);
-    const size_t from = part_at(args, rank), part = part_at(args, rank + 1) - from, all = part_at(args, world);
+    const bool splits = row->input.amount == PCCL_PART_FOR_EACH, joins = row->result.amount == PCCL_PART_FOR_EACH;
+    const size_t own = splits != joins ? part_at(args, rank) : 0;
+    const size_t part = splits != joins ? part_at(args, rank + 1) - own : part_at(args, 1);
+    const size_t all = splits || joins ? part_at(args, world) : 0;
     const uint32_t parts_in = pccl_parts_of(input, world, is_root(args, rank)),
                    parts_out = pccl_parts_of(&row->result, world, is_root(args, rank));
-    return (struct pccl_op_args_extent){
-        .input = row->input.amount == PCCL_PART_FOR_EACH ? (parts_in ? all : 0) : parts_in * part,
-        .result = row->result.amount == PCCL_PART_FOR_EACH ? (parts_out ? all : 0) : parts_out * part,
-        .own = in_parts ? from : 0};
+    return (struct pccl_op_args_extent){.input = splits && parts_in ? all : parts_in * part,
+                                        .result = joins && parts_out ? all : parts_out * part,
+                                        .own = own};
 }
 
 /* The one place where the other buffer may lie although they overlap. */

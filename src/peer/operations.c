@@ -170,6 +170,8 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
 {
     if (!launch->tiny)
         return 0;
+    if (launch->descriptor.collective == PCCL_ALL_REDUCE)
+        return launch->payload_bytes;
     if (pccl_collective_is_of_blobs(launch->descriptor.collective))
         return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;

@@ -6,7 +6,7 @@
             PCCL_##codecs, __VA_ARGS__                                                                                 \
     }
 
-static const struct pccl_collective_row rows[PCCL_COLLECTIVES] = {
+const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1] = {
     [PCCL_ALL_REDUCE] =
         ROW("all-reduce", 0, ELEMENTS, ONE_PART, ALL, ONE_PART, ALL, GIVEN_OR_AUTOMATIC_CODEC, .reduces = true),
     [PCCL_BROADCAST] = ROW("broadcast", 1, ELEMENTS, ONE_PART, ROOT, ONE_PART, ALL, GIVEN_CODEC, .ranks_matter = true,
@@ -35,27 +35,14 @@ static const struct pccl_collective_row rows[PCCL_COLLECTIVES] = {
                               .ranks_matter = true, .has_counts = true),
     [PCCL_COALESCED] = ROW("coalesced all-reduce", 13, TENSORS, ONE_PART, ALL, ONE_PART, ALL, GIVEN_OR_AUTOMATIC_CODEC,
                            .reduces = true, .has_counts = true),
+    [PCCL_COLLECTIVES] = {"operation", PCCL_NOT_LISTED, PCCL_OF_NOTHING},
 };
-
-static const struct pccl_collective_row unknown = {.name = "operation", .listed = PCCL_NOT_LISTED};
-
-const struct pccl_collective_row *pccl_collective(uint8_t collective)
-{
-    return collective < PCCL_COLLECTIVES ? &rows[collective] : &unknown;
-}
 
 enum pccl_collective pccl_collective_listed_as(uint32_t number)
 {
     uint32_t collective = 0;
-    while (collective < PCCL_COLLECTIVES && (number == PCCL_NOT_LISTED || rows[collective].listed != number))
+    while (collective < PCCL_COLLECTIVES &&
+           (number == PCCL_NOT_LISTED || pccl_collective_rows[collective].listed != number))
         collective++;
     return (enum pccl_collective)collective;
-}
-
-uint32_t pccl_parts_of(const struct pccl_parts *parts, uint32_t world, bool is_root)
-{
-    bool has_none = parts->by == PCCL_BY_ROOT ? !is_root : parts->by == PCCL_BY_OTHERS && is_root;
-    if (has_none || parts->amount == PCCL_NO_PART)
-        return 0;
-    return parts->amount == PCCL_PART_FOR_EACH ? world : 1;
 }

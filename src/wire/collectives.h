@@ -16,7 +16,7 @@ enum pccl_matter {
 };
 
 /* Parts are of `count` elements of the descriptor, unless lengths are given. */
-enum pccl_amount { PCCL_NO_PART, PCCL_ONE_PART, PCCL_PART_FOR_EACH };
+enum pccl_amount { PCCL_NO_PART = 0, PCCL_ONE_PART = 1, PCCL_PART_FOR_EACH };
 
 /* Members; if they do different things, one of them is the root. */
 enum pccl_members { PCCL_BY_ALL, PCCL_BY_ROOT, PCCL_BY_OTHERS };
@@ -42,12 +42,23 @@ struct pccl_collective_row {
     bool has_counts;   /* the descriptor may have a digest: of the lengths of parts, or of a list of tensors */
 };
 
+extern const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1];
+
 /* Returns the row; an unknown collective is an "operation" of nothing. */
-const struct pccl_collective_row *pccl_collective(uint8_t collective);
+static inline const struct pccl_collective_row *pccl_collective(uint8_t collective)
+{
+    return &pccl_collective_rows[collective < PCCL_COLLECTIVES ? collective : PCCL_COLLECTIVES];
+}
+
 /* Returns the collective with this pcclCollective_t; PCCL_COLLECTIVES: none has it. */
 enum pccl_collective pccl_collective_listed_as(uint32_t number);
 /* Returns the number of parts that a member has. */
-uint32_t pccl_parts_of(const struct pccl_parts *parts, uint32_t world, bool is_root);
+static inline uint32_t pccl_parts_of(const struct pccl_parts *parts, uint32_t world, bool is_root)
+{
+    if (parts->by != PCCL_BY_ALL && (parts->by == PCCL_BY_ROOT) != is_root)
+        return 0;
+    return parts->amount == PCCL_PART_FOR_EACH ? world : (uint32_t)parts->amount;
+}
 
 static inline const char *pccl_collective_name(uint8_t collective) { return pccl_collective(collective)->name; }
 

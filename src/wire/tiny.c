@@ -44,11 +44,13 @@ static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_M
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
-    const uint32_t parts = pccl_parts_of(&row->input, world, self_is_root);
-    const bool counts_are_given = !pccl_id_is_zero(&descriptor->counts);
     uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
+    if (row->reduces && row->input.amount == PCCL_ONE_PART)
+        return (struct pccl_tiny_sizes){one, one, one};
     if (descriptor->collective == PCCL_FOUND)
         return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
+    const uint32_t parts = pccl_parts_of(&row->input, world, self_is_root);
+    const bool counts_are_given = !pccl_id_is_zero(&descriptor->counts);
     if (row->of == PCCL_OF_BLOBS) {
         uint64_t all = counts_are_given ? UINT64_MAX : lengths_bytes(descriptor->collective, world);
         return (struct pccl_tiny_sizes){parts * (uint64_t)PCCL_TINY_BLOB_BYTES, all, all};

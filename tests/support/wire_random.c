@@ -153,7 +153,8 @@ static uint32_t mend_choice(struct maker *m, const struct pccl_choice **choice, 
 /* Clears fields that the collective does not use. A descriptor with random fields would rarely be valid. */
 static void mend_operation(struct pccl_instance *instance, struct pccl_descriptor *descriptor)
 {
-    uint8_t collective = descriptor->collective;
+    const uint8_t collective = descriptor->collective;
+    const struct pccl_collective_row *row = pccl_collective(collective);
     if (collective == PCCL_FOUND)
         instance->subgroup = PCCL_FOUNDING;
     else
@@ -162,24 +163,22 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         instance->pair |= 1;
     else
         instance->pair = 0;
-    if (!pccl_collective_reduces(collective))
+    if (!row->reduces)
         descriptor->operation = 0;
-    bool of_blobs = pccl_collective_is_of_blobs(collective);
-    const bool coalesced = collective == PCCL_COALESCED;
-    if (coalesced) {
+    if (row->of == PCCL_OF_TENSORS) {
         descriptor->datatype = PCCL_U8;
         descriptor->operation = PCCL_SUM;
         descriptor->counts.bytes[0] |= 1;
     }
-    if ((!of_blobs && collective != PCCL_REDUCE_SCATTER && !coalesced) || (of_blobs && descriptor->count % 2 != 0))
+    if (!row->has_counts || (row->of == PCCL_OF_BLOBS && descriptor->count % 2 != 0))
         memset(&descriptor->counts, 0, sizeof descriptor->counts);
-    if (pccl_collective_has_root(collective))
+    if (pccl_row_has_root(row))
         descriptor->root.bytes[0] |= 1;
     else
         memset(&descriptor->root, 0, sizeof descriptor->root);
-    if (collective == PCCL_BARRIER || collective == PCCL_FOUND)
+    if (row->of == PCCL_OF_NOTHING)
         descriptor->datatype = descriptor->codec = 0;
-    if (collective == PCCL_SEND)
+    if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED)
         descriptor->codec = descriptor->codec_datatype = 0;
     if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
         descriptor->operation = PCCL_MAX;
