@@ -14,7 +14,10 @@ static const char *const datatypes[] = {PCCL_DATATYPE_ROWS(ROW)};
         "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
-static const char *const collectives[] = {COLLECTIVES};
+static const enum pccl_collective collectives[] = {
+    PCCL_ALL_REDUCE, PCCL_BROADCAST,    PCCL_ALL_GATHER, PCCL_ALL_GATHER_V, PCCL_REDUCE_SCATTER,
+    PCCL_REDUCE,     PCCL_GATHER,       PCCL_SCATTER,    PCCL_ALL_TO_ALL,   PCCL_GATHER_V,
+    PCCL_SCATTER_V,  PCCL_ALL_TO_ALL_V, PCCL_SEND,       PCCL_BARRIER};
 static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1", "auto"};
 static const char *const scales[] = {"f32", "bf16", "pow2"};
 static const char *const roundings[] = {"nearest", "stochastic"};
@@ -80,35 +83,31 @@ size_t perf_datatype_bytes(pcclDataType_t datatype) { return pccl_datatype_bytes
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
 const char *perf_codec_name(pcclQuantizationAlgorithm_t algorithm) { return codecs[algorithm]; }
 const char *perf_operation_name(pcclRedOp_t operation) { return operations[operation]; }
-const char *perf_collective_name(enum perf_collective collective) { return collectives[collective]; }
 
-bool perf_reduces(const struct perf_options *options)
+const char *perf_collective_name(enum pccl_collective collective)
 {
-    return options->collective == PERF_ALL_REDUCE || options->collective == PERF_REDUCE_SCATTER ||
-           options->collective == PERF_REDUCE;
+    static const char *const names[] = {COLLECTIVES};
+    size_t i = 0;
+    while (collectives[i] != collective)
+        i++;
+    return names[i];
 }
 
 uint32_t perf_parts(const struct perf_options *options)
 {
-    bool whole = options->collective == PERF_ALL_REDUCE || options->collective == PERF_BROADCAST ||
-                 options->collective == PERF_REDUCE || options->collective == PERF_SEND;
-    return whole || options->collective == PERF_BARRIER ? 1 : options->peers;
-}
-
-bool perf_gives_blobs(const struct perf_options *options)
-{
-    return options->collective == PERF_ALL_GATHER_V || options->collective == PERF_GATHER_V ||
-           options->collective == PERF_SCATTER_V || options->collective == PERF_ALL_TO_ALL_V;
+    const struct pccl_collective_row *row = perf_row(options);
+    const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH || row->result.amount == PCCL_PART_FOR_EACH;
+    return in_parts ? options->peers : 1;
 }
 
 double perf_traffic(const struct perf_options *options, uint32_t peers)
 {
     switch (options->collective) {
-    case PERF_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
-    case PERF_BROADCAST:
-    case PERF_REDUCE:
-    case PERF_SEND: return 1;
-    case PERF_BARRIER: return 0;
+    case PCCL_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
+    case PCCL_BROADCAST:
+    case PCCL_REDUCE:
+    case PCCL_SEND: return 1;
+    case PCCL_BARRIER: return 0;
     default: return (double)(peers - 1) / peers;
     }
 }
@@ -116,13 +115,13 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
 uint32_t perf_senders(const struct perf_options *options)
 {
     switch (options->collective) {
-    case PERF_BROADCAST:
-    case PERF_REDUCE: return options->peers - 1;
-    case PERF_GATHER:
-    case PERF_GATHER_V:
-    case PERF_SCATTER:
-    case PERF_SCATTER_V: return 1;
-    case PERF_SEND: return options->peers / 2;
+    case PCCL_BROADCAST:
+    case PCCL_REDUCE: return options->peers - 1;
+    case PCCL_GATHER:
+    case PCCL_GATHER_V:
+    case PCCL_SCATTER:
+    case PCCL_SCATTER_V: return 1;
+    case PCCL_SEND: return options->peers / 2;
     default: return options->peers;
     }
 }
@@ -472,7 +471,7 @@ static bool read_op(const char *text, struct perf_options *options)
     if (!read_name("--op", text, names, sizeof names / sizeof *names, &number))
         return false;
     if (number < FIRST_OPERATION)
-        options->collective = (enum perf_collective)number;
+        options->collective = collectives[number];
     else
         options->operation = (pcclRedOp_t)(number - FIRST_OPERATION);
     return true;
@@ -583,21 +582,20 @@ static const char *misfit(const struct perf_options *options)
         return "--state --chaos does not go with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
         return "--exact goes with a --codec";
-    if (options->codec.algorithm != pcclQuantNone && (options->collective == PERF_BARRIER || perf_gives_blobs(options)))
+    if (options->codec.algorithm != pcclQuantNone && perf_row(options)->of != PCCL_OF_ELEMENTS)
         return "--codec goes with what moves elements";
-    if (options->codec.algorithm == pcclQuantAuto && options->collective != PERF_ALL_REDUCE &&
-        options->collective != PERF_REDUCE_SCATTER)
+    if (options->codec.algorithm == pcclQuantAuto && perf_row(options)->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
         return "--codec auto is for all_reduce and reduce_scatter";
-    if (options->codec.algorithm != pcclQuantNone && options->collective == PERF_SEND)
+    if (options->codec.algorithm != pcclQuantNone && perf_row(options)->codecs == PCCL_NEVER_PACKED)
         return "what is sent to one peer is not quantized";
-    if (options->collective != PERF_ALL_REDUCE &&
+    if (options->collective != PCCL_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
         return "another collective goes neither with --state nor with --topology, --solve or --chaos";
-    if (options->tensors > 1 && options->collective != PERF_ALL_REDUCE)
+    if (options->tensors > 1 && options->collective != PCCL_ALL_REDUCE)
         return "only an all-reduce has several --tensors";
-    if (options->collective == PERF_SEND && options->peers % 2 != 0)
+    if (options->collective == PCCL_SEND && options->peers % 2 != 0)
         return "a send needs pairs of peers";
-    if (options->collective == PERF_BARRIER && options->mode == PERF_LIMIT)
+    if (options->collective == PCCL_BARRIER && options->mode == PERF_LIMIT)
         return "a barrier moves nothing, so it has no limit";
     if (options->mode == PERF_LIMIT && (options->gate || options->master))
         return "limit goes neither with --gate nor with --connect";
@@ -666,16 +664,16 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->min_bytes = options->max_bytes = STATE_BYTES;
     if (options->topology && !options->sized)
         options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
-    if (options->collective == PERF_BROADCAST || options->collective == PERF_SEND ||
-        options->collective == PERF_BARRIER) {
+    if (options->collective == PCCL_BROADCAST || options->collective == PCCL_SEND ||
+        options->collective == PCCL_BARRIER) {
         options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
     }
-    if (perf_gives_blobs(options) || options->collective == PERF_ALL_TO_ALL) {
+    if (perf_gives_blobs(options) || options->collective == PCCL_ALL_TO_ALL) {
         options->in_place = false; /* the result is in memory of the library's, or must be elsewhere */
         options->out_of_place = true;
     }
-    if (options->collective == PERF_BARRIER) {
+    if (options->collective == PCCL_BARRIER) {
         options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype); /* one row */
         options->size_count = 0;
         options->limit = false;

@@ -3,6 +3,7 @@
 #define PCCL_TOOLS_PERF_OPTIONS_H
 
 #include "pccl.h"
+#include "wire/collectives.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,27 +17,7 @@ enum perf_mode {
     PERF_MASTER, /* internal: the spawned master */
 };
 
-/* What is measured, if it is an operation. */
-enum { PERF_TENSORS_MAX = 1024 };
-
-enum perf_collective {
-    PERF_ALL_REDUCE,
-    PERF_BROADCAST,
-    PERF_ALL_GATHER,
-    PERF_ALL_GATHER_V,
-    PERF_REDUCE_SCATTER,
-    PERF_REDUCE,
-    PERF_GATHER,
-    PERF_SCATTER,
-    PERF_ALL_TO_ALL,
-    PERF_GATHER_V,
-    PERF_SCATTER_V,
-    PERF_ALL_TO_ALL_V,
-    PERF_SEND, /* of each two ranks, the first one to the second */
-    PERF_BARRIER
-};
-
-enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16 };
+enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16, PERF_TENSORS_MAX = 1024 };
 #define PERF_FACTOR 0.5 /* by which each peer multiplies its elements in a premultiplied sum */
 
 enum perf_chaos { PERF_NO_CHAOS, PERF_CHAOS_KILL, PERF_CHAOS_STOP };
@@ -50,7 +31,7 @@ struct perf_options {
     uint32_t size_count;
     uint32_t iterations, warm_up;
     pcclDataType_t datatype;
-    enum perf_collective collective;
+    enum pccl_collective collective; /* SEND: of each two ranks, the first one to the second */
     pcclRedOp_t operation;
     pcclQuantizationOptions_t codec;
     pcclCodecParams_t codec_params;     /* of a codec with scales */
@@ -96,10 +77,17 @@ size_t perf_datatype_bytes(pcclDataType_t datatype);
 const char *perf_codec_name(pcclQuantizationAlgorithm_t algorithm);
 const char *perf_datatype_name(pcclDataType_t datatype);
 const char *perf_operation_name(pcclRedOp_t operation);
-const char *perf_collective_name(enum perf_collective collective); /* "all_reduce" */
-bool perf_reduces(const struct perf_options *options);
+const char *perf_collective_name(enum pccl_collective collective); /* "all_reduce" */
+static inline const struct pccl_collective_row *perf_row(const struct perf_options *options)
+{
+    return pccl_collective((uint8_t)options->collective);
+}
+static inline bool perf_reduces(const struct perf_options *options) { return perf_row(options)->reduces; }
 /* Whether the result is in memory of the library's. */
-bool perf_gives_blobs(const struct perf_options *options);
+static inline bool perf_gives_blobs(const struct perf_options *options)
+{
+    return perf_row(options)->of == PCCL_OF_BLOBS;
+}
 /* Into how many parts, one of each peer, the elements are divided: as many as peers, or one. */
 uint32_t perf_parts(const struct perf_options *options);
 /* What the busiest peer sends or receives at least, as a share of the size. */

@@ -271,54 +271,55 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
         (void)pcclFreeBlobs(blobs);
     }
     switch (options->collective) {
-    case PERF_ALL_REDUCE:
+    case PCCL_ALL_REDUCE:
         if (options->tensors > 1)
             return reduce_together(bench, input + whole, output + whole, count, &more, handle);
         return handle ? pcclAllReduceWithOptionsAsync(input + whole, output + whole, count, datatype,
                                                       options->operation, &more, comm, handle)
                       : pcclAllReduceWithOptions(input + whole, output + whole, count, datatype, options->operation,
                                                  &more, comm, bench->info);
-    case PERF_BROADCAST:
+    case PCCL_BROADCAST:
         return handle ? pcclBroadcastAsync(output + whole, count, datatype, 0, &more, comm, handle)
                       : pcclBroadcast(output + whole, count, datatype, 0, &more, comm, NULL);
-    case PERF_ALL_GATHER:
+    case PCCL_ALL_GATHER:
         return handle ? pcclAllGatherAsync(part, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllGather(part, output + whole, count, datatype, &more, comm, NULL);
-    case PERF_ALL_GATHER_V:
+    case PCCL_ALL_GATHER_V:
         return handle ? pcclAllGatherVAsync(part, count * bytes, &more, comm, blobs, handle)
                       : pcclAllGatherV(part, count * bytes, &more, comm, blobs, NULL);
-    case PERF_GATHER_V:
+    case PCCL_GATHER_V:
         return handle ? pcclGatherVAsync(part, count * bytes, 0, &more, comm, blobs, handle)
                       : pcclGatherV(part, count * bytes, 0, &more, comm, blobs, NULL);
-    case PERF_SCATTER_V:
+    case PCCL_SCATTER_V:
         list_parts(bench, input + whole, count * bytes);
         return handle ? pcclScatterVAsync(bench->parts, options->peers, 0, &more, comm, blobs, handle)
                       : pcclScatterV(bench->parts, options->peers, 0, &more, comm, blobs, NULL);
-    case PERF_ALL_TO_ALL_V:
+    case PCCL_ALL_TO_ALL_V:
         list_parts(bench, input + whole, count * bytes);
         return handle ? pcclAllToAllVAsync(bench->parts, options->peers, &more, comm, blobs, handle)
                       : pcclAllToAllV(bench->parts, options->peers, &more, comm, blobs, NULL);
-    case PERF_REDUCE_SCATTER:
+    case PCCL_REDUCE_SCATTER:
         return handle ? pcclReduceScatterAsync(input + whole, share, count, datatype, options->operation, &more, comm,
                                                handle)
                       : pcclReduceScatter(input + whole, share, count, datatype, options->operation, &more, comm,
                                           bench->info);
-    case PERF_REDUCE:
+    case PCCL_REDUCE:
         return handle ? pcclReduceAsync(input + whole, output + whole, count, datatype, options->operation, 0, &more,
                                         comm, handle)
                       : pcclReduce(input + whole, output + whole, count, datatype, options->operation, 0, &more, comm,
                                    NULL);
-    case PERF_GATHER:
+    case PCCL_GATHER:
         return handle ? pcclGatherAsync(part, output + whole, count, datatype, 0, &more, comm, handle)
                       : pcclGather(part, output + whole, count, datatype, 0, &more, comm, NULL);
-    case PERF_SCATTER:
+    case PCCL_SCATTER:
         return handle ? pcclScatterAsync(input + whole, share, count, datatype, 0, &more, comm, handle)
                       : pcclScatter(input + whole, share, count, datatype, 0, &more, comm, NULL);
-    case PERF_ALL_TO_ALL:
+    case PCCL_ALL_TO_ALL:
         return handle ? pcclAllToAllAsync(input + whole, output + whole, count, datatype, &more, comm, handle)
                       : pcclAllToAll(input + whole, output + whole, count, datatype, &more, comm, NULL);
-    case PERF_SEND: return transfer(bench, output + whole, count, &more, handle);
-    case PERF_BARRIER: break;
+    case PCCL_SEND: return transfer(bench, output + whole, count, &more, handle);
+    case PCCL_BARRIER:
+    default: break;
     }
     return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
 }
@@ -364,9 +365,8 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
 /* From which values follow that a peer gives this rank; where nothing is added, each other ones. */
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
-    enum perf_collective collective = bench->options->collective;
-    bool differ = collective == PERF_SCATTER || collective == PERF_ALL_TO_ALL || collective == PERF_SCATTER_V ||
-                  collective == PERF_ALL_TO_ALL_V;
+    const struct pccl_collective_row *row = perf_row(bench->options);
+    bool differ = !row->reduces && row->input.amount == PCCL_PART_FOR_EACH;
     return giver + (differ ? 3 * rank : 0);
 }
 
@@ -387,12 +387,9 @@ static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t c
 {
     const pcclBlobs_t *blobs = &bench->blobs[number];
     struct perf_options giver = bench->values;
-    uint32_t givers = bench->options->peers;
+    const struct pccl_collective_row *row = perf_row(bench->options);
+    uint32_t givers = pccl_parts_of(&row->result, bench->options->peers, bench->rank == 0); /* that is the root */
     uint64_t wrong = 0;
-    if (bench->options->collective == PERF_SCATTER_V)
-        givers = 1; /* the root is the first one */
-    if (bench->options->collective == PERF_GATHER_V && bench->rank > 0)
-        givers = 0;
     for (uint32_t i = 0; i < givers; i++) {
         bool there = i < blobs->count && blobs->blobs[i].length == count * perf_datatype_bytes(giver.datatype);
         giver.index = values_for(bench, i, bench->rank);
@@ -410,24 +407,23 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
     const char *share = in_place ? whole + bench->rank * count * bytes : bench->output + first * bytes;
     struct perf_options giver = bench->values;
     uint64_t wrong = 0;
+    if (perf_gives_blobs(options))
+        return wrong_blobs(bench, number, count);
     switch (options->collective) {
-    case PERF_BARRIER: return 0;
-    case PERF_ALL_GATHER_V:
-    case PERF_GATHER_V:
-    case PERF_SCATTER_V:
-    case PERF_ALL_TO_ALL_V: return wrong_blobs(bench, number, count);
-    case PERF_ALL_REDUCE: return perf_values_wrong(whole, count, options);
-    case PERF_REDUCE_SCATTER: return perf_values_wrong(share, count, &bench->values);
-    case PERF_REDUCE: return bench->rank == 0 ? perf_values_wrong(whole, count, &bench->values) : 0;
-    case PERF_GATHER: givers = bench->rank == 0 ? parts : 0; break;
-    case PERF_SCATTER:
+    case PCCL_BARRIER: return 0;
+    case PCCL_ALL_REDUCE: return perf_values_wrong(whole, count, options);
+    case PCCL_REDUCE_SCATTER: return perf_values_wrong(share, count, &bench->values);
+    case PCCL_REDUCE: return bench->rank == 0 ? perf_values_wrong(whole, count, &bench->values) : 0;
+    case PCCL_GATHER: givers = bench->rank == 0 ? parts : 0; break;
+    case PCCL_SCATTER:
         whole = share;
         givers = 1;
         break;
-    case PERF_SEND: first_giver = bench->rank & ~UINT32_C(1); break;
-    case PERF_BROADCAST:
-    case PERF_ALL_GATHER:
-    case PERF_ALL_TO_ALL: break;
+    case PCCL_SEND: first_giver = bench->rank & ~UINT32_C(1); break;
+    case PCCL_BROADCAST:
+    case PCCL_ALL_GATHER:
+    case PCCL_ALL_TO_ALL:
+    default: break;
     }
     for (uint32_t i = 0; i < givers; i++) { /* the first one is the root, too */
         giver.index = values_for(bench, first_giver + i, bench->rank);
@@ -531,7 +527,7 @@ static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool i
 {
     size_t element = perf_datatype_bytes(bench->options->datatype) * perf_parts(bench->options);
     size_t count = bytes < element ? 1 : bytes / element; /* of each part */
-    struct perf_worker_report report = {.bytes = bench->options->collective == PERF_BARRIER ? 0 : count * element,
+    struct perf_worker_report report = {.bytes = bench->options->collective == PCCL_BARRIER ? 0 : count * element,
                                         .iterations = perf_iterations(bench->options, bytes),
                                         .in_place = in_place};
     double *times = calloc(report.iterations, sizeof *times);
@@ -566,7 +562,7 @@ static pcclResult_t measure_all(const struct bench *bench, perf_sink sink, void 
 static pcclResult_t find_rank(struct bench *bench)
 {
     size_t count;
-    if (bench->options->collective == PERF_ALL_REDUCE)
+    if (bench->options->collective == PCCL_ALL_REDUCE)
         return pcclSuccess;
     pcclResult_t result = pcclGetMembers(bench->comm, NULL, 0, &count, &bench->rank);
     bench->values.index = bench->rank;
