@@ -15,10 +15,10 @@ const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1] = {
         ROW("all-gather", 2, ELEMENTS, ONE_PART, ALL, PART_FOR_EACH, ALL, GIVEN_CODEC, .ranks_matter = true),
     [PCCL_REDUCE_SCATTER] = ROW("reduce-scatter", 3, ELEMENTS, PART_FOR_EACH, ALL, ONE_PART, ALL,
                                 GIVEN_OR_AUTOMATIC_CODEC, .reduces = true, .ranks_matter = true, .has_counts = true),
-    [PCCL_BARRIER] = {"barrier", 4, PCCL_OF_NOTHING},
+    [PCCL_BARRIER] = {.name = "barrier", .listed = 4},
     [PCCL_ALL_GATHER_V] =
         ROW("all-gather of blobs", 5, BLOBS, ONE_PART, ALL, PART_FOR_EACH, ALL, NEVER_PACKED, .has_counts = true),
-    [PCCL_FOUND] = {"founding of a subgroup", PCCL_NOT_LISTED, PCCL_OF_NOTHING, .ranks_matter = true},
+    [PCCL_FOUND] = {.name = "founding of a subgroup", .listed = PCCL_NOT_LISTED, .ranks_matter = true},
     [PCCL_REDUCE] =
         ROW("reduce", 6, ELEMENTS, ONE_PART, ALL, ONE_PART, ROOT, GIVEN_CODEC, .reduces = true, .ranks_matter = true),
     [PCCL_GATHER] = ROW("gather", 7, ELEMENTS, ONE_PART, ALL, PART_FOR_EACH, ROOT, GIVEN_CODEC, .ranks_matter = true),
@@ -35,7 +35,7 @@ const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1] = {
                               .ranks_matter = true, .has_counts = true),
     [PCCL_COALESCED] = ROW("coalesced all-reduce", 13, TENSORS, ONE_PART, ALL, ONE_PART, ALL, GIVEN_OR_AUTOMATIC_CODEC,
                            .reduces = true, .has_counts = true),
-    [PCCL_COLLECTIVES] = {"operation", PCCL_NOT_LISTED, PCCL_OF_NOTHING},
+    [PCCL_COLLECTIVES] = {.name = "operation", .listed = PCCL_NOT_LISTED},
 };
 
 enum pccl_collective pccl_collective_listed_as(uint32_t number)
