@@ -167,7 +167,7 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer)
  */
 static void tell_again(struct pccl_flow *flow)
 {
-    if (flow->outgoing)
+    if (flow->outgoing && (flow->agreed || !pccl_transfer_is_send(flow->transfer)))
         return;
     flow->tell = true;
     pccl_flow_wake(flow);
@@ -196,6 +196,8 @@ struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const 
 static bool relies_on(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
+    if (!flow->outgoing && pccl_transfer_is_send(transfer) && !flow->agreed)
+        return false; /* the source has not begun; or it has, and fails */
     return !transfer->failed && (flow->outgoing || transfer->stage == PCCL_TRANSFER_MOVING);
 }
 

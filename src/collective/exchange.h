@@ -3,7 +3,8 @@
  * peers. Pure; the driver (src/data, or the rig of the tests) moves the bytes.
  *
  * A lane is one direction between this peer and another: an outgoing lane carries our DATA and the
- * other side's READY, an incoming lane their DATA and our READY. A lane has one or several
+ * other side's READY, an incoming lane their DATA and our READY. In a send, which has this one lane, the source says
+ * READY over it, too, so that the other side knows of the send before it receives. A lane has one or several
  * connections, all opened by the sender of the data; a message uses any connection with room, and
  * stays on it until it is complete. Operations take turns on a lane, message by message.
  *

@@ -63,8 +63,9 @@ struct pccl_flow {
     bool outgoing;
     struct pccl_sight_flow *sight; /* what others see of it; never NULL */
     struct pccl_list_node on_lane, in_queue;
+    bool agreed; /* READY has come and agrees with ours; incoming, in a send: READY or data has come */
+    bool tell;   /* READY is to be sent; outgoing: only in a send, whose source announces it */
     /* outgoing */
-    bool agreed;        /* READY has come and agrees with ours */
     uint64_t granted;   /* stripes below this may be sent */
     uint64_t ahead;     /* and of those below this the first step without READY */
     size_t ahead_bytes; /* of the lane's, for that */
@@ -75,7 +76,6 @@ struct pccl_flow {
     struct pccl_parcel_queue later; /* of stripes that are not granted yet */
     /* incoming */
     uint64_t told; /* stripes below this are granted to the sender */
-    bool tell;     /* READY is to be sent */
     bool is_empty; /* nothing comes, whatever is granted: READY only says that both mean the same operation */
 };
 
@@ -191,6 +191,11 @@ struct pccl_transfer {
     struct pccl_stripe *idle_stripes;
     struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
 };
+
+static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
+{
+    return transfer->descriptor.collective == PCCL_SEND;
+}
 
 struct pccl_exchange {
     struct pccl_exchange_config config;

@@ -83,6 +83,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
         arrival->payload = scratch->bytes;
     }
     pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
+    flow->agreed = true;
     link_arrival(transfer, arrival);
     pccl_sight_begin_receiving(flow->sight, transfer->exchange->now_us);
     return PCCL_OK;
@@ -328,6 +329,19 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
     return PCCL_MALFORMED;
 }
 
+/* The source of a send has begun it. The source compares the two, with READY of its receiver, so nothing is held. */
+static enum pccl_status receive_announcement(struct pccl_exchange *exchange, const struct pccl_lane *lane,
+                                             const struct pccl_msg_ready *ready)
+{
+    struct pccl_transfer *transfer = pccl_transfer_find(exchange, &ready->instance);
+    struct pccl_flow *flow = transfer != NULL ? pccl_flow_find(transfer, lane) : NULL;
+    if (flow != NULL)
+        flow->agreed = true;
+    else if (transfer == NULL && !pccl_instance_has_ended(exchange, &ready->instance))
+        exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
+    return PCCL_OK;
+}
+
 /* DATA of an operation that does not run here, or not in that view: not yet, or not any more. */
 static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
@@ -375,6 +389,8 @@ enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl
     *arrival = (struct pccl_arrival){.length = 0};
     if (lane->outgoing && msg->type == PCCL_MSG_ready)
         return receive_ready(lane->exchange, lane, &msg->as.ready, reason);
+    if (msg->type == PCCL_MSG_ready && msg->as.ready.instance.pair != 0)
+        return receive_announcement(lane->exchange, lane, &msg->as.ready);
     if (!lane->outgoing && msg->type == PCCL_MSG_data)
         return receive_data(lane->exchange, lane, &msg->as.data, arrival, reason);
     pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(&lane->peer),

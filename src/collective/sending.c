@@ -108,7 +108,7 @@ static uint64_t begin(struct pccl_flow *flow)
 
 static bool has_something(struct pccl_flow *flow)
 {
-    return flow->outgoing ? flow->ready.first != NULL || can_begin(flow) : flow->tell;
+    return flow->tell || (flow->outgoing && (flow->ready.first != NULL || can_begin(flow)));
 }
 
 void pccl_flow_wake(struct pccl_flow *flow)
@@ -223,6 +223,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
     if (!flow->agreed) {
         PCCL_ASSERT(flow->transfer->unheard > 0);
         flow->agreed = true;
+        flow->tell = false;
         flow->transfer->unheard--;
         flow->ahead = pccl_min_u64(flow->ahead, flow->begun); /* no more of it */
     }
@@ -278,16 +279,18 @@ void pccl_task_send(struct pccl_transfer *transfer, struct pccl_stripe *stripe, 
 static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    flow->told = transfer->granted;
     flow->tell = false;
-    pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
+    if (!flow->outgoing) {
+        flow->told = transfer->granted;
+        pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
+    }
     departure->msg.type = PCCL_MSG_ready;
     departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->instance,
                                                       .view = transfer->view,
                                                       .descriptor = transfer->descriptor,
                                                       .algorithm = (uint8_t)transfer->plan.algorithm,
                                                       .segment_elements = transfer->plan.segment_elements,
-                                                      .granted = transfer->granted};
+                                                      .granted = flow->told};
 }
 
 /* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
@@ -383,7 +386,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 /* false: the transfer failed. */
 static bool fill(struct pccl_flow *flow, struct pccl_departure *departure)
 {
-    if (flow->outgoing)
+    if (!flow->tell)
         return fill_data(flow, departure);
     fill_ready(flow, departure);
     return true;

@@ -16,9 +16,13 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
     return true;
 }
 
-static bool has_flow(const struct pccl_plan *plan, uint32_t other, bool outgoing)
+/* In a send only what the source sends: READY of both ends goes over its lane (PROTOCOL 16.4). */
+static bool has_flow(const struct pccl_transfer *transfer, uint32_t other, bool outgoing)
 {
+    const struct pccl_plan *plan = &transfer->plan;
     uint32_t rank = plan->seat.rank;
+    if (pccl_transfer_is_send(transfer))
+        return outgoing == (rank == plan->seat.root);
     return pccl_schedules[plan->algorithm]->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
 }
 
@@ -28,11 +32,12 @@ static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
     return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
 }
 
-static uint32_t count_flows(const struct pccl_plan *plan, bool outgoing)
+static uint32_t count_flows(const struct pccl_transfer *transfer, bool outgoing)
 {
+    const struct pccl_seat seat = transfer->plan.seat;
     uint32_t count = 0;
-    for (uint32_t i = 1; i < plan->seat.ranks; i++)
-        count += has_flow(plan, rank_beside(plan->seat, i, outgoing), outgoing);
+    for (uint32_t i = 1; i < seat.ranks; i++)
+        count += has_flow(transfer, rank_beside(seat, i, outgoing), outgoing);
     return count;
 }
 
@@ -55,7 +60,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
     uint32_t count = 0;
     for (uint32_t i = 1; i < plan->seat.ranks; i++) {
         uint32_t other = rank_beside(plan->seat, i, outgoing);
-        if (!has_flow(plan, other, outgoing))
+        if (!has_flow(transfer, other, outgoing))
             continue;
         struct pccl_flow *flow = &flows[count];
         flow->transfer = transfer;
@@ -63,6 +68,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->column = count++;
         flow->outgoing = outgoing;
         flow->is_empty = !outgoing && is_empty(flow);
+        flow->tell = outgoing && pccl_transfer_is_send(transfer);
         flow->sight = &transfer->exchange->unseen;
         pccl_list_init(&flow->on_lane);
         pccl_list_init(&flow->in_queue);
@@ -71,7 +77,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
 
 static bool make_flows(struct pccl_transfer *transfer)
 {
-    uint32_t outgoing = count_flows(&transfer->plan, true), incoming = count_flows(&transfer->plan, false);
+    uint32_t outgoing = count_flows(transfer, true), incoming = count_flows(transfer, false);
     transfer->flows = pccl_allocate(&transfer->exchange->memory, (outgoing + incoming) * sizeof *transfer->flows);
     if (transfer->flows == NULL)
         return false;

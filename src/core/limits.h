@@ -44,6 +44,7 @@ enum {
     PCCL_OPTIMIZE_PEERS_MAX = 1024, /* of a group whose links are measured and whose ring is searched */
     PCCL_MESH_PEERS_MAX = 16,       /* a larger group keeps links to its ring neighbors only, and those of its hubs: */
     PCCL_HUB_PEERS_MAX = 64,        /* a group with hubs, whose numbers are bits of a word */
+    PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that only sends need, or have needed lately */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
     PCCL_LINKS_AHEAD_MAX = 64, /* to a peer, from peers that it does not know as members, as its view may be behind */

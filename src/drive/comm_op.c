@@ -261,17 +261,10 @@ static enum pccl_status place(struct launching *l)
 }
 
 static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
-                                 const struct pccl_id *other, bool tiny, struct pccl_text *reason)
+                                 const struct pccl_id *other, struct pccl_text *reason)
 {
-    uint32_t count;
-    (void)pccl_peer_view_members(comm->peer, &count);
     if (status == PCCL_PEER_LOST)
         pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
-    else if (status == PCCL_LIMIT && !tiny && !pccl_id_is_zero(other) && !pccl_peer_has_links_with(comm->peer, other))
-        pccl_text_format(reason,
-                         "in a group of %u peers not all pairs have links: send %u bytes at most, or create a group of "
-                         "the two first",
-                         count, pccl_peer_tiny_bytes_max(comm->peer));
     pccl_peer_add_names(comm->peer, reason);
 }
 
@@ -378,7 +371,7 @@ static enum pccl_status ask_machine(struct launching *l)
         l->launch.payload = made;
     enum pccl_status status = step(l->handle->comm, l->operation, &l->launch);
     if (status != PCCL_OK && is_send(l->args))
-        explain_refused_send(l->handle->comm, status, &l->launch.other, l->launch.tiny, l->reason);
+        explain_refused_send(l->handle->comm, status, &l->launch.other, l->reason);
     return status;
 }
 

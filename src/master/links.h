@@ -43,6 +43,8 @@ uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id
 
 /* Nothing happens if it is asked for already. */
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* Tells a member how to dial another one, to which it sends. No state is kept, as the member closes the link itself. */
+void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to);
 /* One subgroup more, or less, relies on this link: it is asked for, or wanted no more. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 /* Asks for those that the view wants: its ring's, its mesh's or its hubs'. Other members are not wanted any more. */

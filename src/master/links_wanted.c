@@ -83,22 +83,38 @@ static void drop_intent(struct pccl_remote *from, struct pccl_link_intent *inten
     *intent = from->intents[--from->intent_count];
 }
 
+static void send_warm_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_remote *to, bool answers)
+{
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    uint32_t count = pccl_master_addresses(to, candidates);
+    struct pccl_msg msg = {.type = PCCL_MSG_warm_up,
+                           .as.warm_up = {.lineage = m->lineage,
+                                          .peer = to->id,
+                                          .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
+                                          .answers = answers,
+                                          .candidates = candidates,
+                                          .candidates_count = count}};
+    pccl_master_send(m, from, &msg, 0);
+}
+
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
     if (from == to || from->departing || pccl_master_find_intent(from, &to->id) != NULL ||
         add_intent(m, from, &to->id) == NULL)
         return;
-    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
-    uint32_t count = pccl_master_addresses(to, candidates);
     if (from->state == PCCL_REMOTE_MEMBER && to->state == PCCL_REMOTE_PENDING)
         pccl_master_tell_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
-    struct pccl_msg msg = {.type = PCCL_MSG_warm_up,
-                           .as.warm_up = {.lineage = m->lineage,
-                                          .peer = to->id,
-                                          .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
-                                          .candidates = candidates,
-                                          .candidates_count = count}};
-    pccl_master_send(m, from, &msg, 0);
+    send_warm_up(m, from, to, false);
+}
+
+/* If that one is no member any more, a view that ends the sends to it is under way. */
+void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
+{
+    const struct pccl_remote *wanted = pccl_master_find(m, to);
+    if (wanted == from)
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it wants a link to itself");
+    else if (wanted != NULL && pccl_master_is_living_member(wanted) && wanted->group == from->group)
+        send_warm_up(m, from, wanted, true);
 }
 
 static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote *to)

@@ -297,6 +297,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_view_ack:
     case PCCL_MSG_subgroup_end:
     case PCCL_MSG_listen: pccl_master_operation_message(m, from, msg); break;
+    case PCCL_MSG_want_link: pccl_master_tell_address(m, from, &msg->as.want_link.peer); break;
     case PCCL_MSG_sight: pccl_master_sight(m, from, &msg->as.sight); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;

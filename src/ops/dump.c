@@ -281,17 +281,6 @@ static void write_operation(struct pccl_json *json, const struct pccl_sight_dump
 
 /* ---- the rest ---- */
 
-static const char *link_end_name(enum pccl_link_end end)
-{
-    switch (end) {
-    case PCCL_LINK_CLOSED: return "closed by the other side";
-    case PCCL_LINK_REFUSED: return "refused";
-    case PCCL_LINK_OTHER: return "another peer answers there";
-    case PCCL_LINK_TIMEOUT: return "no answer";
-    default: return "broken";
-    }
-}
-
 static void write_connection(struct pccl_json *json, const struct pccl_sight_dump *dump,
                              const struct pccl_sight_connection *connection)
 {
@@ -310,7 +299,7 @@ static void write_connection(struct pccl_json *json, const struct pccl_sight_dum
         write_since(json, "sampled_us_ago", connection->sampled_us, dump->now_us);
     }
     if (connection->ended_us != 0) {
-        pccl_json_string(json, "ended", link_end_name(connection->ended_by));
+        pccl_json_string(json, "ended", pccl_link_end_name(connection->ended_by));
         write_since(json, "ended_us_ago", connection->ended_us, dump->now_us);
     }
     pccl_json_close(json, '}');

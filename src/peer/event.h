@@ -113,7 +113,7 @@ enum pccl_peer_event_kind {
      *   In a subgroup also: PEER_LOST (it has ended, as its `reason` says; not numbered), ARGUMENT
      *   (there is no such subgroup, or the root is not in it). It is never refused as TOO_FEW_PEERS.
      *   A send (PCCL_SEND), of which any number of one tag may be held: PEER_LOST (the other is no
-     *   member of the group), LIMIT (also: it is not tiny, and pccl_peer_has_links_with says no),
+     *   member of the group), LIMIT (also: bulk sends to too many others are under way, as launch->refusal says),
      *   ARGUMENT (the other is this peer, or neither is the root). A receive from anybody has the
      *   other and the root 0, and is only for sends of members of the subgroup, if there is one. It is
      *   OPEN, and nobody else knows of it, until somebody is chosen; then it is a receive from that
@@ -181,7 +181,7 @@ struct pccl_launch {
      */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* of giving up; NULL: none */
-    struct pccl_text *refusal;      /* written if the launch is refused as INTERNAL; may be NULL */
+    struct pccl_text *refusal;      /* written if the launch is refused as INTERNAL, or a send as LIMIT; may be NULL */
     void *user;
 };
 

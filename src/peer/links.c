@@ -1,7 +1,7 @@
 /*
  * The links that this peer holds: to its ring successor, in a small group to every other member, in
- * a larger one to and as hubs, and to the peers that the master names (newcomers warm up before they
- * are admitted). A link that breaks is reported, as evidence, and dialed again.
+ * a larger one to and as hubs, to the peers that the master names (newcomers warm up before they
+ * are admitted), and to members to which it sends. A link that breaks is reported, as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/links.h"
@@ -22,7 +22,7 @@ enum {
     REJECTED_US = 10000000, /* time after an invalid message without a shorter pause by link_up; also between logs */
 };
 
-static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_id *id)
+static struct pccl_peer_link *find_link(const struct pccl_peer *p, const struct pccl_id *id)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
         if (pccl_id_equal(&p->links[i].id, id))
@@ -30,12 +30,10 @@ static struct pccl_peer_link *find_link(struct pccl_peer *p, const struct pccl_i
     return NULL;
 }
 
-bool pccl_peer_holds_link(const struct pccl_peer *p, const struct pccl_id *id)
+bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id)
 {
-    for (uint32_t i = 0; i < p->link_count; i++)
-        if (pccl_id_equal(&p->links[i].id, id))
-            return p->links[i].out == PCCL_DIAL_UP;
-    return false;
+    const struct pccl_peer_link *link = find_link(p, id);
+    return link != NULL && link->in_up;
 }
 
 /* NULL: out of memory. */
@@ -106,7 +104,13 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
 
 static bool is_wanted(const struct pccl_peer_link *link)
 {
-    return link->ring || link->mesh || link->warm || link->subgroups > 0;
+    return link->ring || link->mesh || link->warm || link->subgroups > 0 || link->sends > 0 || link->idle_us != 0;
+}
+
+/* Only sends need it, or have needed it lately. */
+static bool is_for_sends(const struct pccl_peer_link *link)
+{
+    return is_wanted(link) && !link->ring && !link->mesh && !link->warm && link->subgroups == 0;
 }
 
 static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
@@ -127,6 +131,7 @@ static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool inco
 /* Tells the master why links to and from this peer fail. It asks for nothing, so a master that is away misses it. */
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason)
 {
+    p->shortage = *reason;
     if (p->resuming || !p->up || !p->greeted ||
         (p->shortage_told_us != 0 && p->now_us < p->shortage_told_us + SHORTAGE_AGAIN_US))
         return;
@@ -141,18 +146,29 @@ void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reas
 
 /* ---- what the master asks for ---- */
 
+/* The answer to `want_link`. Returns false if nothing needs the link any more. */
+static bool is_still_needed(const struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    if (link == NULL || !is_wanted(link))
+        return false;
+    link->asked = false;
+    link->able_us = p->now_us;
+    link->how = 0;
+    return true;
+}
+
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up)
 {
     if (p->state == PCCL_PEER_PENDING)
         p->lineage = warm_up->lineage;
-    struct pccl_peer_link *link = need_link(p, &warm_up->peer);
-    if (link == NULL)
+    struct pccl_peer_link *link = warm_up->answers ? find_link(p, &warm_up->peer) : need_link(p, &warm_up->peer);
+    if (warm_up->answers ? !is_still_needed(p, link) : link == NULL)
         return;
     if (pccl_peer_knows_member(p, &warm_up->peer))
         link->tell_us = UINT64_MAX; /* nobody has to admit it */
     else if (!link->warm)
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
-    link->warm = true;
+    link->warm = link->warm || !warm_up->answers;
     pccl_peer_arm(p, link->tell_us);
     link->ticket = warm_up->ticket;
     link->candidate_count = warm_up->candidates_count;
@@ -210,11 +226,81 @@ void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
     (void)tidy_link(p, link);
 }
 
-/* The master that asked for them is gone; the restarted one asks anew. */
+/* ---- what sends need ---- */
+
+static void want_to_send(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_want_link, .as.want_link = {.peer = link->id}};
+    if (link->candidate_count > 0 && link->out == PCCL_DIAL_DOWN && link->retry_us == 0)
+        dial(p, link);
+    if (link->candidate_count > 0 || link->asked || p->resuming)
+        return;
+    link->asked = true;
+    pccl_peer_send(p, &msg);
+}
+
+bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pccl_id *id)
+{
+    const struct pccl_peer_link *wanted = find_link(p, id);
+    struct pccl_peer_link *longest_idle = NULL;
+    uint32_t count = 0;
+    if (wanted != NULL && is_wanted(wanted))
+        return true;
+    for (uint32_t i = 0; i < p->link_count; i++) {
+        struct pccl_peer_link *link = &p->links[i];
+        if (!is_for_sends(link))
+            continue;
+        count++;
+        if (link->sends == 0 && (longest_idle == NULL || link->idle_us < longest_idle->idle_us))
+            longest_idle = link;
+    }
+    if (count >= PCCL_SEND_LINKS_MAX && longest_idle != NULL) {
+        longest_idle->idle_us = 0;
+        (void)tidy_link(p, longest_idle);
+        count--;
+    }
+    return count < PCCL_SEND_LINKS_MAX;
+}
+
+bool pccl_peer_send_begins(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = need_link(p, id);
+    if (link == NULL)
+        return false;
+    link->sends++;
+    link->idle_us = 0;
+    want_to_send(p, link);
+    return true;
+}
+
+void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id)
+{
+    struct pccl_peer_link *link = find_link(p, id);
+    if (link == NULL)
+        return; /* all links are closed */
+    PCCL_ASSERT(link->sends > 0);
+    link->sends--;
+    if (link->sends == 0 && link->out == PCCL_DIAL_UP && pccl_peer_is_in_group(p, id)) {
+        link->idle_us = p->now_us;
+        pccl_peer_arm(p, link->idle_us + p->config.send_idle_ms * UINT64_C(1000));
+    }
+    (void)tidy_link(p, link);
+}
+
+uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how)
+{
+    const struct pccl_peer_link *link = find_link(p, id);
+    if (link == NULL || link->out == PCCL_DIAL_UP || link->candidate_count == 0)
+        return UINT64_MAX;
+    *how = link->how;
+    return link->able_us;
+}
+
+/* A restarted master asks for the links that it wants, and is asked for others again. */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
-        p->links[i].warm = false;
+        p->links[i].warm = p->links[i].asked = false;
     pccl_peer_links_follow_view(p, false);
 }
 
@@ -240,14 +326,19 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
         bool decided = link->warm && member && new_view; /* the view says whether it is wanted, maybe at once */
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
         link->mesh = member && view_wants(p, &link->id);
+        if (!member)
+            link->idle_us = 0;
         link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring is reported anew */
         link->warm = link->warm && !decided;
         if (decided)
             forgive(p, link); /* a newcomer's address is vouched for now */
         if ((link->ring || (decided && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
-        if (!tidy_link(p, link))
-            i++;
+        if (tidy_link(p, link))
+            continue;
+        if (link->sends > 0)
+            want_to_send(p, link);
+        i++;
     }
 }
 
@@ -273,6 +364,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool was_up = link->out == PCCL_DIAL_UP;
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
+    link->idle_us = 0; /* nothing dials it again only to keep it */
     if (is_evidence(event)) {
         link->failed = true;
         link->how = event->how;
@@ -281,7 +373,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
             report_lost(p, &link->id, false, event->how);
         }
     }
-    if (p->state == PCCL_PEER_OVER)
+    if (p->state == PCCL_PEER_OVER || tidy_link(p, link) || !is_wanted(link))
         return;
     bool newcomer = is_newcomer(p, link);
     if (was_up && is_evidence(event) && !newcomer) {
@@ -365,8 +457,23 @@ void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *
     report_up(p, link);
 }
 
+static void close_idle_links(struct pccl_peer *p)
+{
+    for (uint32_t i = 0; i < p->link_count;) {
+        struct pccl_peer_link *link = &p->links[i];
+        uint64_t end_us = link->idle_us != 0 ? link->idle_us + p->config.send_idle_ms * UINT64_C(1000) : UINT64_MAX;
+        if (p->now_us >= end_us)
+            link->idle_us = 0;
+        else
+            pccl_peer_arm(p, end_us);
+        if (p->now_us < end_us || !tidy_link(p, link))
+            i++;
+    }
+}
+
 void pccl_peer_tick_links(struct pccl_peer *p)
 {
+    close_idle_links(p);
     for (uint32_t i = 0; i < p->link_count; i++) {
         struct pccl_peer_link *link = &p->links[i];
         if (link->retry_us == 0)

@@ -23,10 +23,23 @@ void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up);
 void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_forget_warm_ups(struct pccl_peer *p);
+/*
+ * A bulk send to this member begins, or has ended. The link is wanted for it, and for `send_idle_ms` more if it is up.
+ * The master is asked how to dial it, unless this peer knows. false: out of memory, and the peer gave up.
+ */
+PCCL_MUST_CHECK bool pccl_peer_send_begins(struct pccl_peer *p, const struct pccl_id *id);
+void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id);
+/* Closes the link that has been idle longest if there are too many. Returns false if all are in use. */
+PCCL_MUST_CHECK bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pccl_id *id);
+/*
+ * Returns the time since which this peer can dial that member without success; UINT64_MAX: it has succeeded, or the
+ * master has not told how. *how: how the last attempt ended; 0: there was none, or no memory or descriptor for it.
+ */
+uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how);
 /* The membership has changed, or the view. A new view says which members' links are wanted. */
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view);
-/* The link to this peer, which this one has dialed, stands. */
-bool pccl_peer_holds_link(const struct pccl_peer *p, const struct pccl_id *id);
+/* Returns true if the link that this peer has dialed to us is up. */
+bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
 /*

@@ -74,6 +74,7 @@ struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_ins
     if (op == NULL)
         return NULL;
     op->instance = *instance;
+    pccl_list_init(&op->in_open);
     op->older = p->newest;
     *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
     p->newest = op;

@@ -23,7 +23,7 @@ struct pccl_peer_op {
     struct pccl_table_node by_instance; /* in the machine's table */
     struct pccl_table_node by_tag;
     struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
-    struct pccl_list_node in_open;       /* OPEN */
+    struct pccl_list_node in_open;       /* OPEN: in `open`; begun: maybe in `unlinked` */
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
     struct pccl_epoch start_view; /* in which it was begun; (0, 0) in a subgroup, which has no views */
@@ -55,6 +55,7 @@ struct pccl_peer_op {
     uint64_t begun_us;                 /* when it was launched, or begun again for a view that only re-plans */
     uint32_t restarts;                 /* how often it was begun again */
     uint32_t took_us;                  /* bulk, complete: since it was begun */
+    struct pccl_id sends_to;           /* a bulk send that has begun: whose link it needs; else 0 */
     struct pccl_attributes attributes; /* at the decision */
     struct pccl_roll *roll;            /* the machine's: the members then */
     enum pccl_status lost_by;          /* not OK: it ended here alone, as this; its peer left, or closed the subgroup */

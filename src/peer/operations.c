@@ -14,12 +14,13 @@
 #include "peer/subgroups.h"
 #include "peer/where.h"
 #include "wire/choice.h"
+#include "wire/describe.h"
 #include "wire/subgroup.h"
 #include "wire/tiny.h"
 
 #include <string.h>
 
-enum { PATIENCE_US = 10000000 }; /* with a link of a pair that cannot be dialed */
+enum { PATIENCE_US = 10000000 }; /* with the link to whom something is sent, once it is known how to dial it */
 
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
@@ -161,8 +162,6 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
         op->deadline_us = pccl_max_u64(p->now_us, launch->deadline_us);
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
-    if (launch->pair != 0 && !op->tiny)
-        pccl_peer_arm(p, op->launched_us + PATIENCE_US);
 }
 
 /* For what this member contributes, and for the result behind it. */
@@ -202,7 +201,23 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
     return PCCL_OK;
 }
 
-static void begin(struct pccl_peer *p, struct pccl_peer_op *op)
+/*
+ * PROTOCOL 16.4: a bulk send needs the link to its destination. Without the link from its source a receive learns only
+ * from the master that the source has launched a tiny send.
+ */
+static void begin_pair(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
+{
+    if (!is_root(p, &op->descriptor)) {
+        if (!pccl_peer_has_link_from(p, other))
+            pccl_list_append(&p->unlinked, &op->in_open);
+    } else if (pccl_peer_send_begins(p, other)) {
+        op->sends_to = *other;
+        pccl_peer_arm(p, p->now_us + PATIENCE_US);
+    }
+}
+
+/* other: of a pair. */
+static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
 {
     if (op->tiny) {
         op->complete = true;
@@ -210,6 +225,8 @@ static void begin(struct pccl_peer *p, struct pccl_peer_op *op)
     } else if (op->world > 1) {
         op->started = true;
         p->effects.op_start(p->effects.context, op);
+        if (op->instance.pair != 0)
+            begin_pair(p, op, other);
     }
 }
 
@@ -234,7 +251,7 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
         op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;
         pccl_peer_describe_members(p, launch->members, launch->member_count, &op->abort_reason);
     } else {
-        begin(p, op);
+        begin(p, op, &launch->other);
     }
     pccl_peer_tell(p, op);
 }
@@ -376,8 +393,12 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
     if (status != PCCL_OK)
         return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
-    if (!launch->tiny && !pccl_peer_has_links_with(p, &launch->other))
+    if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
+        if (launch->refusal != NULL)
+            pccl_text_format(launch->refusal, "this peer sends more than %u bytes to %u other peers already",
+                             p->tiny_bytes_max, PCCL_SEND_LINKS_MAX);
         return PCCL_LIMIT;
+    }
     return launch_one(p, &send, op);
 }
 
@@ -418,9 +439,8 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
 {
     PCCL_ASSERT(!pccl_peer_is_decided(op));
     PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
-    if (op->state == PCCL_OP_OPEN)
-        pccl_list_remove(&op->in_open);
-    else if (op->awaited)
+    pccl_list_remove(&op->in_open);
+    if (op->state != PCCL_OP_OPEN && op->awaited)
         end_where(p, op);
     op->state = PCCL_OP_DECIDED;
     op->class = class;
@@ -432,6 +452,8 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
     }
     if (op->started)
         p->effects.op_stop(p->effects.context, op);
+    if (!pccl_id_is_zero(&op->sends_to))
+        pccl_peer_send_ended(p, &op->sends_to);
     if (op->held)
         p->effects.op_decided(p->effects.context, op);
 }
@@ -668,8 +690,8 @@ void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const str
     op->state = PCCL_OP_RUNNING;
     op->launched_us = p->now_us;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
-    pccl_peer_arm(p, pccl_min_u64(op->where_us, op->launched_us + PATIENCE_US));
-    begin(p, op);
+    pccl_peer_arm(p, op->where_us);
+    begin(p, op, source);
     pccl_peer_tell(p, op);
     if (op->tiny)
         pccl_peer_refuse_announced(p, op, &announced);
@@ -758,23 +780,24 @@ void pccl_peer_end_operations(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, true);
 }
 
-/*
- * PROTOCOL 16.4: no view says that a pair has no link, so whoever cannot dial the other one does. A
- * link that is lost later fails what moves over it.
- */
+/* PROTOCOL 16.4: no view tells of the failure of such a link. One that is lost later fails the operations over it. */
 static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     struct pccl_text reason;
-    if (op->instance.pair == 0 || op->state != PCCL_OP_RUNNING || !op->started)
+    enum pccl_link_end how;
+    if (pccl_id_is_zero(&op->sends_to) || op->state != PCCL_OP_RUNNING)
         return;
-    const struct pccl_id *other = pccl_peer_other_of(p, op->instance.pair);
-    if (other == NULL || pccl_peer_holds_link(p, other))
+    uint64_t since_us = pccl_peer_unreached_since(p, &op->sends_to, &how);
+    if (since_us == UINT64_MAX)
         return;
-    if (p->now_us < op->launched_us + PATIENCE_US) {
-        pccl_peer_arm(p, op->launched_us + PATIENCE_US);
+    since_us = pccl_max_u64(since_us, op->launched_us);
+    if (p->now_us < since_us + PATIENCE_US) {
+        pccl_peer_arm(p, since_us + PATIENCE_US);
         return;
     }
-    pccl_text_format(&reason, "it has no link to peer %s", pccl_id_str(other));
+    pccl_text_format(&reason, "it has had no link to peer %s for %s: %s", pccl_id_str(&op->sends_to),
+                     pccl_duration_str(p->now_us - since_us),
+                     how == 0 && p->shortage.length > 0 ? p->shortage.bytes : pccl_link_end_name(how));
     pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);
 }
 

@@ -22,7 +22,7 @@ enum { STANDSTILL_US = 1000000 };
 struct pccl_peer_config pccl_peer_defaults(void)
 {
 #define DEFAULT(X, name, env, value, ...) .name = value,
-    return (struct pccl_peer_config){PCCL_PEER_PARAMS(DEFAULT, )};
+    return (struct pccl_peer_config){PCCL_PEER_PARAMS(DEFAULT, ).send_idle_ms = 60000};
 }
 
 struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,
@@ -48,6 +48,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
     pccl_table_init(&p->asks, &p->memory, &p->hash);
     pccl_list_init(&p->open);
+    pccl_list_init(&p->unlinked);
     pccl_names_init(&p->names, &p->memory, &p->hash);
     pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
     return p;
@@ -121,6 +122,24 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
 }
 
+/* Without a link from its source, a bulk receive learns only from the master of a send that is tiny (receives.c). */
+static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
+{
+    const bool stands = pccl_peer_has_link_from(p, source);
+    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
+        if (op->instance.pair == 0 || op->state != PCCL_OP_RUNNING || !op->started ||
+            !pccl_id_equal(&op->descriptor.root, source))
+            continue;
+        if (stands == pccl_list_is_empty(&op->in_open))
+            continue;
+        if (stands)
+            pccl_list_remove(&op->in_open);
+        else
+            pccl_list_append(&p->unlinked, &op->in_open);
+        p->has_news = true;
+    }
+}
+
 static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *event)
 {
     switch (event->kind) {
@@ -129,7 +148,11 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
     case PCCL_PEER_MASTER_GARBAGE: pccl_peer_master_garbage(p, event); break;
     case PCCL_PEER_LINK_UP:
-    case PCCL_PEER_LINK_DOWN: pccl_peer_link_event(p, event); break;
+    case PCCL_PEER_LINK_DOWN:
+        pccl_peer_link_event(p, event);
+        if (event->incoming)
+            link_from_changed(p, &event->peer);
+        break;
     case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;
     case PCCL_PEER_TICK: tick(p); break;
 

@@ -39,8 +39,6 @@ const uint32_t *pccl_peer_positions(const struct pccl_peer *peer);
 const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *peer, const struct pccl_peer_op *op);
 /* The subgroup of this name that a caller here has founded and not closed, ended or not; or NULL. */
 const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *peer, uint64_t name);
-/* What is sent to this member need not be tiny: all pairs hold links, or a subgroup of the two alone is open. */
-bool pccl_peer_has_links_with(const struct pccl_peer *peer, const struct pccl_id *other);
 
 /*
  * What an automatic codec is if this tag is launched now, in this subgroup or the whole group (0). The descriptor has

@@ -4,6 +4,7 @@
 #include "peer/operations.h"
 #include "peer/output.h"
 #include "peer/pairs.h"
+#include "peer/progress.h"
 #include "peer/op_table.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
@@ -29,12 +30,17 @@ static struct pccl_ask *find_ask(const struct pccl_peer *p, const struct pccl_in
     return node != NULL ? ask_of(node) : NULL;
 }
 
-static uint32_t count_open(const struct pccl_peer *p, const struct pccl_ask *asked)
+static uint32_t count_in(struct pccl_list_node *list, const struct pccl_ask *asked)
 {
     uint32_t count = 0;
-    for (struct pccl_list_node *node = p->open.next; node != &p->open; node = node->next)
+    for (struct pccl_list_node *node = list->next; node != list; node = node->next)
         count += of_node(node)->instance.tag == asked->tag && of_node(node)->instance.subgroup == asked->subgroup;
     return count;
+}
+
+static uint32_t count_open(struct pccl_peer *p, const struct pccl_ask *asked)
+{
+    return count_in(&p->open, asked) + count_in(&p->unlinked, asked);
 }
 
 static void ask(struct pccl_peer *p, const struct pccl_ask *asked, uint32_t count)
@@ -95,26 +101,42 @@ static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
-    struct pccl_list_node *node;
-    for (node = p->open.next; node != &p->open; node = node->next) {
-        struct pccl_ask *asked = need_ask(p, &of_node(node)->instance);
-        if (asked == NULL)
-            return;
-        asked->open = 0;
-    }
-    for (node = p->open.next; node != &p->open; node = node->next)
-        find_ask(p, &of_node(node)->instance)->open++;
-    for (node = p->open.next; node != &p->open; node = node->next)
-        need_offers(p, find_ask(p, &of_node(node)->instance));
+    struct pccl_list_node *const lists[] = {&p->open, &p->unlinked}, *node;
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
+        for (node = lists[i]->next; node != lists[i]; node = node->next) {
+            struct pccl_ask *asked = need_ask(p, &of_node(node)->instance);
+            if (asked == NULL)
+                return;
+            asked->open = 0;
+        }
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
+        for (node = lists[i]->next; node != lists[i]; node = node->next)
+            find_ask(p, &of_node(node)->instance)->open++;
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
+        for (node = lists[i]->next; node != lists[i]; node = node->next)
+            need_offers(p, find_ask(p, &of_node(node)->instance));
+}
+
+/* The source has launched it as a tiny one, which does not meet it. */
+static void refuse_tiny(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    struct pccl_text reason;
+    pccl_text_format(&reason, "peer %s sends at most %u bytes, and peer %s receives more",
+                     pccl_id_str(&op->descriptor.root), p->tiny_bytes_max, pccl_id_str(&p->config.id));
+    pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
 {
     struct pccl_ask *asked = find_ask(p, &offer->instance);
+    struct pccl_peer_op *op = pccl_peer_find_instance(p, &offer->instance);
     if (asked != NULL && asked->count > 0)
         asked->count--;
     p->has_news = true;
-    pccl_peer_keep_offer(p, &offer->instance);
+    if (op != NULL && !op->tiny && op->started && !pccl_peer_is_decided(op))
+        refuse_tiny(p, op);
+    else
+        pccl_peer_keep_offer(p, &offer->instance);
 }
 
 void pccl_peer_forget_asks(struct pccl_peer *p)

@@ -57,6 +57,10 @@ struct pccl_peer_link {
     bool mesh;          /* it is in our group, which is small */
     bool warm;          /* the master asked for it (`warm_up`) */
     uint32_t subgroups; /* how many of this peer's rely on it */
+    uint32_t sends;     /* how many bulk sends to this member are under way */
+    uint64_t idle_us;   /* when the last one of them ended, for which it is kept; 0: it is not kept */
+    bool asked;         /* by `want_link`, and the master has not answered */
+    uint64_t able_us;   /* time of the answer */
     uint64_t tell_us;   /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;
@@ -204,11 +208,12 @@ struct pccl_peer {
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
     struct pccl_list_node open; /* receives from anybody for which nobody is chosen, in the order of their launches */
-    bool has_news;              /* somebody may have become one who can be chosen */
-    uint64_t arrivals;          /* numbers announcements and choices, in one order */
-    struct pccl_table asks;     /* by tag */
-    struct pccl_table choices;  /* of automatic codecs, by tag */
-    uint64_t choices_told_us;   /* when it was last logged that one has changed */
+    struct pccl_list_node unlinked; /* bulk receives that have begun, and the link from the source does not stand */
+    bool has_news;                  /* somebody may have become one who can be chosen */
+    uint64_t arrivals;              /* numbers announcements and choices, in one order */
+    struct pccl_table asks;         /* by tag */
+    struct pccl_table choices;      /* of automatic codecs, by tag */
+    uint64_t choices_told_us;       /* when it was last logged that one has changed */
 
     /* subgroups */
     struct pccl_table subgroups;        /* by name */
@@ -217,6 +222,7 @@ struct pccl_peer {
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;
     uint64_t shortage_told_us, shortage_logged_us; /* 0: never */
+    struct pccl_text shortage;                     /* reason of the latest one */
 };
 
 /* The first half of the era: how many joint rounds have been decided (PROTOCOL 1.4). */

@@ -32,18 +32,6 @@ bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const st
     return subgroup != NULL && pccl_id_find(subgroup->members, subgroup->count, id) < subgroup->count;
 }
 
-bool pccl_peer_has_links_with(const struct pccl_peer *p, const struct pccl_id *id)
-{
-    bool found = p->ring_count <= PCCL_MESH_PEERS_MAX;
-    for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL && !found;
-         node = pccl_table_after(&p->subgroups, node)) {
-        const struct pccl_peer_subgroup *subgroup = of_node(node);
-        bool open = !subgroup->ended && !subgroup->closed;
-        found = open && subgroup->count == 2 && pccl_id_find(subgroup->members, 2, id) < 2;
-    }
-    return found;
-}
-
 static void free_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)
 {
     pccl_release(&p->memory, subgroup->members, subgroup->count * sizeof *subgroup->members);

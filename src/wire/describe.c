@@ -29,6 +29,17 @@ static void describe_label(struct pccl_text *words, const struct pccl_label *lab
     pccl_text_add(words, bytes.length > 0 ? "'" : "");
 }
 
+const char *pccl_link_end_name(enum pccl_link_end end)
+{
+    switch (end) {
+    case PCCL_LINK_CLOSED: return "closed by the other side";
+    case PCCL_LINK_REFUSED: return "refused";
+    case PCCL_LINK_OTHER: return "another peer answers there";
+    case PCCL_LINK_TIMEOUT: return "no answer";
+    default: return "broken";
+    }
+}
+
 /* Of given shares the digest begins as shown: that is how two callers see that theirs differ. */
 static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {

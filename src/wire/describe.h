@@ -20,6 +20,8 @@ struct pccl_described {
  */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 
+/* "no answer": how a link ended, or dialing one; anything else is "broken" */
+const char *pccl_link_end_name(enum pccl_link_end end);
 /*
  * "update topology (round 3)", "barrier tag 7": a call, by its round or, of an operation, by its
  * collective and tag. Appends.

@@ -20,7 +20,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 9u
+#define PCCL_PROTOCOL_VERSION 10u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
@@ -285,6 +285,8 @@
 
 #define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
 
+#define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* the sender has something to send to this member: `warm_up` */
+
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, rtt_us, , )  /* round trip, as measured by the system; 0: unknown */                                        \
@@ -436,6 +438,7 @@
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
+    F(U8, answers, 0, 1)  /* 1: `want_link`, so the receiver keeps the link only while it sends */                     \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a warmed-up newcomer is gone */
@@ -548,6 +551,7 @@
     X(28, training, "peer to master")                                                                                  \
     X(29, listen, "peer to master")                                                                                    \
     X(30, shortage, "peer to master")                                                                                  \
+    X(31, want_link, "peer to master")                                                                                 \
     X(32, welcome, "master to peer")                                                                                   \
     X(33, expelled, "master to peer")                                                                                  \
     X(34, epoch_change, "master to peer")                                                                              \

@@ -98,9 +98,8 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
         request.count = 2 + request.count % 2; /* its caller has a bug */
         request.tiny = true;
     }
-    lane->decided = false;
     lane->since = sim->now;
-    bool too_many = !request.tiny && peer->machine->ring_count > PCCL_MESH_PEERS_MAX;
+    lane->decided = false;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
     if (status == PCCL_OK) {
         lane->state = SIM_LANE_FLYING;
@@ -109,7 +108,7 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
             sim_app_await(sim, peer, lane->op);
         ++*made;
         stream->left--;
-    } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS || (too_many && status == PCCL_LIMIT)) {
+    } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS) {
         stream->left = 0;
     } else if (status == PCCL_MEMORY && sim->oom_at != 0) {
         stream->act_at = sim->now + sim_random(sim, sim->plan.pause_us) + 1;

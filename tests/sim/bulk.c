@@ -32,7 +32,7 @@ struct sim_bulk {
     struct pccl_epoch view;
     uint32_t world, started;
     struct pccl_id *ring; /* owned; of the view */
-    enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT } way;
+    enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT, OF_A_PAIR } way;
     uint32_t root; /* its place in the ring, if data goes to or from it directly */
     struct part *parts;
 };
@@ -41,8 +41,8 @@ struct sim_bulk {
 static bool is_needed(const struct sim_bulk *bulk, uint32_t from, uint32_t to)
 {
     bool directly = bulk->way == OF_ALL_PAIRS || (bulk->way == TO_THE_ROOT && to == bulk->root) ||
-                    (bulk->way == FROM_THE_ROOT && from == bulk->root);
-    return from != to && (directly || (from + 1) % bulk->world == to);
+                    ((bulk->way == FROM_THE_ROOT || bulk->way == OF_A_PAIR) && from == bulk->root);
+    return from != to && (directly || (bulk->way != OF_A_PAIR && (from + 1) % bulk->world == to));
 }
 
 static uint32_t place_of(const struct sim_bulk *bulk, const struct pccl_id *id)
@@ -118,7 +118,7 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     const uint32_t *positions = subgroup != NULL ? subgroup->positions : pccl_peer_positions(peer->machine);
     uint32_t root = pccl_id_find(bulk->ring, count, &op->descriptor.root);
     bulk->root = root;
-    bulk->way = is_pair ? ALONG_THE_RING : way_of(&op->descriptor, &cost, count, root < count ? positions[root] : 0);
+    bulk->way = is_pair ? OF_A_PAIR : way_of(&op->descriptor, &cost, count, root < count ? positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     bulk->same_hash = *first;
@@ -296,7 +296,8 @@ static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64
     struct sim_peer *to = sim_peer_find(sim, &bulk->ring[place]);
     if (to == NULL || !to->process.alive || find_part(bulk, to) != NULL)
         return;
-    if (!sim_peer_runs(to) || !is_open(sim, &to->id, &part->peer->id)) {
+    bool along = bulk->way == OF_A_PAIR && place != bulk->root; /* the source's, over its own link */
+    if (!sim_peer_runs(to) || !is_open(sim, along ? &part->peer->id : &to->id, along ? &to->id : &part->peer->id)) {
         sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, to->process.stopped_until), announce_part, part, place, 0);
         return;
     }
@@ -333,7 +334,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
                sim_chance(sim, 50) ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_INTERNAL, 0);
     uint32_t mine = place_of(bulk, &peer->id);
     for (uint32_t place = 0; place < bulk->world; place++)
-        if (is_needed(bulk, place, mine))
+        if (is_needed(bulk, place, mine) || (bulk->way == OF_A_PAIR && place != mine))
             sim_at(sim, sim->now + sim_between(sim, 1, 2 * SIM_MS), announce_part, part, place, 0);
     if (bulk->started == bulk->world && !sim->bulk_by_hand)
         compare_descriptors(sim, bulk);

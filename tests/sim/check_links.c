@@ -5,7 +5,10 @@
 #include "master/links.h"
 #include "master/roster.h"
 #include "master/topology.h"
+#include "peer/members.h"
+#include "peer/pairs.h"
 #include "check.h"
+#include "support/peer_check.h"
 #include "wire/cost.h"
 
 #include <stdlib.h>
@@ -307,6 +310,67 @@ void sim_check_meshes(struct sim *sim)
                              from->id.bytes[0], from->id.bytes[1], group->ring[k]->id.bytes[0],
                              group->ring[k]->id.bytes[1], (double)(sim->now - since) / 1e6);
             }
+        }
+    }
+}
+
+/* ---- links that are needed, as far as the machine of their peer knows ---- */
+
+static bool sends_to(const struct pccl_peer *m, const struct pccl_id *to)
+{
+    for (const struct pccl_peer_op *op = m->oldest; op != NULL; op = op->newer) {
+        const struct pccl_id *other = op->started && op->state < PCCL_OP_DECIDED && op->instance.pair != 0
+                                          ? pccl_peer_other_of(m, op->instance.pair)
+                                          : NULL;
+        if (other != NULL && pccl_id_equal(other, to) && pccl_id_equal(&op->descriptor.root, &m->config.id))
+            return true;
+    }
+    return false;
+}
+
+/* Besides the sends that have ended lately. */
+static bool is_needed(const struct sim_peer *peer, const struct pccl_id *to)
+{
+    const struct pccl_peer *m = peer->machine;
+    uint32_t own = pccl_peer_position_of(m, &peer->id), other = pccl_peer_position_of(m, to);
+    const struct pccl_id *next = pccl_peer_successor(m);
+    if (!pccl_peer_knows_member(m, to) || (next != NULL && pccl_id_equal(next, to)) || sends_to(m, to) ||
+        (own < m->ring_count && other < m->ring_count && pccl_cost_wants(&m->cost, m->ring_count, own, other)))
+        return true;
+    for (uint32_t i = 0; i < m->link_count; i++)
+        if (m->links[i].warm && pccl_id_equal(&m->links[i].id, to))
+            return true; /* the master has asked for it */
+    for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(m, s)) != NULL;)
+        if (!s->ended && pccl_id_find(s->members, s->count, to) < s->count)
+            return true;
+    return false;
+}
+
+/* D9: a peer dials no member without a need. */
+void sim_check_dialed(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to)
+{
+    if (peer->machine->state == PCCL_PEER_MEMBER && !is_needed(peer, to))
+        sim_fail(sim, "D9 p%u dials %02x%02x, and nothing needs that link", peer->process.number, to->bytes[0],
+                 to->bytes[1]);
+}
+
+/* D9, from time to time: each link is needed, or was needed until recently. */
+void sim_check_idle_links(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->peer_count; i++) {
+        struct sim_peer *peer = sim->peers[i];
+        if (!peer->process.alive || peer->machine == NULL || peer->machine->state != PCCL_PEER_MEMBER)
+            continue;
+        uint64_t patience = peer->config.send_idle_ms * SIM_MS + PATIENCE_US;
+        for (uint32_t k = 0; k < peer->link_count; k++) {
+            struct sim_link *link = &peer->links[k];
+            if (link->incoming || !link->up || !sim_peer_runs(peer) || is_needed(peer, &link->peer) ||
+                link->needed_at == 0)
+                link->needed_at = sim->now;
+            if (sim->now > link->needed_at + patience)
+                sim_fail(sim, "D9 p%u holds a link to %02x%02x, which nothing has needed for %.1f s",
+                         peer->process.number, link->peer.bytes[0], link->peer.bytes[1],
+                         (double)(sim->now - link->needed_at) / 1e6);
         }
     }
 }

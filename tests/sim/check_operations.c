@@ -666,7 +666,7 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
             sim_check_expelled(sim, master, to, &msg.as.expelled);
         if (msg.type == PCCL_MSG_sync_plan || msg.type == PCCL_MSG_sync_donor || msg.type == PCCL_MSG_round)
             sim_check_sync_told(sim, master, to, &msg);
-        if (msg.type == PCCL_MSG_warm_up)
+        if (msg.type == PCCL_MSG_warm_up && !msg.as.warm_up.answers)
             sim_check_link_asked(sim, to, &msg.as.warm_up.peer);
         sim_check_topology_told(sim, master, to, &msg);
         sim_check_subgroups_told(sim, master, to, &msg);

@@ -53,6 +53,7 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer.named = true;
     plan->peer.dial_ms = 20;
     plan->peer.dial_max_ms = 300;
+    plan->peer.send_idle_ms = 700;
 }
 
 /* A few runs have more members than make a mesh: one group, in which hubs come and go. */
@@ -68,7 +69,6 @@ static void draw_crowd(struct sim *sim)
     plan->peers = PCCL_MESH_PEERS_MAX + 1 + (uint32_t)(drawn / 256 % 3);
     plan->population_max = PCCL_MESH_PEERS_MAX + 3;
     plan->bulk_percent = 80;
-    plan->pairs = false; /* most of what is sent would be refused there, at one end or both */
 }
 
 static void draw_plan(struct sim *sim)
@@ -468,6 +468,7 @@ static void on_watch(struct sim *sim, void *subject, uint64_t a, uint64_t b)
     sim_peer_watch_links(sim);
     sim_check_waiting(sim);
     sim_check_meshes(sim);
+    sim_check_idle_links(sim);
     sim_check_topology_time(sim);
     sim_at(sim, sim->now + 200 * SIM_MS, on_watch, NULL, 0, 0);
 }

@@ -102,8 +102,9 @@ static void end_link(struct sim *sim, struct sim_peer *peer, struct sim_link *li
                                     .how = how};
     sim_note(sim, "p%u: link %s %02x%02x down: %d%s", peer->process.number, link->incoming ? "from" : "to",
              link->peer.bytes[0], link->peer.bytes[1], (int)how, purposely ? " (bye)" : "");
+    bool stood = link->up;
     drop_link(peer, link);
-    if (!purposely || invalid != NULL)
+    if (stood && (!purposely || invalid != NULL))
         sim_bulk_link_down(sim, peer, &event.peer, invalid != NULL);
     step(sim, peer, &event);
 }
@@ -450,6 +451,7 @@ static void on_dial_link(void *context, const struct pccl_id *other, const struc
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
     peer->dials++;
+    sim_check_dialed(sim, peer, other);
     PCCL_ASSERT(find_link(peer, other, false) == NULL);
     PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && count > 0);
     struct sim_link *link = &peer->links[peer->link_count++];

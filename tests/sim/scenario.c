@@ -104,7 +104,7 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
     peers[0] = scenario_join(sim, 1, 0);
     WAIT(sim, 1000, scenario_is_over(peers[0], PCCL_CALL_CONNECT));
     for (uint32_t i = 1; i < count; i++)
-        peers[i] = scenario_join(sim, 1 + i, i % groups);
+        peers[i] = scenario_join(sim, 1 + i % (SIM_HOSTS_MAX - 1), i % groups);
     scenario_run_ms(sim, 100);
     scenario_update_all(sim, peers, 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -113,6 +113,15 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
     }
     scenario_run_ms(sim, 50);
     MUST(sim, sim->master->machine->member_count == count);
+}
+
+uint32_t scenario_links(struct sim_peer **peers, uint32_t count)
+{
+    uint32_t links = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; peers[i]->process.alive && k < peers[i]->link_count; k++)
+            links += !peers[i]->links[k].incoming && peers[i]->links[k].up;
+    return links;
 }
 
 struct pccl_peer_op *scenario_ask(struct sim *sim, struct sim_peer *peer, const struct sim_request *request)

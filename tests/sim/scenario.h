@@ -31,6 +31,8 @@ struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group);
 void scenario_add_seen(struct pccl_seen_link *links, uint32_t *count, struct pccl_seen_link link);
 void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups);
 /* All of them update; returns when all have returned. */
+/* Returns the number of links that these peers have dialed and that are up. */
+uint32_t scenario_links(struct sim_peer **peers, uint32_t count);
 void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);
 void scenario_update(struct sim *sim, struct sim_peer *peer);
 void scenario_optimize(struct sim *sim, struct sim_peer *peer);

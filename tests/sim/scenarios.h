@@ -273,6 +273,15 @@ void scenario_pair_link(struct sim *sim);
 void scenario_pair_large_group(struct sim *sim);
 void scenario_pair_restart(struct sim *sim);
 void scenario_pair_liars(struct sim *sim);
+void scenario_sends_anywhere(struct sim *sim);
+void scenario_sends_end_dies(struct sim *sim);
+void scenario_sends_no_path(struct sim *sim);
+void scenario_sends_restart(struct sim *sim);
+void scenario_sends_mismatch(struct sim *sim);
+void scenario_sends_posted(struct sim *sim);
+void scenario_sends_anybody(struct sim *sim);
+void scenario_sends_views(struct sim *sim);
+void scenario_sends_liars(struct sim *sim);
 
 /* ---- scenarios_group_sends.c ---- */
 void scenario_group_sends_close(struct sim *sim);

@@ -13,21 +13,7 @@ static struct sim_peer *p[MANY + 1]; /* of the running scenario */
 
 /* ---- what they have ---- */
 
-static uint32_t outgoing_links(const struct sim_peer *peer)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < peer->link_count; i++)
-        count += !peer->links[i].incoming && peer->links[i].up;
-    return count;
-}
-
-static uint32_t all_links(uint32_t count)
-{
-    uint32_t links = 0;
-    for (uint32_t i = 0; i < count; i++)
-        links += outgoing_links(p[i]);
-    return links;
-}
+static uint32_t all_links(uint32_t count) { return scenario_links(p, count); }
 
 /* The view of all says that links stand to these hubs and from those. */
 static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t from_hubs)

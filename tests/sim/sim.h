@@ -258,6 +258,7 @@ struct sim_link {
     uint32_t candidate_count, candidate;
     enum pccl_link_end worst; /* of the candidates tried */
     uint64_t deaf_since;      /* since when nothing gets through; 0: it does */
+    uint64_t needed_at;       /* the checker's: when it was last needed, or just made; 0: not looked at */
 };
 
 /* ---- app.c: the caller ---- */
@@ -691,6 +692,8 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
                      const struct pccl_frame *frame, const struct pccl_msg *msg);
 void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to);
 void sim_check_meshes(struct sim *sim);
+void sim_check_dialed(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to);
+void sim_check_idle_links(struct sim *sim);
 /* Until then, what happens to the process may be due to a fault. */
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
 void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until);

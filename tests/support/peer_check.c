@@ -6,6 +6,7 @@
 #include "support/peer_check.h"
 
 #include "core/rule.h"
+#include "peer/links.h"
 #include "peer/members.h"
 #include "peer/pairs.h"
 #include "peer/queries.h"
@@ -206,10 +207,16 @@ static const char *check_calls(const struct pccl_peer *p)
 
 static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
-    bool wanted = link->ring || link->mesh || link->warm || link->subgroups > 0, down = link->out == PCCL_DIAL_DOWN;
+    bool kept = link->idle_us != 0, down = link->out == PCCL_DIAL_DOWN;
+    bool wanted = link->ring || link->mesh || link->warm || link->subgroups > 0 || link->sends > 0 || kept;
     const struct pccl_id *successor = pccl_peer_successor(p);
     PCCL_RULE(wanted || link->in_up, "a link is wanted here, or by the other end");
     PCCL_RULE(wanted || down, "a link that is not wanted here is neither dialed nor up");
+    PCCL_RULE(!kept || (link->sends == 0 && !down), "a link that is kept after a send stands");
+    PCCL_RULE(!kept || p->deadline_us <= link->idle_us + p->config.send_idle_ms * UINT64_C(1000),
+              "a link that is kept has an end");
+    PCCL_RULE(link->sends == 0 || link->asked || link->candidate_count > 0 || p->resuming || !p->greeted,
+              "the master is asked for the link that a send needs");
     PCCL_RULE(down || link->retry_us == 0, "a link that is being dialed or stands is not due to be dialed");
     PCCL_RULE(!link->ring || !down || link->candidate_count == 0 || link->retry_us != 0,
               "a link to the successor that is down is due to be dialed");
@@ -218,9 +225,31 @@ static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_
     return NULL;
 }
 
+static const char *check_sends(const struct pccl_peer *p)
+{
+    uint32_t begun = 0, counted = 0, unlinked = 0;
+    for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
+        const bool moves = op->started && !pccl_peer_is_decided(op) && op->instance.pair != 0;
+        const bool sends = moves && pccl_id_equal(&op->descriptor.root, &p->config.id);
+        begun += sends;
+        PCCL_RULE(!sends || !pccl_id_is_zero(&op->sends_to), "a bulk send needs a link");
+        PCCL_RULE(!moves || sends || op->state != PCCL_OP_RUNNING ||
+                      pccl_list_is_empty(&op->in_open) == pccl_peer_has_link_from(p, &op->descriptor.root),
+                  "a bulk receive is in the list if the link from its source does not stand");
+        unlinked += !pccl_list_is_empty(&op->in_open) && op->state != PCCL_OP_OPEN;
+    }
+    for (uint32_t i = 0; i < p->link_count; i++)
+        counted += p->links[i].sends;
+    for (const struct pccl_list_node *node = p->unlinked.next; node != &p->unlinked; node = node->next)
+        unlinked--;
+    PCCL_RULE(p->state != PCCL_PEER_MEMBER || counted == begun, "links count the sends that need them");
+    PCCL_RULE(unlinked == 0, "the list of receives without a link is complete");
+    return NULL;
+}
+
 static const char *check_links(const struct pccl_peer *p)
 {
-    const char *broken = NULL;
+    const char *broken = check_sends(p);
     uint32_t ring = 0;
     for (uint32_t i = 0; broken == NULL && i < p->link_count; i++) {
         ring += p->links[i].ring;

@@ -160,8 +160,8 @@ PLANTS = [
         ["STATE"], [],
         [
             ("src/peer/links.c",
-             "return link->ring || link->mesh || link->warm || link->subgroups > 0;",
-             "return link->ring || link->mesh || link->warm;"),
+             "return link->ring || link->mesh || link->warm || link->subgroups > 0 ||",
+             "return link->ring || link->mesh || link->warm ||"),
         ]),
     Bug("links_are_not_asked_for",
         "15.5: members that are no neighbors have no links to work over",

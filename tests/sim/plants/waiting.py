@@ -111,8 +111,8 @@ PLANTS = [
         [], ["stuck-crossing"],
         [
             ("src/peer/operations.c",
-             "else if (op->awaited) end_where(p, op);",
-             "else { }"),
+             "if (op->state != PCCL_OP_OPEN && op->awaited) end_where(p, op);",
+             ""),
         ]),
     Bug("waits_of_old_eras_count",
         "a peer says that it waits in an operation of an era that has ended, and ends the calls of others",

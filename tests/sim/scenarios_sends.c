@@ -1,0 +1,293 @@
+/*
+ * Scenarios of bulk sends in a group too large for a mesh (PROTOCOL 16.4). The link from the source to the destination
+ * is opened for them, and closed when it is idle. Other members do not notice.
+ */
+#include "master/roster.h"
+#include "scenarios.h"
+
+#include <string.h>
+
+enum { MANY = 40, PATIENCE_MS = 10000 };
+static struct sim_peer *p[MANY]; /* of the running scenario */
+
+/* ---- what they have ---- */
+
+static uint32_t links_of(const struct sim_peer *peer)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        count += !peer->links[i].incoming && peer->links[i].up;
+    return count;
+}
+
+static uint32_t all_links(uint32_t count)
+{
+    uint32_t links = 0;
+    for (uint32_t i = 0; i < count; i++)
+        links += p[i]->process.alive ? links_of(p[i]) : 0;
+    return links;
+}
+
+static bool has_link(uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < p[from]->link_count; i++)
+        if (!p[from]->links[i].incoming && pccl_id_equal(&p[from]->links[i].peer, &p[to]->id))
+            return p[from]->links[i].up;
+    return false;
+}
+
+static struct pccl_epoch view_of(uint32_t who) { return p[who]->machine->view; }
+
+/* ---- what they do ---- */
+
+static void begin_of(struct sim *sim, uint32_t count)
+{
+    scenario_cluster(sim, p, count, 1);
+    sim->bulk_by_hand = false;
+    MUST(sim, all_links(count) == count);
+}
+
+/* Two that are not neighbors in the ring, in the order in which they joined. */
+static uint32_t other_of(uint32_t who, uint32_t count) { return (who + count / 2) % count; }
+
+static struct pccl_peer_op *launch(struct sim *sim, uint32_t who, const struct sim_peer *other, bool sends,
+                                   uint64_t step, bool tiny)
+{
+    struct sim_request request = {.tag = step / 10,
+                                  .step = step,
+                                  .collective = PCCL_SEND,
+                                  .sends = sends,
+                                  .anybody = other == NULL,
+                                  .tiny = tiny,
+                                  .count = tiny ? 2 : 100000};
+    if (other != NULL)
+        request.other = other->id;
+    return scenario_ask(sim, p[who], &request);
+}
+
+static struct pccl_peer_op *send(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
+{
+    return launch(sim, from, p[to], true, step, false);
+}
+
+static struct pccl_peer_op *receive(struct sim *sim, uint32_t at, uint32_t from, uint64_t step)
+{
+    return launch(sim, at, p[from], false, step, false);
+}
+
+static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
+{
+    WAIT(sim, 20000, scenario_is_decided(op));
+    if (op->class != class || strstr(op->reason.bytes, words) == NULL)
+        sim_fail(sim, "p%u: class %u, and not %u: %s", p[who]->process.number, op->class, class, op->reason.bytes);
+    (void)scenario_take(sim, p[who], op);
+}
+
+/* Both ends succeed. */
+static void exchange(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
+{
+    struct pccl_peer_op *in = receive(sim, to, from, step), *out = send(sim, from, to, step);
+    must_end(sim, from, out, PCCL_CLASS_NONE, "");
+    must_end(sim, to, in, PCCL_CLASS_NONE, "");
+}
+
+static void cut(struct sim *sim, uint32_t one, uint32_t other, enum sim_cut state)
+{
+    sim_net_cut(sim, p[one]->process.host, p[other]->process.host, SIM_DATA, state);
+}
+
+/* ---- the scenarios ---- */
+
+/* Sends between any two. A link is opened once for several sends, and closed after the last one. No view changes. */
+void scenario_sends_anywhere(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_epoch view = view_of(0);
+    struct pccl_peer_op *out[MANY], *in[MANY];
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint32_t to = (i + 3 + i * 7 % 30) % MANY;
+        out[i] = send(sim, i, to, 1);
+        in[i] = receive(sim, to, i, 1);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        must_end(sim, i, out[i], PCCL_CLASS_NONE, "");
+        must_end(sim, (i + 3 + i * 7 % 30) % MANY, in[i], PCCL_CLASS_NONE, "");
+    }
+    MUST(sim, all_links(MANY) > MANY && all_links(MANY) <= 2 * MANY);
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+    exchange(sim, 0, 20, 11);
+    uint32_t dials = p[0]->dials;
+    for (uint32_t i = 0; i < 9; i++) {
+        scenario_run_ms(sim, 200);
+        exchange(sim, 0, 20, 12 + i);
+    }
+    MUST(sim, p[0]->dials == dials && has_link(0, 20) && !has_link(20, 0));
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+    MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
+}
+
+/* Either end dies while the link is dialed, or before that. The send ends at the other one; other sends go on. */
+void scenario_sends_end_dies(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t from = i, to = other_of(i, MANY);
+        bool source_dies = i % 2 == 0;
+        struct pccl_peer_op *beside = receive(sim, 10, 30, 50 + i);
+        if (i < 2)
+            cut(sim, from, to, SIM_DROP);
+        struct pccl_peer_op *out = send(sim, from, to, 1 + i), *in = receive(sim, to, from, 1 + i);
+        scenario_run_ms(sim, i < 2 ? 30 : 1);
+        MUST(sim, !scenario_is_decided(out) && !has_link(from, to));
+        sim_peer_kill(sim, p[source_dies ? from : to], false);
+        must_end(sim, source_dies ? to : from, source_dies ? in : out, PCCL_CLASS_PEER_LOST,
+                 pccl_id_str(&p[source_dies ? from : to]->id));
+        MUST(sim, !scenario_is_decided(beside));
+        struct pccl_peer_op *late = send(sim, 30, 10, 50 + i);
+        must_end(sim, 30, late, PCCL_CLASS_NONE, "");
+        must_end(sim, 10, beside, PCCL_CLASS_NONE, "");
+    }
+    WAIT(sim, 5000, all_links(MANY) == MANY - 4);
+    MUST(sim, sim->master->machine->member_count == MANY - 4);
+}
+
+/*
+ * Without a path between the two the send ends for both, with the cause, and no member is removed. The source still
+ * sends to others, and to this one when there is a path again.
+ */
+void scenario_sends_no_path(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_epoch view = view_of(5);
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 3000, all_links(MANY) == MANY);
+        scenario_run_ms(sim, 20); /* so that the other end hears of that, too */
+        cut(sim, 0, 20, i == 0 ? SIM_REFUSE : SIM_DROP);
+        struct pccl_peer_op *out = send(sim, 0, 20, 1 + i), *in = receive(sim, 20, 0, 1 + i);
+        scenario_run_ms(sim, PATIENCE_MS / 2);
+        exchange(sim, 0, 21, 20 + i);
+        MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
+        must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, i == 0 ? ": refused" : ": no answer");
+        must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, "it has had no link to peer");
+        MUST(sim, sim->master->machine->member_count == MANY && pccl_epoch_equal(&view, &p[5]->machine->view));
+        sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
+        exchange(sim, 0, 20, 30 + i);
+    }
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+}
+
+/* The master is away when the link is asked for, or before it has answered; it is asked again. */
+void scenario_sends_restart(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_peer_op *early = send(sim, 1, 21, 1), *in = receive(sim, 21, 1, 1);
+    exchange(sim, 2, 22, 5); /* this link is up all the time */
+    struct pccl_peer_op *posted = receive(sim, 22, 2, 6);
+    struct pccl_peer_op *asked = send(sim, 3, 23, 7), *met = receive(sim, 23, 3, 7);
+    sim_master_crash(sim, true);
+    struct pccl_peer_op *out = send(sim, 0, 20, 9), *there = receive(sim, 20, 0, 9);
+    scenario_run_ms(sim, 500);
+    MUST(sim, !scenario_is_decided(out) && !has_link(0, 20));
+    sim_master_start(sim);
+    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+    must_end(sim, 20, there, PCCL_CLASS_NONE, "");
+    must_end(sim, 3, asked, PCCL_CLASS_NONE, "");
+    must_end(sim, 23, met, PCCL_CLASS_NONE, "");
+    must_end(sim, 1, early, PCCL_CLASS_NONE, "");
+    must_end(sim, 21, in, PCCL_CLASS_NONE, "");
+    struct pccl_peer_op *late = send(sim, 2, 22, 6);
+    must_end(sim, 2, late, PCCL_CLASS_NONE, "");
+    must_end(sim, 22, posted, PCCL_CLASS_NONE, "");
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+}
+
+/* A send that is tiny at one end only, in each order of the launches, fails at both. */
+void scenario_sends_mismatch(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    for (uint32_t i = 0; i < 4; i++) {
+        bool tiny_source = i % 2 == 0, source_first = i < 2;
+        struct pccl_peer_op *out = source_first ? launch(sim, 0, p[20], true, 1 + i, tiny_source) : NULL;
+        scenario_run_ms(sim, 100);
+        struct pccl_peer_op *in = launch(sim, 20, p[0], false, 1 + i, !tiny_source);
+        scenario_run_ms(sim, 100);
+        out = source_first ? out : launch(sim, 0, p[20], true, 1 + i, tiny_source);
+        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
+        must_end(sim, 20, in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
+        WAIT(sim, 3000, all_links(MANY) == MANY);
+    }
+    /* the link is closed between the launches of the two */
+    exchange(sim, 0, 20, 10);
+    struct pccl_peer_op *in = receive(sim, 20, 0, 11);
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+    struct pccl_peer_op *out = launch(sim, 0, p[20], true, 11, true);
+    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
+    must_end(sim, 20, in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
+}
+
+/* A receive that has no sender yet does not fail when the link is closed. */
+void scenario_sends_posted(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_peer_op *first = receive(sim, 20, 0, 1), *second = receive(sim, 20, 0, 2);
+    struct pccl_peer_op *out = send(sim, 0, 20, 1);
+    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+    must_end(sim, 20, first, PCCL_CLASS_NONE, "");
+    WAIT(sim, 3000, !has_link(0, 20));
+    scenario_run_ms(sim, 2 * PATIENCE_MS);
+    MUST(sim, !scenario_is_decided(second));
+    out = send(sim, 0, 20, 2);
+    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+    must_end(sim, 20, second, PCCL_CLASS_NONE, "");
+}
+
+/* A receive from any peer finds bulk sends of peers that had no link to it. */
+void scenario_sends_anybody(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_peer_op *in[3], *out[3];
+    in[0] = launch(sim, 20, NULL, false, 1, false);
+    for (uint32_t i = 0; i < 3; i++)
+        out[i] = send(sim, i, 20, 1);
+    must_end(sim, 20, in[0], PCCL_CLASS_NONE, "");
+    for (uint32_t i = 1; i < 3; i++)
+        in[i] = launch(sim, 20, NULL, false, 1, false);
+    for (uint32_t i = 0; i < 3; i++)
+        must_end(sim, i, out[i], PCCL_CLASS_NONE, "");
+    for (uint32_t i = 1; i < 3; i++)
+        must_end(sim, 20, in[i], PCCL_CLASS_NONE, "");
+    WAIT(sim, 3000, all_links(MANY) == MANY);
+}
+
+/* A new view does not want the link; the send under way still does. */
+void scenario_sends_views(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    sim->bulk_by_hand = true;
+    struct pccl_peer_op *out = send(sim, 0, 20, 1), *in = receive(sim, 20, 0, 1);
+    WAIT(sim, 1000, has_link(0, 20));
+    sim_peer_kill(sim, p[MANY - 1], false);
+    WAIT(sim, 1000, p[0]->machine->ring_count == MANY - 1 && p[20]->machine->ring_count == MANY - 1);
+    scenario_run_ms(sim, PATIENCE_MS + 2000);
+    MUST(sim, has_link(0, 20) && !scenario_is_decided(out) && !scenario_is_decided(in));
+    sim_bulk_finish(sim, p[0], out);
+    sim_bulk_finish(sim, p[20], in);
+    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+    must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+    WAIT(sim, 3000, all_links(MANY - 1) == MANY - 1);
+}
+
+/* A member that wants a link to itself is removed. One that wants a link to a stranger gets no answer. */
+void scenario_sends_liars(struct sim *sim)
+{
+    begin_of(sim, 18);
+    struct pccl_msg itself = {.type = PCCL_MSG_want_link, .as.want_link = {.peer = p[17]->id}};
+    struct pccl_msg nobody = {.type = PCCL_MSG_want_link, .as.want_link = {.peer = {{1, 2, 3}}}};
+    scenario_lie(sim, p[16]);
+    scenario_forge(sim, p[16], &nobody);
+    scenario_run_ms(sim, 100);
+    MUST(sim, sim->master->machine->member_count == 18);
+    scenario_lie(sim, p[17]);
+    scenario_forge(sim, p[17], &itself);
+    WAIT(sim, 1000, sim->master->machine->member_count == 17);
+}
