@@ -73,7 +73,7 @@ static const struct {
     {"report", do_report},   {"members", do_members},   {"collect", do_collect},   {"mixed", do_mixed},
     {"group", do_group},     {"run", do_run},           {"send", do_send},         {"recv", do_recv},
     {"stream", do_stream},   {"record", do_record},     {"verdicts", do_verdicts}, {"pour", do_pour},
-    {"drain", do_drain},     {"unused", do_unused},
+    {"drain", do_drain},     {"unused", do_unused},     {"sends", do_sends},       {"recvs", do_recvs},
 };
 
 static void *run_command(void *argument)

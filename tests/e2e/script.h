@@ -119,6 +119,8 @@ void do_mixed(struct command *command);
 void do_unused(struct command *command);
 void do_send(struct command *command);
 void do_recv(struct command *command);
+void do_sends(struct command *command);
+void do_recvs(struct command *command);
 void do_stream(struct command *command);
 void do_pour(struct command *command);
 void do_drain(struct command *command);

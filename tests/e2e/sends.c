@@ -3,6 +3,8 @@
  *
  *   send RANK TAG COUNT FIRST   to that member COUNT elements of 4 bytes, FIRST and what follows it
  *   recv RANK TAG COUNT         from that member, or from "any". {"first":FIRST,"right":...}
+ *   sends RANK TAG COUNT MANY   so many to that member, of the same COUNT elements, all in flight at once
+ *   recvs RANK TAG COUNT MANY   so many from that member, all in flight at once. {"right":...}
  *   stream RANK SEED COUNT      both ways between this peer and that member, in turns of several of
  *                               one tag, of up to COUNT elements, which follow from the seed. It ends
  *                               for both when one of them is told to stop. Event:
@@ -74,6 +76,44 @@ static void transfer_one(struct command *command, bool sends)
 void do_send(struct command *command) { transfer_one(command, true); }
 
 void do_recv(struct command *command) { transfer_one(command, false); }
+
+static void transfer_many(struct command *command, bool sends)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    struct transfer one = {.sends = sends, .count = number(command, 2)};
+    size_t many = number(command, 3), launched = 0;
+    struct transfer *transfers = calloc(many, sizeof *transfers);
+    if (transfers == NULL)
+        exit(3);
+    options.tag = number(command, 1);
+    pcclResult_t result = pcclSuccess, awaited;
+    make(&one);
+    for (; launched < many && result == pcclSuccess; launched++) {
+        transfers[launched] = one;
+        if (!sends)
+            make(&transfers[launched]);
+        result = launch(&transfers[launched], (uint32_t)number(command, 0), &options, command->slot->comm);
+    }
+    begin(command);
+    bool right = true;
+    for (size_t i = 0; i < launched; i++) {
+        awaited = transfers[i].launched ? pcclAwaitOperation(&transfers[i].handle, UINT32_MAX, NULL) : result;
+        result = result == pcclSuccess ? awaited : result;
+        right = right && is_right(&transfers[i], 0);
+        if (!sends)
+            free(transfers[i].elements);
+    }
+    struct line line;
+    answer(command, &line, result);
+    add(&line, ",\"right\":%s", right ? "true" : "false");
+    end_line(&line);
+    free(one.elements);
+    free(transfers);
+}
+
+void do_sends(struct command *command) { transfer_many(command, true); }
+
+void do_recvs(struct command *command) { transfer_many(command, false); }
 
 /* ---- streams ---- */
 

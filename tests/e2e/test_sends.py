@@ -9,7 +9,7 @@ from harness import INVALID_USAGE, LOST, SUCCESS
 from harness import check, equal, say
 from phases import STRICT, restart
 
-SMALL, BULK = 50, 100000  # elements of 4 bytes
+SMALL, BULK, MIB = 50, 100000, 1 << 18  # elements of 4 bytes
 KILLS = 12
 
 
@@ -164,23 +164,100 @@ def test_master_restart(run):
 
 
 def test_large_group(run):
-    """Not all pairs have a link: two that send each other much found a group first, whoever else dies."""
+    """Not all pairs have a link: the first large send opens the one that it needs, and the death of others ends
+    nothing that goes over it."""
     peers = phases.start(run, 18)
-    words = peers[2].do("send", 9, 1, BULK, 1, rc=INVALID_USAGE)["words"]
-    check("in a group of 18 peers" in words and "create a group of the two" in words, words)
+    links = [peer.descriptors() for peer in peers]
     meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
-    two = [peers[2], peers[9]]
-    ids = peers[2].do("members")["members"]
-    for call in [peer.start("group", 1, f"{ids[2]},{ids[9]}") for peer in two]:
-        call.wait(rc=SUCCESS)
+    equal([peer.descriptors() for peer in peers], links, "descriptors after a small one")
     meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
-    stream = [two[0].start("stream", 1, 4, BULK, slot=1), two[1].start("stream", 0, 4, BULK, slot=1)]
+    meet(peers[5].start("send", 9, 2, BULK, 6), begun(peers[9], "recv", "any", 2, BULK))
+    streams = Streams(4)
+    streams.start(peers, peers[2], peers[9])
     for victim in peers[16:]:
-        seen = [len(call.steps) for call in stream]
+        streams.more([peers[2], peers[9]])
         victim.kill()
-        harness.wait_until(lambda: all(len(call.steps) > had + 2 for call, had in zip(stream, seen)), "more turns")
-    two[0].do("stop", slot=1)
-    for call in stream:
+    streams.more([peers[2], peers[9]])
+    streams.stop([peers[2], peers[9]])
+
+
+def test_large_group_differ(run):
+    """In a group without links between all, too, both ends are told what each of them asked for."""
+    peers = phases.start(run, 18)
+    for count, other in ((BULK, BULK + 1), (SMALL, BULK), (BULK, SMALL)):
+        for first in (0, 1):
+            calls = [lambda: begun(peers[3], "send", 12, 1, count, 1), lambda: begun(peers[12], "recv", 3, 1, other)]
+            for result in [call.wait() for call in [calls[first](), calls[1 - first]()]]:
+                check(result["rc"] in (INVALID_USAGE, harness.MISMATCH), f"{count}, {other}: {result}")
+                check(run.id_of(peers[3]) in result["words"] and run.id_of(peers[12]) in result["words"], result["words"])
+
+
+def microbatches(stages, many, first):
+    """Each stage passes so many on; all are launched at once. The calls of each stage: receives, sends."""
+    calls = {stage: ([], []) for stage in stages}
+    for number in range(many):
+        for stage, peer in enumerate(stages):
+            if stage > 0:
+                calls[peer][0].append(begun(peer, "recv", stage - 1, number, MIB))
+            if stage + 1 < len(stages):
+                calls[peer][1].append(begun(peer, "send", stage + 1, number, MIB, first + number))
+    return calls
+
+
+def all_right(stages, calls):
+    for before, after in zip(stages, stages[1:]):
+        for send, receive in zip(calls[before][1], calls[after][0]):
+            meet(send, receive)
+
+
+def test_pipeline(run):
+    """Twenty stages pass 1 MiB on, and back. One is killed in the middle: its neighbors are told, the others finish,
+    and those who are left are a pipeline."""
+    stages = phases.start(run, 20)
+    all_right(stages, microbatches(stages, 2, 10))
+    back = stages[1::-1]
+    meet(begun(back[0], "send", 0, 99, MIB, 4), back[1].start("recv", 1, 99, MIB))
+    gone = run.id_of(stages[10])
+    waits = begun(stages[9], "send", 10, 50, MIB, 7)
+    hopes = begun(stages[11], "recv", 10, 50, MIB)
+    beside = [begun(stages[17], "recv", 4, 51, MIB), begun(stages[4], "send", 17, 51, MIB, 3)]
+    stages[10].kill()
+    told(waits, gone)
+    told(hopes, gone)
+    meet(beside[1], beside[0])
+    del stages[10]
+    for call in [stage.start("update") for stage in stages]:
+        call.wait(rc=SUCCESS)
+    all_right(stages, microbatches(stages, 2, 20))
+
+
+def test_slow_any_two_of_forty(run):
+    """1 MiB between any two of 40, in no order: each has one link more for each that it sends to."""
+    peers = phases.start(run, 40)
+    chance = random.Random(5)
+    for turn in range(4):
+        order = list(range(40))
+        chance.shuffle(order)
+        calls = [(peers[i].start("send", k, turn, MIB, i), peers[k].start("recv", i, turn, MIB))
+                 for i, k in zip(order, order[1:] + order[:1])]
+        for send, receive in calls:
+            meet(send, receive)
+
+
+def test_slow_ten_thousand_in_flight(run):
+    """Four peers have 2,500 sends of 64 KiB in flight each before anybody receives. That takes memory for what an
+    operation is, and none for its bytes."""
+    peers = phases.start(run, 18)
+    count, many = 16384, 2500
+    before = [peer.rss_kib() for peer in peers[:4]]
+    sends = [begun(peer, "sends", 8 + rank, 1, count, many) for rank, peer in enumerate(peers[:4])]
+    harness.wait_until(lambda: all(phases.look(peer)["operations"] for peer in peers[:1]), "sends in the recorder")
+    for peer, had in zip(peers[:4], before):
+        grown = peer.rss_kib() - had
+        say(f"{peer.name}: {grown / many:.1f} KiB for each send")
+        check(grown < many * 24, f"{peer.name} needs {grown} KiB for {many} sends of 64 KiB")
+    receives = [peer.start("recvs", rank, 1, count, many) for rank, peer in enumerate(peers[8:12])]
+    for call in sends + receives:
         check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
 
 
