@@ -371,19 +371,20 @@ PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, s
 
 /*
  * Sends to one peer, which calls pcclRecv with this one's rank, as many elements of the same type, and the same tag.
- * peer is a rank; options->members only tells in which list. BLOCKS until the other peer has all of it. The n-th send
- * of a tag meets the n-th receive of it by that peer from this one, in the same group or in the communicator (since the
- * last update of the topology). Both succeed, or both fail. Any number of one tag may be under way, and be awaited in
- * any order: the handle's `tag` is not the tag, but a number of this send alone. If one of the two leaves or dies, or
- * the group ends, both fail; another death has no effect. The buffer is only read. Ignores alone_ok.
+ * peer is a rank; options->members only tells in which list. BLOCKS until the other peer has all of it. If the two have
+ * no link, a send that is too long for the master opens one, and fails after 10 s if it cannot. The n-th send of a tag
+ * meets the n-th receive of it by that peer from this one, in the same group or in the communicator (since the last
+ * update of the topology). Both succeed, or both fail. Any number of one tag may be under way, and be awaited in any
+ * order: the handle's `tag` is not the tag, but a number of this send alone. If one of the two leaves or dies, or the
+ * group ends, both fail; another death has no effect. The buffer is only read. Ignores alone_ok.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclPerform; or peer is this peer's own rank, or of a list, but not in the group
  * pcclInvalidUsage       the two differ in count, data type, label, or in the path, through the master or not (ext.
- *                        pcclPeerMismatch); more than 4096 operations are launched and not awaited; among more than 16
- *                        members it is too long for the master, and no group of the two (pcclCreateGroup) is open
- *                        (nothing was launched); and as for pcclAllReduceAsync
+ *                        pcclPeerMismatch); more than 4096 operations are launched and not awaited, or sends over
+ *                        links of their own to 256 other peers (nothing was launched); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group
- * pcclRankConnectionLost the other peer is gone, or the group has ended; and as for pcclAwaitAsyncReduce
+ * pcclRankConnectionLost the other peer is gone, the group has ended, or no link to the other peer can be opened; and as
+ *                        for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
  */
 PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,

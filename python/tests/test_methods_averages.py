@@ -12,7 +12,7 @@ import pccl
 np = pytest.importorskip("numpy")
 
 from lab import launch  # noqa: E402
-from pccl.methods import PairAverage, PartialAverage, _averages, _random  # noqa: E402
+from pccl.methods import PairAverage, PartialAverage, _random  # noqa: E402
 
 
 def values_of(seed, size=20_000):
@@ -46,10 +46,7 @@ def test_pairs_bring_all_together_as_fast_as_they_should(count):
     assert 0.9 * wanted <= (after / before) ** (1 / 3) <= 1.1 * wanted
 
 
-@pytest.mark.parametrize("linked", [16, 2])
-def test_a_round_of_pairs(address, monkeypatch, linked):
-    """linked: where there are more peers, pairs found groups."""
-    monkeypatch.setattr(_averages, "_LINKED_MAX", linked)
+def test_a_round_of_pairs(address):
     values = [values_of(i) for i in range(4)]
     before, mean = spread_of(values), sum(one["w"].astype(np.float64) for one in values) / 4
     made = start(address, 4, lambda i, comm: PairAverage(comm, values[i], inner_steps=1, min_peers=4))

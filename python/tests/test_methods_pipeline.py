@@ -21,7 +21,7 @@ import pccl
 np = pytest.importorskip("numpy")
 
 from lab import launch, pipelines  # noqa: E402
-from pccl.methods import Pipeline, _pipeline  # noqa: E402
+from pccl.methods import Pipeline  # noqa: E402
 from pccl.methods._pipeline_plan import WHOLE, Seat, assign, complete, counting  # noqa: E402
 from pccl.methods._pipeline_plan import handovers, missing, schedule  # noqa: E402
 
@@ -242,10 +242,8 @@ def newcomer(address, made, **given):
     return late, told[0]
 
 
-@pytest.mark.parametrize("stages, victim, linked", [(2, 1, 16), (2, 2, 2), (3, 2, 16), (3, 3, 16)])
-def test_a_stage_dies_and_another_peer_takes_it(address, monkeypatch, stages, victim, linked):
-    """linked: where there are more peers, stages found groups of two."""
-    monkeypatch.setattr(_pipeline, "_LINKED_MAX", linked)
+@pytest.mark.parametrize("stages, victim", [(2, 1), (2, 2), (3, 2), (3, 3)])
+def test_a_stage_dies_and_another_peer_takes_it(address, stages, victim):
     made = start(address, 1 + stages, lambda i, comm: make(comm, i == 0, stages, min_peers=1, inner_steps=3))
     rounds(made)
     steps(made)  # it dies in the middle of a round

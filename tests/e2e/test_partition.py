@@ -55,6 +55,25 @@ def said(run, part, since_us):
 # ---- the network between two peers; both reach the master
 
 
+def test_no_path_for_a_send(run):
+    """Two of 18 that have no link do not reach each other: what the one sends ends for both, in words, and nobody else
+    notices; it works when there is a way."""
+    hosts = Hosts(run, 18)
+    source, destination, other = hosts.peers[2], hosts.peers[11], hosts.peers[10]
+    for how, words in (("drop", "no answer"), ("deny", "no route")):
+        hosts.network.cut(hosts.host(source), hosts.host(destination), how)
+        calls = [source.start("send", 11, 1, 100000, 5), destination.start("recv", 2, 1, 100000)]
+        for call in (source.start("send", 10, 2, 100000, 6), other.start("recv", 2, 2, 100000)):
+            check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+        for call in calls:
+            told = call.wait(rc=LOST)["words"]
+            check("it has had no link to peer" in told and words in told, told)
+        hosts.network.heal(hosts.host(source), hosts.host(destination))
+    for call in (source.start("send", 11, 3, 100000, 7), destination.start("recv", 2, 3, 100000)):
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+
+
 def other_ring(run, break_it, count):
     """Two neighbors of four lose their link: the ring changes, nobody is removed, nothing fails.
     Small payloads hardly wait, because they do not need the link; large ones wait until it is given

@@ -97,6 +97,22 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
     all_right(loops)
 
 
+def test_descriptors_for_a_send(run):
+    """The source of a large send has no descriptor left for the link: both ends are told so."""
+    run.start_master(**PATIENT)
+    peers = run.join(18)
+    full = NoMoreDescriptors(peers[2])
+    calls = [peers[2].start("send", 11, 1, 100000, 5), peers[11].start("recv", 2, 1, 100000)]
+    for call in calls:
+        words = call.wait(rc=harness.LOST)["words"]
+        check("it has had no link to peer" in words and full.words in words, words)
+    for call in (peers[2].start("send", 11, 1, 50, 5), peers[11].start("recv", 2, 1, 50)):
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+    full.over()
+    for call in (peers[2].start("send", 11, 1, 100000, 6), peers[11].start("recv", 2, 1, 100000)):
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
+
+
 @in_both_sizes
 def descriptors_of_a_peer(run, count):
     """A member has no descriptor left: the group goes on; a newcomer that needs a link to it is

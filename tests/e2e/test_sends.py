@@ -189,7 +189,8 @@ def test_large_group_differ(run):
             calls = [lambda: begun(peers[3], "send", 12, 1, count, 1), lambda: begun(peers[12], "recv", 3, 1, other)]
             for result in [call.wait() for call in [calls[first](), calls[1 - first]()]]:
                 check(result["rc"] in (INVALID_USAGE, harness.MISMATCH), f"{count}, {other}: {result}")
-                check(run.id_of(peers[3]) in result["words"] and run.id_of(peers[12]) in result["words"], result["words"])
+                words = result["words"]
+                check(all(run.id_of(peer) in words for peer in (peers[3], peers[12])), words)
 
 
 def microbatches(stages, many, first):

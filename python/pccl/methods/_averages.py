@@ -16,7 +16,6 @@ from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_
 from . import _random
 from ._method import DATA_TAG, Method, check_fraction
 
-_LINKED_MAX = 16  # in larger groups not every two peers have a link
 # What a transfer ends with when the partner has gone.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
@@ -116,19 +115,10 @@ class PairAverage(Method):
 
     def _swap(self, partner: str) -> bool:
         """Whether both have the other's parameters: either both or none."""
-        if len(self._roll) <= _LINKED_MAX:
-            return self._swap_over(self.comm, partner)
-        try:
-            with self.comm.group([self._own_id, partner]) as pair:
-                return self._swap_over(pair, partner)
-        except _GONE:
-            return False
-
-    def _swap_over(self, comm: Communicator, partner: str) -> bool:
         launched: List[AsyncReduceHandle] = []
         wanted = 0
         for index, (own, theirs) in enumerate(zip(self._shared.theta, self._theirs)):
-            for launch, flat in ((comm.send_async, own), (comm.recv_async, theirs)):
+            for launch, flat in ((self.comm.send_async, own), (self.comm.recv_async, theirs)):
                 wanted += 1
                 try:
                     launched.append(launch(flat, partner, tag=DATA_TAG + index))

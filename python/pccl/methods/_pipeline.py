@@ -42,7 +42,6 @@ from ._sparse_loco import Changes, Sparsely
 _log = logging.getLogger("pccl.methods")
 
 COMPRESS = ("pipelines", "all", "none")
-_LINKED_MAX = 16  # in larger groups not every two peers have a link
 # What an exchange with a peer that has gone ends with.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 _TELL_S = 2.0
@@ -136,7 +135,8 @@ class _Flow:
 
     def __init__(
         self,
-        neighbors: Mapping[int, Tuple[str, Communicator]],
+        comm: Communicator,
+        neighbors: Mapping[int, str],
         stage: int,
         known: Sequence[Any],
         columns: Optional[Any],
@@ -144,7 +144,7 @@ class _Flow:
     ) -> None:
         self.is_sound = is_sound
         self.sent_bytes = 0
-        self._known, self._columns = known, columns
+        self._comm, self._known, self._columns = comm, known, columns
         self._sources = {FORWARD: neighbors.get(stage - 1), BACKWARD: neighbors.get(stage + 1)}
         self._targets = {FORWARD: neighbors.get(stage + 1), BACKWARD: neighbors.get(stage - 1)}
         self._receives = {
@@ -159,13 +159,12 @@ class _Flow:
         width = shape[-1] if self._columns is None else self._columns.shape[1]
         return np.full((int(np.prod(shape[:-1])), width), np.nan, np.float32)
 
-    def _launch(self, other: Optional[Tuple[str, Communicator]], sends: bool, kind: str, buffer: Any) -> Any:
-        """The buffer, and the handle, which is None if the other one has gone."""
-        if other is None:
+    def _launch(self, peer: Optional[str], sends: bool, kind: str, buffer: Any) -> Any:
+        """The buffer, and the handle, which is None if the peer has gone."""
+        if peer is None:
             return None
-        peer, comm = other
         try:
-            handle = (comm.send_async if sends else comm.recv_async)(buffer, peer, tag=_TAGS[kind])
+            handle = (self._comm.send_async if sends else self._comm.recv_async)(buffer, peer, tag=_TAGS[kind])
         except _GONE:
             handle = None
         return buffer, handle
@@ -321,7 +320,7 @@ class Pipeline(Method):
         self._seat = Seat(0, WHOLE)
         self._complete: Set[int] = set()
         self._missing: Sequence[int] = ()
-        self._neighbors: Dict[int, Tuple[str, Communicator]] = {}  # of the stages beside this one
+        self._neighbors: Dict[int, str] = {}  # of the stages beside this one
         self._groups: Dict[Tuple[str, ...], Communicator] = {}
         self._own_id = ""
         self._lost = False  # the replica has no part in this round any more
@@ -484,7 +483,7 @@ class Pipeline(Method):
     def _piped_batch(self, micros: Sequence[Any]) -> Tuple[Optional[float], int]:
         ((number, held),) = self._held.items()
         known = [self._known(micro) for micro in micros]
-        flow = _Flow(self._neighbors, number, known, self._columns, not self._lost)
+        flow = _Flow(self.comm, self._neighbors, number, known, self._columns, not self._lost)
         saved: Dict[int, Any] = {}
         losses: List[float] = []
         for kind, index in schedule(number, len(self._makers), len(micros), self._ahead):
@@ -671,12 +670,7 @@ class Pipeline(Method):
             return
         for peer, (replica, stage) in sorted(self._seats.items(), key=lambda pair: pair[1]):
             if replica == self._seat.replica and abs(stage - self._seat.stage) == 1:
-                self._neighbors[stage] = peer, self.comm
-                if len(self._seats) > _LINKED_MAX:
-                    try:
-                        self._neighbors[stage] = peer, self._group([peer, self._own_id])
-                    except _GONE:
-                        pass
+                self._neighbors[stage] = peer
 
     def _leave(self) -> None:
         super()._leave()
