@@ -254,12 +254,12 @@ bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pccl_id *id)
         if (link->sends == 0 && (longest_idle == NULL || link->idle_us < longest_idle->idle_us))
             longest_idle = link;
     }
-    if (count >= PCCL_SEND_LINKS_MAX && longest_idle != NULL) {
+    if (count >= p->config.send_links_max && longest_idle != NULL) {
         longest_idle->idle_us = 0;
         (void)tidy_link(p, longest_idle);
         count--;
     }
-    return count < PCCL_SEND_LINKS_MAX;
+    return count < p->config.send_links_max;
 }
 
 bool pccl_peer_send_begins(struct pccl_peer *p, const struct pccl_id *id)

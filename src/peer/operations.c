@@ -396,7 +396,7 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
         if (launch->refusal != NULL)
             pccl_text_format(launch->refusal, "this peer sends more than %u bytes to %u other peers already",
-                             p->tiny_bytes_max, PCCL_SEND_LINKS_MAX);
+                             p->tiny_bytes_max, p->config.send_links_max);
         return PCCL_LIMIT;
     }
     return launch_one(p, &send, op);

@@ -22,7 +22,8 @@ enum { STANDSTILL_US = 1000000 };
 struct pccl_peer_config pccl_peer_defaults(void)
 {
 #define DEFAULT(X, name, env, value, ...) .name = value,
-    return (struct pccl_peer_config){PCCL_PEER_PARAMS(DEFAULT, ).send_idle_ms = 60000};
+    return (struct pccl_peer_config){PCCL_PEER_PARAMS(DEFAULT, ).send_idle_ms = 60000,
+                                     .send_links_max = PCCL_SEND_LINKS_MAX};
 }
 
 struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,

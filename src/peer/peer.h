@@ -27,8 +27,9 @@ struct pccl_peer_config {
     char name[PCCL_NAME_MAX + 1];
     bool named; /* the user chose the name, so that the peer has the same name after a restart */
     PCCL_PEER_PARAMS(PCCL_PEER_FIELD, )
-    uint32_t send_idle_ms; /* time for which the link of a bulk send is kept after it */
-    bool stuck_is_set; /* by the program: also calls in a cycle that may err, and those with a deadline */
+    uint32_t send_idle_ms;   /* time for which the link of a bulk send is kept after it */
+    uint32_t send_links_max; /* links that only sends need, or have needed lately */
+    bool stuck_is_set;       /* by the program: also calls in a cycle that may err, and those with a deadline */
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 

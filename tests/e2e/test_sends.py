@@ -172,6 +172,7 @@ def test_large_group(run):
     equal([peer.descriptors() for peer in peers], links, "descriptors after a small one")
     meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
     meet(peers[5].start("send", 9, 2, BULK, 6), begun(peers[9], "recv", "any", 2, BULK))
+    works(peers, 7)
     streams = Streams(4)
     streams.start(peers, peers[2], peers[9])
     for victim in peers[16:]:

@@ -108,7 +108,8 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
             sim_app_await(sim, peer, lane->op);
         ++*made;
         stream->left--;
-    } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS) {
+    } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS ||
+               (status == PCCL_LIMIT && peer->config.send_links_max < PCCL_SEND_LINKS_MAX)) {
         stream->left = 0;
     } else if (status == PCCL_MEMORY && sim->oom_at != 0) {
         stream->act_at = sim->now + sim_random(sim, sim->plan.pause_us) + 1;

@@ -68,6 +68,7 @@ static void draw_crowd(struct sim *sim)
     plan->hosts = 8;
     plan->peers = PCCL_MESH_PEERS_MAX + 1 + (uint32_t)(drawn / 256 % 3);
     plan->population_max = PCCL_MESH_PEERS_MAX + 3;
+    plan->peer.send_links_max = drawn / 128 % 2 != 0 ? 3 : PCCL_SEND_LINKS_MAX;
     plan->bulk_percent = 80;
 }
 

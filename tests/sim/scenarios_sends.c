@@ -259,6 +259,28 @@ void scenario_sends_anybody(struct sim *sim)
     WAIT(sim, 3000, all_links(MANY) == MANY);
 }
 
+/* A peer has few links for sends at a time. It closes one that is idle for a new one, and refuses if none is. */
+void scenario_sends_limit(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    p[0]->machine->config.send_links_max = 2;
+    p[0]->machine->config.send_idle_ms = 60000;
+    exchange(sim, 0, 10, 1);
+    exchange(sim, 0, 20, 2);
+    struct pccl_peer_op *out[2] = {send(sim, 0, 20, 3), send(sim, 0, 30, 4)}, *none = NULL;
+    WAIT(sim, 1000, has_link(0, 20) && has_link(0, 30) && !has_link(0, 10));
+    struct sim_request request = {
+        .tag = 9, .collective = PCCL_SEND, .other = p[10]->id, .sends = true, .count = 100000};
+    MUST(sim, sim_app_launch(sim, p[0], &request, &none) == PCCL_LIMIT);
+    struct pccl_peer_op *in[2] = {receive(sim, 20, 0, 3), receive(sim, 30, 0, 4)};
+    for (uint32_t i = 0; i < 2; i++) {
+        must_end(sim, 0, out[i], PCCL_CLASS_NONE, "");
+        must_end(sim, 20 + 10 * i, in[i], PCCL_CLASS_NONE, "");
+    }
+    exchange(sim, 0, 10, 5);
+    MUST(sim, scenario_links(p, 1) == 3);
+}
+
 /* A new view does not want the link; the send under way still does. */
 void scenario_sends_views(struct sim *sim)
 {

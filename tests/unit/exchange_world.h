@@ -231,7 +231,7 @@ static inline bool pipe_send(struct world *w, struct pipe_end *pipe, bool lazy)
         pipe->departing = true;
         struct message *message = &pipe->messages[pipe->message_count++];
         *message = (struct message){.msg = pipe->departure.msg, .length = pipe->departure.length};
-        PCCL_ASSERT(pipe->data == (message->msg.type == PCCL_MSG_data));
+        PCCL_ASSERT(pipe->data == (message->msg.type == PCCL_MSG_data) || message->msg.as.ready.instance.pair != 0);
         w->readies += !pipe->data;
         const struct pccl_transfer *transfer = pipe->departure.transfer;
         PCCL_ASSERT(transfer == NULL || !pccl_transfer_is_at_rest(transfer));
