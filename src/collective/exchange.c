@@ -196,8 +196,8 @@ struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const 
 static bool relies_on(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    if (!flow->outgoing && pccl_transfer_is_send(transfer) && !flow->agreed)
-        return false; /* the source has not begun; or it has, and fails */
+    if (pccl_transfer_is_send(transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
+        return false; /* no data has moved: READY is said again over the next connection */
     return !transfer->failed && (flow->outgoing || transfer->stage == PCCL_TRANSFER_MOVING);
 }
 

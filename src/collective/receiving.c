@@ -333,11 +333,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
 static enum pccl_status receive_announcement(struct pccl_exchange *exchange, const struct pccl_lane *lane,
                                              const struct pccl_msg_ready *ready)
 {
-    struct pccl_transfer *transfer = pccl_transfer_find(exchange, &ready->instance);
-    struct pccl_flow *flow = transfer != NULL ? pccl_flow_find(transfer, lane) : NULL;
-    if (flow != NULL)
-        flow->agreed = true;
-    else if (transfer == NULL && !pccl_instance_has_ended(exchange, &ready->instance))
+    if (pccl_transfer_find(exchange, &ready->instance) == NULL && !pccl_instance_has_ended(exchange, &ready->instance))
         exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
     return PCCL_OK;
 }

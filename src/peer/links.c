@@ -365,6 +365,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
     link->idle_us = 0; /* nothing dials it again only to keep it */
+    link->able_us = was_up ? p->now_us : link->able_us;
     if (is_evidence(event)) {
         link->failed = true;
         link->how = event->how;

@@ -3,8 +3,8 @@
  *
  *   send RANK TAG COUNT FIRST   to that member COUNT elements of 4 bytes, FIRST and what follows it
  *   recv RANK TAG COUNT         from that member, or from "any". {"first":FIRST,"right":...}
- *   sends RANK TAG COUNT MANY   so many to that member, of the same COUNT elements, all in flight at once
- *   recvs RANK TAG COUNT MANY   so many from that member, all in flight at once. {"right":...}
+ *   sends RANK TAG COUNT MANY   MANY sends of the same COUNT elements, all in flight at once
+ *   recvs RANK TAG COUNT MANY   MANY receives, all in flight at once. {"right":...}
  *   stream RANK SEED COUNT      both ways between this peer and that member, in turns of several of
  *                               one tag, of up to COUNT elements, which follow from the seed. It ends
  *                               for both when one of them is told to stop. Event:

@@ -56,8 +56,8 @@ def said(run, part, since_us):
 
 
 def test_no_path_for_a_send(run):
-    """Two of 18 that have no link do not reach each other: what the one sends ends for both, in words, and nobody else
-    notices; it works when there is a way."""
+    """Two of 18 peers do not reach each other. A send between them fails at both and says why; others succeed. It
+    succeeds, too, when there is a path."""
     hosts = Hosts(run, 18)
     source, destination, other = hosts.peers[2], hosts.peers[11], hosts.peers[10]
     for how, words in (("drop", "no answer"), ("deny", "no route")):

@@ -164,8 +164,7 @@ def test_master_restart(run):
 
 
 def test_large_group(run):
-    """Not all pairs have a link: the first large send opens the one that it needs, and the death of others ends
-    nothing that goes over it."""
+    """Not all pairs have a link. The first large send opens one, and deaths of other peers do not end it."""
     peers = phases.start(run, 18)
     links = [peer.descriptors() for peer in peers]
     meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
@@ -183,7 +182,7 @@ def test_large_group(run):
 
 
 def test_large_group_differ(run):
-    """In a group without links between all, too, both ends are told what each of them asked for."""
+    """Without a link, too, both ends are told how their calls differ."""
     peers = phases.start(run, 18)
     for count, other in ((BULK, BULK + 1), (SMALL, BULK), (BULK, SMALL)):
         for first in (0, 1):
@@ -195,7 +194,7 @@ def test_large_group_differ(run):
 
 
 def microbatches(stages, many, first):
-    """Each stage passes so many on; all are launched at once. The calls of each stage: receives, sends."""
+    """Each stage passes them on; all are launched at once. Returns the receives and the sends of each stage."""
     calls = {stage: ([], []) for stage in stages}
     for number in range(many):
         for stage, peer in enumerate(stages):
@@ -247,8 +246,8 @@ def test_slow_any_two_of_forty(run):
 
 
 def test_slow_ten_thousand_in_flight(run):
-    """Four peers have 2,500 sends of 64 KiB in flight each before anybody receives. That takes memory for what an
-    operation is, and none for its bytes."""
+    """Each of four peers has 2,500 sends of 64 KiB in flight before the first receive. An operation takes memory, its
+    bytes take none."""
     peers = phases.start(run, 18)
     count, many = 16384, 2500
     before = [peer.rss_kib() for peer in peers[:4]]

@@ -281,6 +281,7 @@ void scenario_sends_mismatch(struct sim *sim);
 void scenario_sends_posted(struct sim *sim);
 void scenario_sends_anybody(struct sim *sim);
 void scenario_sends_limit(struct sim *sim);
+void scenario_sends_reset(struct sim *sim);
 void scenario_sends_views(struct sim *sim);
 void scenario_sends_liars(struct sim *sim);
 

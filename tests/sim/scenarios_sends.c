@@ -241,6 +241,24 @@ void scenario_sends_posted(struct sim *sim)
     must_end(sim, 20, second, PCCL_CLASS_NONE, "");
 }
 
+/* The link is lost while a send waits for its receiver, longer than the time in which a link must be opened. */
+void scenario_sends_reset(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct pccl_peer_op *out = send(sim, 0, 20, 1);
+    scenario_run_ms(sim, 2 * PATIENCE_MS);
+    MUST(sim, has_link(0, 20));
+    cut(sim, 0, 20, SIM_REFUSE);
+    WAIT(sim, 5000, !has_link(0, 20));
+    scenario_run_ms(sim, PATIENCE_MS / 2);
+    MUST(sim, !scenario_is_decided(out));
+    sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
+    WAIT(sim, 1000, has_link(0, 20));
+    struct pccl_peer_op *in = receive(sim, 20, 0, 1);
+    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+    must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+}
+
 /* A receive from any peer finds bulk sends of peers that had no link to it. */
 void scenario_sends_anybody(struct sim *sim)
 {
