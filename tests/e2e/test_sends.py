@@ -166,9 +166,7 @@ def test_master_restart(run):
 def test_large_group(run):
     """Not all pairs have a link. The first large send opens one, and deaths of other peers do not end it."""
     peers = phases.start(run, 18)
-    links = [peer.descriptors() for peer in peers]
     meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
-    equal([peer.descriptors() for peer in peers], links, "descriptors after a small one")
     meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
     meet(peers[5].start("send", 9, 2, BULK, 6), begun(peers[9], "recv", "any", 2, BULK))
     works(peers, 7)
