@@ -91,7 +91,7 @@ static void a_receive_outlives_lanes(void **state)
     stop(true);
 }
 
-/* Only if no data has been sent is none lost. */
+/* Nothing is lost before the first data is sent. */
 static void a_lost_lane_fails_what_has_begun(void **state)
 {
     (void)state;
