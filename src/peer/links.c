@@ -149,12 +149,12 @@ void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reas
 /* The answer to `want_link`. Returns false if nothing needs the link any more. */
 static bool is_still_needed(const struct pccl_peer *p, struct pccl_peer_link *link)
 {
-    if (link == NULL || !is_wanted(link))
+    if (link == NULL)
         return false;
     link->asked = false;
     link->able_us = p->now_us;
     link->how = 0;
-    return true;
+    return is_wanted(link);
 }
 
 void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_up)
