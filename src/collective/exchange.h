@@ -242,7 +242,8 @@ PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *
 /*
  * A connection is gone. The driver has given back its departure and arrival by pccl_exchange_dropped. Fails every
  * running transfer that sends over this lane, as bytes that the system has taken need not have arrived, or that
- * receives over it and is not done. After the last connection the lane may be freed.
+ * receives over it and is not done; a send only once data of it has moved. After the last connection the lane may be
+ * freed.
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane);
 /*
