@@ -383,8 +383,8 @@ PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, s
  *                        pcclPeerMismatch); more than 4096 operations are launched and not awaited, or sends over
  *                        links of their own to 256 other peers (nothing was launched); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group
- * pcclRankConnectionLost the other peer is gone, the group has ended, or no link to the other peer can be opened; and as
- *                        for pcclAwaitAsyncReduce
+ * pcclRankConnectionLost the other peer is gone, the group has ended, or no link to that peer can be opened; and as for
+ *                        pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
  */
 PCCL_EXPORT pcclResult_t pcclSend(const void *buffer, size_t count, pcclDataType_t datatype, uint32_t peer,

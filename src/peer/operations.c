@@ -1,6 +1,5 @@
-/* The life of an operation at a peer (PROTOCOL 5): launch, done, decided, released, forgotten. */
+/* What becomes of an operation at a peer after its launch (PROTOCOL 5): done, decided, released, forgotten. */
 #include "peer/announcements.h"
-#include "peer/calls.h"
 #include "peer/choices.h"
 #include "peer/links.h"
 #include "peer/members.h"
@@ -8,19 +7,14 @@
 #include "peer/output.h"
 #include "peer/pairs.h"
 #include "peer/progress.h"
-#include "peer/queries.h"
 #include "peer/op_table.h"
 #include "peer/roll.h"
 #include "peer/subgroups.h"
 #include "peer/where.h"
-#include "wire/choice.h"
 #include "wire/describe.h"
-#include "wire/subgroup.h"
 #include "wire/tiny.h"
 
 #include <string.h>
-
-enum { PATIENCE_US = 10000000 }; /* with the link to whom something is sent, once it is known how to dial it */
 
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
@@ -47,370 +41,6 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_peer_forget_op(p, op);
 }
 
-/* ---- launching ---- */
-
-/* What the caller will see of the membership when it releases the operation. */
-static void note_members(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    op->attributes = pccl_peer_live_attributes(p);
-    op->roll = pccl_peer_hold_roll(p);
-}
-
-bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->ring_count < 2; }
-
-/*
- * A restarted master tells how a round ended before it tells the views that this peer missed, so
- * the answer may count members that are not in its view yet. A launch is numbered then, as it is at
- * those members, and the missing view aborts it for all.
- */
-static bool has_too_few_peers(const struct pccl_peer *p)
-{
-    return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
-}
-
-/* The caller sees the members of whom it counted on more. */
-static enum pccl_status refuse_and_show(struct pccl_peer *p, enum pccl_status status)
-{
-    struct pccl_attributes live = pccl_peer_live_attributes(p);
-    if (pccl_epoch_compare(&p->attributes.epoch, &live.epoch) <= 0)
-        pccl_peer_set_attributes(p, &live, p->view_roll);
-    return status;
-}
-
-static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *descriptor)
-{
-    return pccl_id_equal(&descriptor->root, &p->config.id);
-}
-
-/* How many take part; 0: there is no such subgroup. */
-static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    if (launch->pair != 0)
-        return 2;
-    if (launch->subgroup == 0)
-        return p->ring_count;
-    if (launch->subgroup == PCCL_FOUNDING)
-        return (uint32_t)launch->descriptor.count;
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_open_subgroup(p, launch->subgroup);
-    return subgroup != NULL ? subgroup->count : 0;
-}
-
-/* Of as many members as the caller counts on. */
-static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    uint32_t world = launch->members != NULL ? launch->member_count : world_of(p, launch);
-    if (launch->given_up != PCCL_CLASS_NONE)
-        return true;
-    if (!launch->tiny)
-        return pccl_collective(launch->descriptor.collective)->of != PCCL_OF_NOTHING;
-    const struct pccl_bytes contribution = {launch->payload, launch->payload_bytes};
-    return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
-                                                    &contribution, p->tiny_bytes_max);
-}
-
-/* Of an operation in a subgroup (PROTOCOL 15.3). */
-static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(p, launch->subgroup);
-    if (subgroup == NULL)
-        return PCCL_ARGUMENT;
-    if (subgroup->ended)
-        return PCCL_PEER_LOST;
-    bool is_send = launch->descriptor.collective == PCCL_SEND;
-    bool names_one =
-        is_send ? !pccl_id_is_zero(&launch->other)
-                : pccl_collective_has_root(launch->descriptor.collective) && launch->given_up == PCCL_CLASS_NONE;
-    const struct pccl_id *one = is_send ? &launch->other : &launch->descriptor.root;
-    return names_one && !pccl_peer_is_in_subgroup(p, launch->subgroup, one) ? PCCL_ARGUMENT : PCCL_OK;
-}
-
-static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    if (p->state != PCCL_PEER_MEMBER)
-        return PCCL_USAGE;
-    if (pccl_peer_is_in_quiet_call(p))
-        return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING) {
-        enum pccl_status status = may_launch_in(p, launch);
-        if (status != PCCL_OK)
-            return status;
-    }
-    if (launch->pair == 0 && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
-        return PCCL_ARGUMENT;
-    if (!has_fitting_payload(p, launch))
-        return PCCL_ARGUMENT;
-    return launch->subgroup == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
-}
-
-static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
-{
-    uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
-    pccl_peer_hold_op(p, op);
-    op->known = p->attributes.epoch;
-    op->descriptor = launch->descriptor;
-    op->given_up = launch->given_up != PCCL_CLASS_NONE;
-    op->choice = launch->choice;
-    if (pccl_choice_is_automatic(&op->descriptor) && !launch->tiny)
-        op->choice.gap_us = pccl_peer_take_gap(p, launch->subgroup, launch->tag);
-    op->tiny = launch->tiny;
-    op->user = launch->user;
-    op->world = world_of(p, launch);
-    p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
-    op->launched_us = op->begun_us = p->now_us;
-    op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
-    if (launch->deadline_us != 0)
-        op->deadline_us = pccl_max_u64(p->now_us, launch->deadline_us);
-    op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
-    pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
-}
-
-/* For what this member contributes, and for the result behind it. */
-static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    if (!launch->tiny)
-        return 0;
-    if (launch->descriptor.collective == PCCL_ALL_REDUCE)
-        return launch->payload_bytes;
-    if (pccl_collective_is_of_blobs(launch->descriptor.collective))
-        return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
-    uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
-    if (launch->subgroup == PCCL_FOUNDING)
-        return (uint32_t)result;
-    return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
-}
-
-/* From here on the operation exists under this name, for all peers. */
-static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
-                               const struct pccl_launch *launch, struct pccl_peer_op **op)
-{
-    uint32_t room = room_for(p, launch);
-    uint8_t *payload = room > 0 ? pccl_allocate(&p->memory, room) : NULL;
-    *op = room == 0 || payload != NULL ? pccl_peer_add_op(p, instance) : NULL;
-    if (*op == NULL) {
-        pccl_release(&p->memory, payload, room);
-        return PCCL_MEMORY;
-    }
-    if (payload != NULL && launch->payload_bytes > 0)
-        memcpy(payload, launch->payload, launch->payload_bytes);
-    (*op)->payload = payload;
-    (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;
-    (*op)->payload_capacity = room;
-    if (pccl_is_of_whole_group(instance))
-        (*op)->start_view = p->view;
-    (*op)->state = PCCL_OP_RUNNING;
-    return PCCL_OK;
-}
-
-/*
- * PROTOCOL 16.4: a bulk send needs the link to its destination. Without the link from its source a receive learns only
- * from the master that the source has launched a tiny send.
- */
-static void begin_pair(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
-{
-    if (!is_root(p, &op->descriptor)) {
-        if (!pccl_peer_has_link_from(p, other))
-            pccl_list_append(&p->unlinked, &op->in_open);
-    } else if (pccl_peer_send_begins(p, other)) {
-        op->sends_to = *other;
-        pccl_peer_arm(p, p->now_us + PATIENCE_US);
-    }
-}
-
-/* other: of a pair. */
-static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
-{
-    if (op->tiny) {
-        op->complete = true;
-        op->state = PCCL_OP_DONE;
-    } else if (op->world > 1) {
-        op->started = true;
-        p->effects.op_start(p->effects.context, op);
-        if (op->instance.pair != 0)
-            begin_pair(p, op, other);
-    }
-}
-
-/*
- * PROTOCOL 5.1: it is under way here, unless its caller gives it up, or counts on other members than
- * the view has. Then it never starts, and the master is asked to abort it for all.
- */
-static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
-{
-    if (launch->given_up != PCCL_CLASS_NONE) {
-        pccl_peer_op_abort(p, op, launch->given_up, launch->reason);
-        return;
-    }
-    if (launch->pair == PCCL_OPEN_PAIR) {
-        op->state = PCCL_OP_OPEN;
-        op->from_anybody = true;
-        pccl_list_append(&p->open, &op->in_open);
-        return;
-    }
-    if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count)) {
-        op->abort_sent = true;
-        op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;
-        pccl_peer_describe_members(p, launch->members, launch->member_count, &op->abort_reason);
-    } else {
-        begin(p, op, &launch->other);
-    }
-    pccl_peer_tell(p, op);
-}
-
-/*
- * Refuses a launch whose messages the other side could not decode: it would close the connection, and this peer would
- * send them again. The root of a receive from any peer is not known yet.
- */
-static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    const struct pccl_descriptor *descriptor = &launch->descriptor;
-    struct pccl_descriptor chosen;
-    struct pccl_text why;
-    if (launch->given_up != PCCL_CLASS_NONE)
-        return PCCL_OK; /* its descriptor is not sent */
-    if (launch->pair == PCCL_OPEN_PAIR) {
-        chosen = *descriptor;
-        chosen.root = p->config.id;
-        descriptor = &chosen;
-    }
-    if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK)
-        return PCCL_OK;
-    if (launch->refusal != NULL)
-        pccl_text_format(launch->refusal, "invalid descriptor: %s", why.bytes);
-    return PCCL_INTERNAL;
-}
-
-static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
-{
-    if (launch->after != NULL) {
-        PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
-        pccl_peer_let_op_go(p, launch->after);
-        pccl_peer_forget_op(p, launch->after);
-    }
-    enum pccl_status status = may_launch(p, launch);
-    if (status == PCCL_OK)
-        status = check_descriptor(p, launch);
-    if (status != PCCL_OK)
-        return status;
-    if (p->held_count >= PCCL_OPS_HELD_MAX)
-        return PCCL_LIMIT;
-    if (launch->choice.why != PCCL_CHOICE_NONE)
-        status = pccl_peer_need_choice(p, launch->subgroup, launch->tag);
-    if (status != PCCL_OK)
-        return status;
-    struct pccl_instance instance = {.subgroup = launch->subgroup,
-                                     .pair = launch->pair,
-                                     .joint = pccl_peer_joint(p),
-                                     .sync = p->rounds[PCCL_ROUND_SYNC],
-                                     .tag = launch->tag};
-    struct pccl_use *use = pccl_peer_need_use(p, &instance);
-    if (use == NULL)
-        return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
-    instance.use = use->launches;
-    struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
-    uint32_t needed = pccl_peer_is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
-    if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
-        return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
-    if (tombstone != NULL) {
-        PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
-        tombstone->state = PCCL_OP_DECIDED;
-        p->tombstone_count--;
-        if (launch->pair == 0)
-            (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
-        note_members(p, tombstone);
-        pccl_peer_confirm(p, tombstone, tombstone->decision);
-        *op = tombstone;
-    } else {
-        status = create(p, &instance, launch, op);
-        if (status != PCCL_OK)
-            return status; /* not numbered: nobody waits for it */
-    }
-    use->launches++;
-    hold(p, *op, launch);
-    if (tombstone == NULL)
-        start(p, *op, launch);
-    struct pccl_announcement *announcement = pccl_peer_announcement(p, &instance);
-    if (announcement != NULL) {
-        if (launch->tiny)
-            pccl_peer_refuse_announced(p, *op, announcement);
-        pccl_peer_drop_announcement(p, announcement);
-    }
-    return PCCL_OK;
-}
-
-/* The contribution is the list; the master makes of it what all keep (PROTOCOL 15.2). */
-static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
-{
-    uint32_t count = launch->member_count;
-    if (p->state != PCCL_PEER_MEMBER)
-        return PCCL_USAGE;
-    if (count < 2 || count > PCCL_PEERS_MAX || launch->descriptor.count != count)
-        return PCCL_ARGUMENT;
-    if (!pccl_peer_has_seats(p, count))
-        return PCCL_LIMIT;
-    struct pccl_id *ids = pccl_allocate(&p->memory, pccl_founding_bytes(count));
-    if (ids == NULL)
-        return PCCL_MEMORY;
-    enum pccl_status status = pccl_peer_take_founders(p, launch->members, count, ids);
-    if (status == PCCL_OK) {
-        struct pccl_launch founding = *launch;
-        founding.subgroup = PCCL_FOUNDING;
-        founding.tag = pccl_founding_tag(ids, count);
-        founding.tiny = true;
-        founding.payload = ids->bytes;
-        founding.payload_bytes = pccl_founding_bytes(count);
-        founding.members = NULL;
-        status = launch_one(p, &founding, op);
-    }
-    pccl_release(&p->memory, ids, pccl_founding_bytes(count));
-    if (status == PCCL_OK) {
-        (*op)->seats = count;
-        pccl_peer_count_seats(p, count, true);
-    }
-    return status;
-}
-
-/* PROTOCOL 16.2. */
-static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
-{
-    struct pccl_launch send = *launch;
-    bool sends = is_root(p, &launch->descriptor);
-    if (p->state != PCCL_PEER_MEMBER || pccl_peer_is_in_quiet_call(p))
-        return PCCL_USAGE;
-    if (!pccl_id_equal(&launch->descriptor.root, sends ? &p->config.id : &launch->other) ||
-        pccl_id_equal(&launch->other, &p->config.id))
-        return PCCL_ARGUMENT;
-    if (launch->subgroup == 0 && has_too_few_peers(p))
-        return refuse_and_show(p, PCCL_TOO_FEW_PEERS);
-    enum pccl_status status = launch->subgroup != 0 ? may_launch_in(p, launch) : PCCL_OK;
-    if (status != PCCL_OK)
-        return status;
-    send.members = NULL;
-    p->has_news = true;
-    if (!sends && pccl_id_is_zero(&launch->other)) {
-        send.pair = PCCL_OPEN_PAIR;
-        return launch_one(p, &send, op);
-    }
-    status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
-    if (status != PCCL_OK)
-        return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
-    if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
-        if (launch->refusal != NULL)
-            pccl_text_format(launch->refusal, "this peer sends more than %u bytes to %u other peers already",
-                             p->tiny_bytes_max, p->config.send_links_max);
-        return PCCL_LIMIT;
-    }
-    return launch_one(p, &send, op);
-}
-
-enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
-{
-    switch (launch->descriptor.collective) {
-    case PCCL_FOUND: return launch_founding(p, launch, op);
-    case PCCL_SEND: return launch_send(p, launch, op);
-    default: return launch_one(p, launch, op);
-    }
-}
-
 /* ---- what happens to it ---- */
 
 /* Takes back what this peer may have said of a wait, also if the outcome and the `where` have crossed. */
@@ -435,6 +65,12 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 
 /* ---- decisions ---- */
 
+void pccl_peer_note_members(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    op->attributes = pccl_peer_live_attributes(p);
+    op->roll = pccl_peer_hold_roll(p);
+}
+
 static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class, const struct pccl_text *reason)
 {
     PCCL_ASSERT(!pccl_peer_is_decided(op));
@@ -445,7 +81,7 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
     op->state = PCCL_OP_DECIDED;
     op->class = class;
     op->reason = *reason;
-    note_members(p, op);
+    pccl_peer_note_members(p, op);
     if (op->awaited) {
         p->awaited_count--;
         pccl_peer_wait_ended(p);
@@ -679,24 +315,6 @@ void pccl_peer_op_cancel(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl
         pccl_peer_op_abort(p, op, class, reason);
 }
 
-void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance,
-                         const struct pccl_id *source)
-{
-    const struct pccl_announcement announced = *pccl_peer_announcement(p, instance);
-    pccl_list_remove(&op->in_open);
-    pccl_peer_drop_announcement(p, pccl_peer_announcement(p, instance));
-    pccl_peer_rename_op(p, op, instance);
-    op->descriptor.root = *source;
-    op->state = PCCL_OP_RUNNING;
-    op->launched_us = p->now_us;
-    op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
-    pccl_peer_arm(p, op->where_us);
-    begin(p, op, source);
-    pccl_peer_tell(p, op);
-    if (op->tiny)
-        pccl_peer_refuse_announced(p, op, &announced);
-}
-
 void pccl_peer_pass_over(struct pccl_peer *p, struct pccl_peer_op *tombstone)
 {
     PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
@@ -791,8 +409,8 @@ static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
     if (since_us == UINT64_MAX)
         return;
     since_us = pccl_max_u64(since_us, op->launched_us);
-    if (p->now_us < since_us + PATIENCE_US) {
-        pccl_peer_arm(p, since_us + PATIENCE_US);
+    if (p->now_us < since_us + PCCL_SEND_PATIENCE_US) {
+        pccl_peer_arm(p, since_us + PCCL_SEND_PATIENCE_US);
         return;
     }
     const char *why = how == PCCL_LINK_UNREACHABLE ? "no route" : pccl_link_end_name(how);

@@ -7,11 +7,17 @@
 
 #include "peer/state.h"
 
+/* How long a send waits for the link to its destination, once this peer knows how to dial that. */
+enum { PCCL_SEND_PATIENCE_US = 10000000 };
+
 /* As the events of their names (event.h). */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch,
                                                   struct pccl_peer_op **op);
 void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool blocked);
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op);
+
+/* Notes what the caller will see of the membership when it releases the operation. */
+void pccl_peer_note_members(struct pccl_peer *p, struct pccl_peer_op *op);
 
 /* As OP_ABORT (event.h). */
 void pccl_peer_op_cancel(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,

@@ -6,7 +6,7 @@ PLANTS = [
         "F1: a step that one caller drops is paired with the next step of another",
         ["I3", "I2", "I6"], ["f1-name-without-view"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "instance.use = use->launches;",
              "instance.use = ((p->view.inc * 31337u + (uint32_t)p->view.number) << 8) + use->launches;"),
             ("src/peer/view.c",

@@ -70,7 +70,7 @@ PLANTS = [
         "5.1: a message that cannot be decoded enters the session, and is sent repeatedly",
         [], ["invalid-launch"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (status == PCCL_OK) status = check_descriptor(p, launch);",
              "(void)check_descriptor;"),
         ]),

@@ -80,7 +80,7 @@ PLANTS = [
         "5.1: parts of other members than the caller counts on are written into its buffer",
         ["I3"], ["members-changed", "members-newcomer"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count))",
              "if (false)"),
         ]),
@@ -96,7 +96,7 @@ PLANTS = [
         "5.1: it is committed before the abort comes",
         ["I3"], ["members-order"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;",
              "op->abort_class = PCCL_CLASS_MEMBERS_CHANGED; op->complete = launch->tiny; "
              "op->state = launch->tiny ? PCCL_OP_DONE : PCCL_OP_RUNNING;"),
@@ -105,7 +105,7 @@ PLANTS = [
         "5.1: the others wait for ever for who never starts",
         ["I12"], ["members-changed"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "op->abort_sent = true; op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;",
              "op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;"),
         ]),
@@ -113,7 +113,7 @@ PLANTS = [
         "5.1: data moves of an operation that its caller did not mean",
         ["I4", "I1", "I3", "ASSERT"], [],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;",
              "op->abort_class = PCCL_CLASS_MEMBERS_CHANGED; op->started = !launch->tiny;"),
         ]),
@@ -121,7 +121,7 @@ PLANTS = [
         "5.1: it is done with what its caller did not mean",
         [], ["members-given-up"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "pccl_peer_op_abort(p, op, launch->given_up, launch->reason); return;",
              "pccl_peer_op_abort(p, op, launch->given_up, launch->reason);"),
         ]),
@@ -129,7 +129,7 @@ PLANTS = [
         "5.1: the others wait for ever for who gave it up",
         ["I12"], ["members-given-up"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "pccl_peer_op_abort(p, op, launch->given_up, launch->reason); return;",
              "return;"),
         ]),
@@ -254,7 +254,7 @@ PLANTS = [
         "8: who the members are changes for a caller while none of its calls returns",
         [], ["blobs-in-two-steps"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "pccl_peer_let_op_go(p, launch->after); pccl_peer_forget_op(p, launch->after);",
              "pccl_peer_op_release(p, launch->after);"),
         ]),
@@ -315,7 +315,7 @@ PLANTS = [
         "5.8: the result is longer than what one contributes",
         ["PEACE"], ["tiny-kinds"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));",
              "return launch->payload_bytes + 0 * (uint32_t)result;"),
         ]),

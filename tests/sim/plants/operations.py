@@ -41,7 +41,7 @@ PLANTS = [
         "8: an entry of a list that is repeated never meets its deadline",
         [], ["deadline-of-retries"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (launch->deadline_us != 0)",
              "if (false)"),
         ]),
@@ -126,7 +126,7 @@ PLANTS = [
         "2.3: what was aborted before it is launched is kept without a limit",
         [], ["late-launches"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)",
              "if (tombstone == NULL && p->op_count - p->tombstone_count + p->followed_count + needed > "
              "PCCL_OPS_PER_PEER_MAX)"),

@@ -38,7 +38,7 @@ PLANTS = [
         "16.2: a second send of a tag is refused while the first one is under way",
         ["I12"], ["pair-crossing"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (launch->pair == 0 && pccl_peer_find_held(",
              "if (pccl_peer_find_held("),
             ("src/peer/op_table.c",
@@ -92,7 +92,7 @@ PLANTS = [
         "16.4: the destination of a send opens a link to its source",
         ["D9", "STATE"], ["sends-anywhere"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (!is_root(p, &op->descriptor)) { if (!pccl_peer_has_link_from",
              "if (false) { if (!pccl_peer_has_link_from"),
         ]),
@@ -183,7 +183,7 @@ PLANTS = [
         "16.1: a send in a subgroup matches a receive outside it, and does not end with the subgroup",
         ["E4"], ["group-sends-close", "group-sends-apart"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "send.members = NULL; p->has_news = true;",
              "send.subgroup = 0; send.members = NULL; p->has_news = true;"),
         ]),

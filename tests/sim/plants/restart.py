@@ -171,7 +171,7 @@ PLANTS = [
         "5.1: data is moved where there is nobody to exchange it with",
         [], ["alone-but-counted"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "} else if (op->world > 1) {",
              "} else {"),
         ]),

@@ -114,7 +114,7 @@ PLANTS = [
         "F20: nothing is launched while a synchronization is outstanding",
         ["I7"], ["sync-era"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (pccl_peer_is_in_quiet_call(p))",
              "if (p->calls[PCCL_ROUND_UPDATE].outstanding)"),
         ]),

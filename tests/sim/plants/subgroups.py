@@ -83,7 +83,7 @@ PLANTS = [
         "15.3: a launch in a subgroup that has ended waits forever",
         [], ["subgroup-two-die"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (subgroup->ended) return PCCL_PEER_LOST;",
              ";"),
             ("src/peer/subgroups.c",

@@ -30,7 +30,7 @@ PLANTS = [
         "an operation of two eras",
         ["I7"], ["topology-quiet"],
         [
-            ("src/peer/operations.c",
+            ("src/peer/launches.c",
              "if (pccl_peer_is_in_quiet_call(p))",
              "if (pccl_peer_is_in_quiet_call(p) && !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)"),
         ]),
