@@ -192,7 +192,7 @@ typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,           /* elements travel exactly */
     pcclQuantMinMax = 1,         /* unsigned integers between the smallest and the largest element */
     pcclQuantZeroPointScale = 2, /* integers around a zero that is exact; for sums and averages only */
-    /* Not in PCCL 1.0: formats of codecs that pcclCreateCodec makes (pccl_collectives.h) */
+    /* Not in PCCL 1.0: formats of codecs that pcclCreateCodec makes (pccl_codecs.h) */
     pcclQuantE4M3 = 3, /* eight bits: 4 of exponent, 3 of mantissa */
     pcclQuantE5M2 = 4,
     pcclQuantInt4 = 5, /* four bits: -7 to 7 */
@@ -986,6 +986,6 @@ PCCL_EXPORT pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master);
 }
 #endif
 
-#include "pccl_collectives.h" /* broadcast, all-gather, reduce-scatter, barrier; who the members are */
+#include "pccl_collectives.h" /* members, operations of all kinds, lists, groups; codecs */
 
 #endif

@@ -53,7 +53,7 @@ typedef struct pcclBlob_t {
 typedef struct pcclBlobs_t {
     size_t size;             /* set by PCCL_BLOBS_INIT */
     size_t count;            /* of blobs; in an all-gather and an all-to-all, as many as peers took part */
-    const pcclBlob_t *blobs; /* in order of the ranks of their peers, and so is their data in memory */
+    const pcclBlob_t *blobs; /* in order of the ranks of their peers; so their data follows, without gaps */
     size_t bytes;            /* of all together */
 } pcclBlobs_t;
 
@@ -157,7 +157,7 @@ typedef enum pcclCollective_t {
     pcclCollectiveRecv = 15
 } pcclCollective_t;
 
-/* An operation: its kind, and the arguments of the function of that name. The library ignores unused members. */
+/* An operation: its kind, and the arguments of the function of that name. Other members are ignored, or refused. */
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
@@ -179,9 +179,10 @@ typedef struct pcclOperation_t {
 
 /*
  * Carries out one operation of any kind. BLOCKS, joint(group): pairing by tag, labels, deadlines and aborts are as for
- * reductions, and all peers have one outcome. All pass the same kind, count, data type, reduction, root, counts,
- * max_bytes and quantization. After a failure the send buffers are unchanged, in place too, and the contents of other
- * receive buffers are unspecified. Buffers overlap only where the description of the kind allows it.
+ * reductions, and all peers have one outcome. All pass the same kind, or a send and a receive; the same count of
+ * elements or tensors, data type, reduction, root, counts, max_bytes and quantization. After a failure the send buffers
+ * are unchanged, in place too; the contents of other receive buffers are unspecified. Buffers overlap only where the
+ * description of the kind allows it.
  *
  * Without members in its options, an operation expects the members of pcclGetMembers. But all-reduces, coalesced or
  * not, barriers and all-gathers of blobs then accept any, and can be repeated after pcclRankConnectionLost.
@@ -197,7 +198,7 @@ typedef struct pcclOperation_t {
  *                        recvbuf; the member info is set; or the tag is in use. Nothing was launched
  * pcclInvalidUsage       peers pass different arguments (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
- * pcclMembersChanged     the members are not those that this peer or another one expects
+ * pcclMembersChanged     the members are not those that this peer or another one expects; arrange the buffers anew
  * pcclRankConnectionLost as for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
  */
@@ -208,10 +209,10 @@ PCCL_EXPORT pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcc
  * Launches one operation of any kind, without blocking, as pcclAllReduceAsync does a reduction: pcclAwaitOperation and
  * every function for handles of reductions take its handle. The library does not read the struct after the call, nor
  * its options and lists of members, counts, parts and tensors. Until the operation is awaited, send buffers must stay
- * unchanged and receive buffers, also blobs, valid; a successful await writes blobs.
+ * unchanged and receive buffers, also blobs, valid. The launch empties blobs, and a successful await fills them.
  * pcclSuccess         *handle_out must be awaited exactly once
  * pcclInvalidArgument as for pcclPerform; or handle_out is NULL
- * and the other results of pcclPerform that say that nothing was launched
+ * and the other results of pcclPerform; on all but pcclSuccess nothing was launched
  */
 PCCL_EXPORT pcclResult_t pcclStart(const pcclOperation_t *operation, const pcclComm_t *comm,
                                    pcclAsyncReduceOp_t *handle_out);
@@ -563,7 +564,7 @@ typedef struct pcclRunOptions_t {
 /*
  * Carries out a list of operations of all kinds but sends and receives, several at a time in the order of the list, and
  * repeats those that fail because a peer was lost, until all have succeeded. Joint(group): all peers pass the same
- * operations, with distinct tags, and all with rebuild or all without. BLOCKS until no operation of it is running.
+ * operations and distinct tags, and all with rebuild or all without. BLOCKS until no operation of it is running.
  *
  * All entries that expect members expect the same: by default the members when the call begins. Entries that accept any
  * members (pcclPerform) are repeated among the remaining peers. When an entry finds other members than it expects,
@@ -578,8 +579,8 @@ typedef struct pcclRunOptions_t {
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL, count is 0, a size is not set, or entries differ in it, two tags are equal,
- *                        max_in_flight is 0, or an entry has on_arrival, is a send or receive, or is one that
- *                        pcclPerform would refuse so ("entry 3: ..."): nothing was launched. Or rebuild has made one
+ *                        max_in_flight is 0, an entry has on_arrival, is a send or receive, or but for its info is one
+ *                        that pcclPerform would refuse ("entry 3: ..."): nothing was launched. Or rebuild has made one
  * pcclInvalidUsage       unconnected; or a failure that no retry mends, as for pcclPerform
  * pcclTooFewPeers        this peer is, or has become, alone in its group, and an entry has no alone_ok
  * pcclMembersChanged     the members changed, and there is no rebuild

@@ -41,9 +41,9 @@ static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOpe
     }
     if (row->of == PCCL_OF_TENSORS && asked->recvbuf)
         return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
-    if (asked->collective == pcclCollectiveBroadcast && asked->sendbuf && asked->sendbuf != asked->recvbuf)
+    if (row->one_buffer && asked->sendbuf && asked->sendbuf != asked->recvbuf)
         return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
-    if (asked->collective == pcclCollectiveBroadcast || asked->collective == pcclCollectiveRecv)
+    if (row->one_buffer || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
     else if (asked->collective == pcclCollectiveSend)
         asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* only read */
@@ -167,13 +167,12 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
 }
 
 /*
- * What goes in is a blob, or a list of parts. What a caller gets is written when it has succeeded;
- * until then there are none.
+ * What goes in is a blob, or a list of parts. The launch empties what the caller gets, and success fills it.
  */
 static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclCollectiveOptions_t *options,
                                    struct pccl_op_args *args, struct pccl_text *reason)
 {
-    pcclBlobs_t *blobs = asked->blobs;
+    const pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
     if (pccl_collective(args->descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
         /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known. */
@@ -186,11 +185,9 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     args->on_arrival = options->on_arrival;
     args->user_data = options->user_data;
     args->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
-    if (size < sizeof *blobs || size > PCCL_API_STRUCT_MAX)
-        return pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT");
-    memset(blobs, 0, size); /* also members that we do not know */
-    blobs->size = size;
-    return PCCL_OK;
+    return size < sizeof *blobs || size > PCCL_API_STRUCT_MAX
+               ? pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT")
+               : PCCL_OK;
 }
 
 static const char *missing_buffer(const struct pccl_collective_row *row, const pcclOperation_t *asked,
@@ -199,7 +196,8 @@ static const char *missing_buffer(const struct pccl_collective_row *row, const p
     bool blobs = row->of == PCCL_OF_BLOBS, moves = row->of != PCCL_OF_NOTHING, is_list = row->of == PCCL_OF_TENSORS;
     bool all_get = blobs || row->result.by != PCCL_BY_ROOT;
     bool needs_input = moves && row->input.by == PCCL_BY_ALL && (!blobs || asked->count > 0);
-    bool needs_result = moves && all_get && !is_list && !options->counts; /* a share may be empty */
+    bool may_be_empty = options->counts && row->has_counts; /* its share */
+    bool needs_result = moves && all_get && !is_list && !may_be_empty;
     return is_list && !asked->sendbuf                                              ? "the list of tensors is NULL"
            : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"
            : options->max_bytes && !blobs  ? "only an operation that gives blobs is given max_bytes"

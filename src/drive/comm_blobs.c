@@ -212,6 +212,14 @@ static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args
     return expect_arrivals(operation, args) && make_room(operation, PCCL_TINY_BYTES_MAX);
 }
 
+void pccl_comm_blobs_empty(const struct pccl_comm_op *operation)
+{
+    pcclBlobs_t *out = operation->blobs->out;
+    const size_t size = out->size;
+    memset(out, 0, size); /* also members that only a later version of the library knows */
+    out->size = size;
+}
+
 enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                       const struct pccl_op_args *args, struct pccl_launch *launch,
                                       struct pccl_text *reason)

@@ -27,6 +27,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communic
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                        struct pccl_text *reason);
+/* It is launched: the caller has no blobs until it succeeds. */
+void pccl_comm_blobs_empty(const struct pccl_comm_op *operation);
 /*
  * In the step of the machine that tells the outcome. true: it may be that of the first step only, and
  * pccl_comm_blobs_go_on must be called when the machine's step is over.

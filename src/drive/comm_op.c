@@ -486,6 +486,8 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
         refuse(comm, l.operation, status, &known, why);
         return status;
     }
+    if (l.operation->blobs)
+        pccl_comm_blobs_empty(l.operation);
     begin(comm, l.operation, args->tag, name_of(handle, args));
     *operation_out = l.operation;
     return PCCL_OK;

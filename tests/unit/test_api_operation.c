@@ -326,6 +326,24 @@ static void what_is_wrong_is_explained(void **state)
     every_kind_can_be_started(state); /* nothing was launched with this tag */
 }
 
+static void a_refusal_leaves_blobs_as_they_are(void **state)
+{
+    const struct world *world = *state;
+    struct given given;
+    pcclOperationInfo_t info = {.size = 1};
+    const size_t counts[] = {1};
+    arrange(&given, pcclCollectiveAllGatherV, 0);
+    given.blobs.count = 7;
+    given.options.label = "a label that is longer than 32 bytes";
+    refuse(world, &given.operation, "a label");
+    given.options.label = NULL;
+    assert_int_equal(pcclPerform(&given.operation, world->peers[0], &info), pcclInvalidArgument);
+    assert_int_equal(given.blobs.count, 7);
+    given.options.counts = counts;
+    given.operation.blobs = NULL;
+    refuse(world, &given.operation, "a buffer is NULL");
+}
+
 /* A struct of a later version, with a member that this one does not know. */
 struct later {
     pcclOperation_t known;
@@ -412,6 +430,7 @@ int main(void)
         cmocka_unit_test(performing_waits_and_tells_what_became_of_it),
         cmocka_unit_test(members_that_a_kind_does_not_use_are_ignored),
         cmocka_unit_test(what_is_wrong_is_explained),
+        cmocka_unit_test(a_refusal_leaves_blobs_as_they_are),
         cmocka_unit_test(a_list_has_no_sends),
         cmocka_unit_test(when_a_peer_leaves_the_others_can_start_again),
     };
