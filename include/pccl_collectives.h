@@ -181,8 +181,7 @@ typedef struct pcclOperation_t {
  * Carries out one operation of any kind. BLOCKS, joint(group): pairing by tag, labels, deadlines and aborts are as for
  * reductions, and all peers have one outcome. All pass the same kind, or a send and a receive; the same count of
  * elements or tensors, data type, reduction, root, counts, max_bytes and quantization. After a failure the send buffers
- * are unchanged, in place too; the contents of other receive buffers are unspecified. Buffers overlap only where the
- * description of the kind allows it.
+ * are unchanged, in place too; other receive buffers are unspecified. Buffers overlap only where the kind allows it.
  *
  * Without members in its options, an operation expects the members of pcclGetMembers. But all-reduces, coalesced or
  * not, barriers and all-gathers of blobs then accept any, and can be repeated after pcclRankConnectionLost.

@@ -83,7 +83,7 @@ static bool is_plausible(const struct pccl_msg_resume_operation *fields)
         return true;
     if (fields->state != PCCL_RESUME_COMMITTED || fields->tiny == 0)
         return fields->payload.length == 0;
-    return fields->world > 0 &&
+    return fields->world > 0 && fields->world <= PCCL_PEERS_MAX &&
            pccl_tiny_result_fits(&fields->descriptor, fields->world, &fields->payload, PCCL_TINY_BYTES_MAX);
 }
 

@@ -15,17 +15,17 @@ static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
     return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);
 }
 
-/* Parts, or blobs, of all members together. */
-static uint32_t put_in_by_all(const struct pccl_collective_row *row, uint32_t world)
+/* The number of members that contribute. */
+static uint32_t contributors(const struct pccl_collective_row *row, uint32_t world)
 {
-    return pccl_parts_of(&row->input, world, true) * (row->input.by == PCCL_BY_ALL ? world : 1);
+    return row->input.by == PCCL_BY_ALL ? world : 1;
 }
 
 /* A result without blobs. */
 static uint64_t lengths_bytes(uint8_t collective, uint32_t world)
 {
-    return world * (uint64_t)PCCL_TINY_LENGTH_BYTES +
-           (uint64_t)put_in_by_all(pccl_collective(collective), world) * PCCL_TINY_BLOB_BYTES;
+    const uint64_t each = (uint64_t)blobs_of(collective, world, true) * PCCL_TINY_BLOB_BYTES;
+    return world * (uint64_t)PCCL_TINY_LENGTH_BYTES + each * contributors(pccl_collective(collective), world);
 }
 
 uint32_t pccl_tiny_members_max(uint8_t collective)
@@ -56,7 +56,8 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
         return (struct pccl_tiny_sizes){parts * (uint64_t)PCCL_TINY_BLOB_BYTES, all, all};
     }
     uint64_t own = counts_are_given ? one : times(one, parts);
-    uint64_t result = row->reduces ? own : times(one, put_in_by_all(row, world));
+    uint64_t all = times(times(one, pccl_parts_of(&row->input, world, true)), contributors(row, world));
+    uint64_t result = row->reduces ? own : all;
     return (struct pccl_tiny_sizes){own, result, result};
 }
 

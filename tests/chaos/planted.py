@@ -77,7 +77,7 @@ BUGS = [
         "the list of participants begins with the second one",
         ["participants", "wrong", "agreement"],
         [
-            ("src/drive/comm_op.c",
+            ("src/drive/comm_op_end.c",
              "pccl_id_write(&operation->members[i], info->participants[i].digits",
              "pccl_id_write(&operation->members[(i + 1) % operation->member_count], info->participants[i].digits"),
         ]),

@@ -424,5 +424,14 @@ class Current(Tree):
         self.assertEqual(len(list(tidy.current(self.root, "docs/X.md", str(command)))), 1)
 
 
+class Plants(unittest.TestCase):
+    def test_bugs_of_chaos_are_found_in_the_sources(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        sys.path.insert(0, str(root / "tests" / "chaos"))
+        import planted  # its bugs are planted by nightly tests only
+        for bug in planted.BUGS:
+            self.assertTrue(planted.audit.planted(root, bug), bug.name)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,8 @@
 """What the tables are written with: a bug, and pieces that several of them need."""
 import collections
 
-# last: the last seed to be tried, if it needs more than the others; options: of the simulator
+# scenarios: that must fail, "name=CODE" with this code; last: the last seed to be tried, if it needs more than the
+# others; options: of the simulator
 Bug = collections.namedtuple("Bug", "name why seeds scenarios edits last options", defaults=(0, []))
 
 BLIND_USES = ["--mute-uses"]  # uses count up by one: that looks at names, the others at what the names are for

@@ -186,7 +186,7 @@ PLANTS = [
         ]),
     Bug("reports_are_cut_for_want_of_memory",
         "a report of which only a part could be kept is sent: its ring names a member twice, or a peer without an id",
-        [], ["topology-describe-starved"],
+        [], ["topology-describe-starved=T7"],
         [
             ("src/master/topology_reports.c",
              "if (is_complete && all && length > PCCL_TOPOLOGY_REPORT_BYTES_MAX)",
