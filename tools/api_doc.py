@@ -14,9 +14,23 @@ import re
 import sys
 import textwrap
 
+from python_source import (
+    PROGRAMS,
+    decorators,
+    described_fields,
+    described_parts,
+    description_of,
+    parameter_names,
+    public_bases,
+    public_modules,
+    public_names,
+    signature,
+    written,
+    written_as,
+)
+
 HEADERS = [f"include/{name}.h" for name in "pccl pccl_collectives pccl_codecs pccl_sight ccoip_inet ccoip".split()]
 PACKAGE = "python/pccl"
-PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
 COMMENT_COLUMNS = 117  # behind the star
 DOCSTRING_COLUMNS = 120
 
@@ -439,140 +453,6 @@ class CPage:
 # ------------------------------------------------------------------------------------------------ Python
 
 
-class Module:
-    """A module as a syntax tree."""
-
-    def __init__(self, path):
-        self.path = path
-        source = path.read_text(encoding="utf-8")
-        self.lines = source.encode().split(b"\n")
-        self.tree = ast.parse(source)
-        for node in ast.walk(self.tree):
-            node.where = self
-        self.definitions = {
-            node.name: node for node in self.tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
-        }
-
-    def doc(self):
-        return ast.get_docstring(self.tree) or ""
-
-    def all(self):
-        for node in self.tree.body:
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-                return ast.literal_eval(node.value)
-        return [name for name in self.definitions if not name.startswith("_")]
-
-    def source(self, node):
-        """On one line. (What ast.unparse makes of it is not the same in all versions of Python.)"""
-        lines = self.lines[node.lineno - 1 : node.end_lineno]
-        lines[-1] = lines[-1][: node.end_col_offset]
-        lines[0] = lines[0][node.col_offset :]
-        return " ".join(b" ".join(lines).decode().split())
-
-    def value_of(self, name):
-        """As written, of what is assigned to a name here or in the module beside it that it is imported from."""
-        for node in self.tree.body:
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
-                return written_as(node.value)
-        beside = self.origins().get(name)
-        return Module(self.path.parent / f"{beside}.py").value_of(name) if beside else None
-
-    def origins(self):
-        """name -> the module it is imported from, beside this one."""
-        found = {}
-        for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                found.update({alias.name: node.module for alias in node.names})
-        return found
-
-
-class Public:
-    """One public class or function, and the module that has it."""
-
-    def __init__(self, name, prefix, node, path):
-        self.name, self.full, self.node, self.path = name, prefix + name, node, path
-
-    @property
-    def anchor(self):
-        return "#" + re.sub(r"[^\w]", "", self.full.lower())
-
-
-def public_modules(package):
-    """Names of what is below a package: packages, then modules, programs last."""
-    packages = sorted(path.parent.name for path in package.glob("[!_]*/__init__.py"))
-    modules = sorted(path.stem for path in package.glob("[!_]*.py"))
-    return packages + sorted(modules, key=PROGRAMS.__contains__)
-
-
-def public_names(folder, prefix):
-    """Of the package or module `folder` (a path): its module, and what it offers, in the order of __all__."""
-    initial = Module(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
-    origins, modules, found = initial.origins(), {}, []
-    for name in initial.all():
-        node, path = initial.definitions.get(name), initial.path
-        if node is None and name in origins:
-            path = initial.path.parent / (origins[name] + ".py")
-            module = modules.setdefault(path, None) or Module(path)
-            modules[path] = module
-            node = module.definitions.get(name)
-        if node is not None:
-            found.append(Public(name, prefix, node, path))
-    return initial, found
-
-
-def written_as(node):
-    """The source of a node; of what is private its value."""
-    text = node.where.source(node)
-    text = text.replace("( ", "(").replace(", )", ")").replace("[ ", "[").replace(" ]", "]")
-    if isinstance(node, ast.Name) and re.fullmatch(r"[A-Z_]+", text):
-        return node.where.value_of(text) or text
-    for module, name in re.findall(r"\b(_\w+)\.(\w+)", text):
-        file = node.where.path.parent / f"{module}.py"
-        value = Module(file).value_of(name) if file.exists() else None
-        text = text.replace(f"{module}.{name}", value or name)
-    return text
-
-
-def signature(node, name, skip_self):
-    """As one line, or as one line for each argument."""
-    arguments = node.args
-    parts = []
-    positional = arguments.posonlyargs + arguments.args
-    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-    for argument, default in list(zip(positional, defaults))[1 if skip_self else 0 :]:
-        parts.append(parameter_text(argument, default))
-    if arguments.vararg:
-        parts.append("*" + arguments.vararg.arg)
-    elif arguments.kwonlyargs:
-        parts.append("*")
-    parts += [parameter_text(one, default) for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
-    returns = f" -> {written_as(node.returns)}" if node.returns and name != "__init__" else ""
-    return parts, returns
-
-
-def parameter_text(argument, default):
-    text = argument.arg + (f": {written_as(argument.annotation)}" if argument.annotation else "")
-    if default is None:
-        return text
-    return f"{text} = {written_as(default)}" if argument.annotation else f"{text}={written_as(default)}"
-
-
-def written(name, parts, returns):
-    one = f"{name}({', '.join(parts)}){returns}"
-    if len(one) <= 100:
-        return [one]
-    return [f"{name}(", *(f"    {part}," for part in parts), f"){returns}"]
-
-
-def decorators(node):
-    return {written_as(one).partition("(")[0] for one in node.decorator_list}
-
-
-def parameter_names(node):
-    arguments = node.args
-    return {one.arg for one in arguments.posonlyargs + arguments.args + arguments.kwonlyargs}
-
-
 class PythonPage:
     """docs/api/python.md."""
 
@@ -655,15 +535,19 @@ class PythonPage:
         initial = next((one for one in methods if one.name == "__init__"), None)
         fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and not one.target.id.startswith("_")]
         names = parameter_names(initial) if initial else {one.target.id for one in fields}
+        if description_of(node):
+            names = {field.target.id for fields in described_fields(node) for field, _ in fields}
         if public.name in self.RESULTS:
             pass
+        elif description_of(node):
+            lines += ["```python", *written(public.full, described_parts(node), ""), "```", ""]
         elif initial:
             parts, _ = signature(initial, "__init__", True)
             lines += ["```python", *written(public.full, parts, ""), "```", ""]
         elif fields and "dataclass" in decorators(node):
             parts = [f"{one.target.id}: {written_as(one.annotation)}" + default_of(one) for one in fields]
             lines += ["```python", *written(public.full, parts, ""), "```", ""]
-        bases = [written_as(base) for base in node.bases if not written_as(base).startswith("_")]
+        bases = list(public_bases(node))
         if bases:
             lines += ["Derives from " + ", ".join(self.words.inline(f"`{base}`") for base in bases) + ".", ""]
         lines += self._doc(ast.get_docstring(node) or "", public.name, names)

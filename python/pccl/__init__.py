@@ -50,6 +50,7 @@ from ._errors import (
     Unsupported,
     VersionMismatchError,
 )
+from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle
 from ._logging import set_log_level
 from ._master import MasterNode
 from ._operations import (
@@ -69,16 +70,7 @@ from ._operations import (
     ScatterV,
 )
 from ._parameters import Parameter, parameters
-from ._reduce import (
-    AsyncBlobHandle,
-    AsyncBlobsHandle,
-    AsyncReduceHandle,
-    OperationInfo,
-    ReduceDescriptor,
-    ReduceInfo,
-    ReduceOpDescriptor,
-    ReduceOperandDescriptor,
-)
+from ._reduce import OperationInfo, ReduceDescriptor, ReduceInfo, ReduceOpDescriptor, ReduceOperandDescriptor
 from ._results import Result
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 

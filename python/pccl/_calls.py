@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, Type, TypeVar
 
 from . import _native, _threads
 from ._core import Core
-from ._core import label as encoded
 from ._errors import InvalidArgument, PCCLError
-from ._reduce import AsyncReduceHandle, Operation, OperationInfo, Work, _Handle
+from ._handles import _Handle
+from ._operation import Operation, Work
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
@@ -21,28 +21,19 @@ class _Calls:
     _core: Core
     _launching: Any  # where somebody keeps whatever is launched, by tag; None: nowhere
 
-    def _operation(self, where: str, work: Work, label: str, blocking: bool) -> Operation:
-        """label: where the work's options have none."""
-        return Operation(self._core, work, encoded(where, label), blocking)
-
-    def _launched(self, handle: _H) -> _H:
+    def _launched(self, work: Work, kind: Type[_H]) -> _H:
+        handle = kind(Operation(self._core, work, False))
         if self._launching is not None:
             self._launching[handle.tag] = handle
         handle._operation.launch()
         return handle
 
-    def _launch(self, where: str, work: Work, label: str = "") -> AsyncReduceHandle:
-        return self._launched(AsyncReduceHandle(self._operation(where, work, label, False)))
-
-    def _carry_out(self, where: str, work: Work, label: str = "") -> OperationInfo:
-        return self._finish(AsyncReduceHandle(self._operation(where, work, label, True)))
-
-    def _finish(self, handle: _Handle[_T]) -> _T:
+    def _carried_out(self, work: Work, kind: Type[_Handle[_T]]) -> _T:
         """The handle is there before the launch: if that is interrupted, it takes care of what was
         launched."""
+        handle = kind(Operation(self._core, work, True))
         try:
-            handle._operation.launch()
-            handle._operation.wait()
+            handle._operation.carry_out()
         except PCCLError:
             raise
         except BaseException:

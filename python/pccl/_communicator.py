@@ -7,50 +7,41 @@ import ctypes
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _buffers, _collectives, _core, _native, _recorder, _threads
 from ._calls import _Calls, milliseconds
-from ._codec import QuantizationOptions
-from ._collectives import OnArrival
-from ._enums import Attribute, DataType, DeviceType, ReduceOp, Result, SharedStateSyncStrategy, member, number
+from ._described import takes
+from ._enums import Attribute, DataType, DeviceType, Result, SharedStateSyncStrategy, member, number
 from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
+from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle, _Handle
 from ._operations import (
     AllGather,
-    AllGatherV,
+    AllReduce,
     AllToAll,
-    AllToAllV,
     Barrier,
-    BlobOperation,
     Broadcast,
     Coalesced,
     Gather,
-    GatherV,
     ListedOperation,
+    Recv,
     Reduce,
     ReduceScatter,
     Scatter,
-    ScatterV,
+    SeenAllGatherV,
+    SeenAllToAllV,
+    SeenGatherV,
+    SeenScatterV,
+    Send,
 )
 from ._parameters import maximum
 from ._progress import Progress, progress_of
-from ._reduce import (
-    AsyncBlobHandle,
-    AsyncBlobsHandle,
-    AsyncReduceHandle,
-    Operation,
-    OperationInfo,
-    ReduceInfo,
-    ReduceOpDescriptor,
-    ReduceOperandDescriptor,
-    Work,
-    fuse,
-    reduction,
-)
-from ._run import Run
+from ._reduce import OperationInfo, ReduceInfo, ReduceOpDescriptor
+from ._run import Run, Retried
 from ._state import SharedState, SharedStateSyncInfo
 
 _T = TypeVar("_T")
+_H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
@@ -286,106 +277,34 @@ class Communicator(_Calls):
 
     # ---- reductions
 
-    def all_reduce(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        operand_descriptor: Optional[ReduceOperandDescriptor] = None,
-        quantization_options: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> OperationInfo:
+    @takes(AllReduce)
+    def all_reduce(self, operation: AllReduce) -> OperationInfo:
         """Reduces send of all peers of the group into recv, which may be the same buffer. PCCLError
         if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
         peers use different labels, one has skipped something, and all get StateMismatch. factor: of
         op="premul_sum", what this peer's elements are multiplied by; peers may have different ones."""
-        work = self._all_reduce("all_reduce", send, recv, op, tag, operand_descriptor, quantization_options, factor)
-        return self._carry_out("all_reduce", work, label)
+        return self._do("all_reduce", operation, AsyncReduceHandle)
 
-    def all_reduce_async(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        operand_descriptor: Optional[ReduceOperandDescriptor] = None,
-        quantization_options: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> AsyncReduceHandle:
+    @takes(AllReduce)
+    def all_reduce_async(self, operation: AllReduce) -> AsyncReduceHandle:
         """The same without waiting. send must stay unchanged and recv untouched until the handle has been awaited. A
         tensor may be given other memory meanwhile (`.data = ...`), but its storage must not be resized (resize_()):
         that frees what is being reduced."""
-        work = self._all_reduce(
-            "all_reduce_async", send, recv, op, tag, operand_descriptor, quantization_options, factor
-        )
-        return self._launch("all_reduce_async", work, label)
+        return self._begin("all_reduce_async", operation, AsyncReduceHandle)
 
-    @staticmethod
-    def _all_reduce(
-        where: str,
-        send: Any,
-        recv: Any,
-        op: Union[ReduceOp, str],
-        tag: int,
-        operand_descriptor: Optional[ReduceOperandDescriptor],
-        quantization: Optional[QuantizationOptions],
-        factor: Optional[float],
-    ) -> Work:
-        given = _collectives.factor_of(where, op, factor)
-        work = reduction(where, send, recv, op, tag, operand_descriptor, quantization)
-        if factor is None:
-            return work
-        options = _collectives.Options(where, tag, None, False, quantization, factor=given)
-        return _collectives.all_reduce(options, work)
-
-    def coalesced(
-        self,
-        tensors: Sequence[Any],
-        recv: Optional[Sequence[Any]] = None,
-        *,
-        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> OperationInfo:
+    @takes(Coalesced)
+    def coalesced(self, operation: Coalesced) -> OperationInfo:
         """Reduces several tensors, also of several types, in one operation: it has one outcome, and takes hardly
         longer than one tensor of that size. They are reduced in place, or into those of recv. op: one reduction, or
         one for each tensor. quantization: packs those of floats; the others travel as they are. factor: of all
         premultiplied sums among them. It counts on nobody in particular, unless it is given members."""
-        operation = Coalesced(
-            tensors, recv, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label,
-            factor=factor
-        )
-        return self._do("coalesced", operation)
+        return self._do("coalesced", operation, AsyncReduceHandle)
 
-    def coalesced_async(
-        self,
-        tensors: Sequence[Any],
-        recv: Optional[Sequence[Any]] = None,
-        *,
-        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> AsyncReduceHandle:
+    @takes(Coalesced)
+    def coalesced_async(self, operation: Coalesced) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = Coalesced(
-            tensors, recv, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label,
-            factor=factor
-        )
-        return self._begin("coalesced_async", operation)
+        return self._begin("coalesced_async", operation, AsyncReduceHandle)
 
     def all_reduce_multiple_with_retry(
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
@@ -395,44 +314,14 @@ class Communicator(_Calls):
 
         CUDA tensors of torch go through page-locked memory together, behind what the current stream has; after an
         error they are as they were. What is put into that stream afterwards comes behind the results."""
-        named = _core.label("all_reduce_multiple_with_retry", label)
-        entries = list(descriptors)
-        for entry in entries:
-            if not isinstance(entry, ReduceOpDescriptor):
-                raise InvalidArgument(f"all_reduce_multiple_with_retry: expected ReduceOpDescriptors, not {entry!r}")
-        pinned = [entry._pinned() for entry in entries]
-        fused = fuse(pinned)
-        array = (_native.ReduceOpDescriptorC * len(entries))(*[made for made, _ in pinned])
-        info = _native.ReduceInfoC()
-        in_flight = max(-1, min(number("max_in_flight", max_in_flight, -(1 << 63), 1 << 63), 1 << 30))
-        call = self._bound(
-            "pcclAllReduceMultipleWithRetry",
-            lambda comm: _native.labeled(
-                named,
-                lambda: _native.lib.pcclAllReduceMultipleWithRetry(
-                    array, len(array), comm, ctypes.byref(info), in_flight
-                ),
-            ),
-            (pinned, fused),
-        )
-        self._await(call, self._give_up)
-        if fused is not None:
-            fused.bring()
-        return ReduceInfo(info.local_world_size, info.tx_bytes, info.rx_bytes)
+        given = Retried(descriptors, max_in_flight, label)
+        self._await(self._bound("pcclAllReduceMultipleWithRetry", given.call, given), self._give_up)
+        return given.end()
 
     # ---- other collectives
 
-    def broadcast(
-        self,
-        t: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> OperationInfo:
+    @takes(Broadcast)
+    def broadcast(self, operation: Broadcast) -> OperationInfo:
         """Brings the root's content of t to all members. root: a rank, or the id of a peer.
 
         members: whom this call counts on, as members() names them; by default as it does now. If they are others when
@@ -440,75 +329,27 @@ class Communicator(_Calls):
         group carries it out by itself, without TooFewPeersError. quantization: all of them, the root too, get what the
         packed elements are unpacked to. tag, label, failures and Ctrl-C: as for all_reduce.
         """
-        operation = Broadcast(
-            t, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._do("broadcast", operation)
+        return self._do("broadcast", operation, AsyncReduceHandle)
 
-    def broadcast_async(
-        self,
-        t: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> AsyncReduceHandle:
+    @takes(Broadcast)
+    def broadcast_async(self, operation: Broadcast) -> AsyncReduceHandle:
         """The same without waiting. As with all_reduce_async, the buffers are the library's until the handle has been
         awaited."""
-        operation = Broadcast(
-            t, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._begin("broadcast_async", operation)
+        return self._begin("broadcast_async", operation, AsyncReduceHandle)
 
-    def all_gather(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> OperationInfo:
+    @takes(AllGather)
+    def all_gather(self, operation: AllGather) -> OperationInfo:
         """Brings the send of all members to all: recv has room for as many elements of each, in order of their ranks.
         send may be this peer's part of recv. The other arguments: as for broadcast."""
-        operation = AllGather(
-            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._do("all_gather", operation)
+        return self._do("all_gather", operation, AsyncReduceHandle)
 
-    def all_gather_async(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> AsyncReduceHandle:
+    @takes(AllGather)
+    def all_gather_async(self, operation: AllGather) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = AllGather(
-            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._begin("all_gather_async", operation)
+        return self._begin("all_gather_async", operation, AsyncReduceHandle)
 
-    def all_gather_v(
-        self,
-        data: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> List[Tuple[str, memoryview]]:
+    @takes(SeenAllGatherV)
+    def all_gather_v(self, operation: SeenAllGatherV) -> List[Tuple[str, memoryview]]:
         """Brings the data of all members to all: bytes, or any buffer that all_reduce takes, of a length that the
         others need not know, also empty. Returns the id of each member and its bytes, in order of their ranks. They
         lie in memory of the library's, which is freed when nothing refers to it any more.
@@ -520,367 +361,144 @@ class Communicator(_Calls):
         returns. It sees them provisionally: the operation may still fail, for all alike. It must not call what waits
         for other peers; if it raises, the call ends with that as with Ctrl-C. The other arguments: as for
         broadcast."""
-        operation = AllGatherV(data, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
-        return self._finish(AsyncBlobsHandle(self._of_blobs("all_gather_v", operation, on_arrival, True)))
+        return self._do("all_gather_v", operation, AsyncBlobsHandle)
 
-    def all_gather_v_async(
-        self,
-        data: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> AsyncBlobsHandle:
+    @takes(SeenAllGatherV)
+    def all_gather_v_async(self, operation: SeenAllGatherV) -> AsyncBlobsHandle:
         """The same without waiting. data must stay unchanged until the handle has been awaited."""
-        operation = AllGatherV(data, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
-        return self._launched(AsyncBlobsHandle(self._of_blobs("all_gather_v_async", operation, on_arrival, False)))
+        return self._begin("all_gather_v_async", operation, AsyncBlobsHandle)
 
-    def gather_v(
-        self,
-        data: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> List[Tuple[str, memoryview]]:
+    @takes(SeenGatherV)
+    def gather_v(self, operation: SeenGatherV) -> List[Tuple[str, memoryview]]:
         """Brings the data of all members to the root, a rank or an id: there it returns what all_gather_v does, and an
         empty list at the others. It counts on members as broadcast does. The other arguments: as for all_gather_v."""
-        operation = GatherV(
-            data, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
-        )
-        return self._finish(AsyncBlobsHandle(self._of_blobs("gather_v", operation, on_arrival, True)))
+        return self._do("gather_v", operation, AsyncBlobsHandle)
 
-    def gather_v_async(
-        self,
-        data: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> AsyncBlobsHandle:
+    @takes(SeenGatherV)
+    def gather_v_async(self, operation: SeenGatherV) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        operation = GatherV(
-            data, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
-        )
-        return self._launched(AsyncBlobsHandle(self._of_blobs("gather_v_async", operation, on_arrival, False)))
+        return self._begin("gather_v_async", operation, AsyncBlobsHandle)
 
-    def scatter_v(
-        self,
-        parts: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> memoryview:
+    @takes(SeenScatterV)
+    def scatter_v(self, operation: SeenScatterV) -> memoryview:
         """Gives each member one of the root's parts, and returns the own one. parts, of the root alone: for each
         member, in order of their ranks, what all_gather_v takes as data; each may be elsewhere in memory. max_bytes:
         how long a part may be. The other arguments: as for gather_v."""
-        operation = ScatterV(
-            parts, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
-        )
-        return self._finish(AsyncBlobHandle(self._of_blobs("scatter_v", operation, on_arrival, True)))
+        return self._do("scatter_v", operation, AsyncBlobHandle)
 
-    def scatter_v_async(
-        self,
-        parts: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> AsyncBlobHandle:
+    @takes(SeenScatterV)
+    def scatter_v_async(self, operation: SeenScatterV) -> AsyncBlobHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        operation = ScatterV(
-            parts, root=root, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label
-        )
-        return self._launched(AsyncBlobHandle(self._of_blobs("scatter_v_async", operation, on_arrival, False)))
+        return self._begin("scatter_v_async", operation, AsyncBlobHandle)
 
-    def all_to_all_v(
-        self,
-        parts: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> List[Tuple[str, memoryview]]:
+    @takes(SeenAllToAllV)
+    def all_to_all_v(self, operation: SeenAllToAllV) -> List[Tuple[str, memoryview]]:
         """Brings a part of each member to each: parts as for the root of scatter_v, on all; returns the id of each
         member and its part for this one, in order of their ranks. Up to 31 members. max_bytes: how long all that one
         member gets may be. The other arguments: as for gather_v."""
-        operation = AllToAllV(parts, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
-        return self._finish(AsyncBlobsHandle(self._of_blobs("all_to_all_v", operation, on_arrival, True)))
+        return self._do("all_to_all_v", operation, AsyncBlobsHandle)
 
-    def all_to_all_v_async(
-        self,
-        parts: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        on_arrival: Optional[OnArrival] = None,
-        label: str = "",
-    ) -> AsyncBlobsHandle:
+    @takes(SeenAllToAllV)
+    def all_to_all_v_async(self, operation: SeenAllToAllV) -> AsyncBlobsHandle:
         """The same without waiting. What is sent must stay unchanged until the handle has been awaited."""
-        operation = AllToAllV(parts, tag=tag, members=members, alone_ok=alone_ok, max_bytes=max_bytes, label=label)
-        return self._launched(AsyncBlobsHandle(self._of_blobs("all_to_all_v_async", operation, on_arrival, False)))
+        return self._begin("all_to_all_v_async", operation, AsyncBlobsHandle)
 
-    def reduce_scatter(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        counts: Optional[Sequence[int]] = None,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> OperationInfo:
+    @takes(ReduceScatter)
+    def reduce_scatter(self, operation: ReduceScatter) -> OperationInfo:
         """Reduces, and gives each member its share: send has as many elements for each member as recv has, in order of
         their ranks; with counts as many as that says, of which any may be 0, alike on all peers. recv may be this
         peer's share of send. factor: as for all_reduce. The other arguments: as for broadcast."""
-        operation = ReduceScatter(
-            send, recv, op=op, counts=counts, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
-            label=label, factor=factor
-        )
-        return self._do("reduce_scatter", operation)
+        return self._do("reduce_scatter", operation, AsyncReduceHandle)
 
-    def reduce_scatter_async(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        counts: Optional[Sequence[int]] = None,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> AsyncReduceHandle:
+    @takes(ReduceScatter)
+    def reduce_scatter_async(self, operation: ReduceScatter) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = ReduceScatter(
-            send, recv, op=op, counts=counts, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
-            label=label, factor=factor
-        )
-        return self._begin("reduce_scatter_async", operation)
+        return self._begin("reduce_scatter_async", operation, AsyncReduceHandle)
 
-    def reduce(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> OperationInfo:
+    @takes(Reduce)
+    def reduce(self, operation: Reduce) -> OperationInfo:
         """Reduces to the root, which alone needs recv; it may be its send. root: a rank or an id. factor: as for
         all_reduce. The other arguments: as for broadcast."""
-        operation = Reduce(
-            send, recv, root=root, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
-            label=label, factor=factor
-        )
-        return self._do("reduce", operation)
+        return self._do("reduce", operation, AsyncReduceHandle)
 
-    def reduce_async(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> AsyncReduceHandle:
+    @takes(Reduce)
+    def reduce_async(self, operation: Reduce) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = Reduce(
-            send, recv, root=root, op=op, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization,
-            label=label, factor=factor
-        )
-        return self._begin("reduce_async", operation)
+        return self._begin("reduce_async", operation, AsyncReduceHandle)
 
-    def gather(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> OperationInfo:
+    @takes(Gather)
+    def gather(self, operation: Gather) -> OperationInfo:
         """Brings the parts of all members to the root, which alone needs recv: as many elements for each member as
         send has, in order of their ranks. The root's send may be its part of recv. The other arguments: as for
         broadcast."""
-        operation = Gather(
-            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._do("gather", operation)
+        return self._do("gather", operation, AsyncReduceHandle)
 
-    def gather_async(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> AsyncReduceHandle:
+    @takes(Gather)
+    def gather_async(self, operation: Gather) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = Gather(
-            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._begin("gather_async", operation)
+        return self._begin("gather_async", operation, AsyncReduceHandle)
 
-    def scatter(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> OperationInfo:
+    @takes(Scatter)
+    def scatter(self, operation: Scatter) -> OperationInfo:
         """Gives each member its part of the root's send, which has as many elements for each member as recv has, in
         order of their ranks. The others may pass None. The root's recv may be its part of send. The other arguments:
         as for broadcast."""
-        operation = Scatter(
-            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._do("scatter", operation)
+        return self._do("scatter", operation, AsyncReduceHandle)
 
-    def scatter_async(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> AsyncReduceHandle:
+    @takes(Scatter)
+    def scatter_async(self, operation: Scatter) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = Scatter(
-            send, recv, root=root, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._begin("scatter_async", operation)
+        return self._begin("scatter_async", operation, AsyncReduceHandle)
 
-    def all_to_all(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> OperationInfo:
+    @takes(AllToAll)
+    def all_to_all(self, operation: AllToAll) -> OperationInfo:
         """Brings a part of each member to each: send is in equal parts for the members in order of their ranks, and so
         is recv, with what each of them has for this peer. The two must not overlap. The other arguments: as for
         broadcast."""
-        operation = AllToAll(
-            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._do("all_to_all", operation)
+        return self._do("all_to_all", operation, AsyncReduceHandle)
 
-    def all_to_all_async(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> AsyncReduceHandle:
+    @takes(AllToAll)
+    def all_to_all_async(self, operation: AllToAll) -> AsyncReduceHandle:
         """The same without waiting."""
-        operation = AllToAll(
-            send, recv, tag=tag, members=members, alone_ok=alone_ok, quantization=quantization, label=label
-        )
-        return self._begin("all_to_all_async", operation)
+        return self._begin("all_to_all_async", operation, AsyncReduceHandle)
 
-    def send(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> OperationInfo:
+    @takes(Send)
+    def send(self, operation: Send) -> OperationInfo:
         """Sends a buffer to one peer, a rank or an id, which calls recv with one of as many elements of the same type.
 
         The n-th send of a tag to a peer meets its n-th recv of that tag from this one, so any number may be under way
         at once (send_async). Both succeed, or both fail, and it returns when the other one has all of it. Nobody else
         takes part: the death of a third peer disturbs neither. In a group, peer is a rank of the group, its tags are
         separate from the tags of the communicator and of other groups, and the end of the group ends its transfers."""
-        return self._carry_out("send", self._transfer("send", t, peer, tag, True), label)
+        return self._do("send", operation, AsyncReduceHandle)
 
-    def send_async(self, t: Any, peer: Union[int, str], *, tag: int = 0, label: str = "") -> AsyncReduceHandle:
+    @takes(Send)
+    def send_async(self, operation: Send) -> AsyncReduceHandle:
         """The same without waiting."""
-        return self._launch("send_async", self._transfer("send_async", t, peer, tag, True), label)
+        return self._begin("send_async", operation, AsyncReduceHandle)
 
-    def recv(self, t: Any, peer: Union[int, str, None] = None, *, tag: int = 0, label: str = "") -> OperationInfo:
+    @takes(Recv)
+    def recv(self, operation: Recv) -> OperationInfo:
         """Receives into a buffer what the peer, a rank or an id, sends to this one.
 
         None: receives from any member that sends this tag in this group, unless another receive matches its send. The
         sender is the first of the info's participants. Several senders take turns."""
-        return self._carry_out("recv", self._transfer("recv", t, peer, tag, False), label)
+        return self._do("recv", operation, AsyncReduceHandle)
 
-    def recv_async(
-        self, t: Any, peer: Union[int, str, None] = None, *, tag: int = 0, label: str = ""
-    ) -> AsyncReduceHandle:
+    @takes(Recv)
+    def recv_async(self, operation: Recv) -> AsyncReduceHandle:
         """The same without waiting."""
-        return self._launch("recv_async", self._transfer("recv_async", t, peer, tag, False), label)
+        return self._begin("recv_async", operation, AsyncReduceHandle)
 
-    def barrier(
-        self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
-    ) -> OperationInfo:
+    @takes(Barrier)
+    def barrier(self, operation: Barrier) -> OperationInfo:
         """Returns when all members have called it. Without `members` it counts on nobody in particular."""
-        return self._do("barrier", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
+        return self._do("barrier", operation, AsyncReduceHandle)
 
-    def barrier_async(
-        self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
-    ) -> AsyncReduceHandle:
+    @takes(Barrier)
+    def barrier_async(self, operation: Barrier) -> AsyncReduceHandle:
         """The same without waiting."""
-        return self._begin("barrier_async", Barrier(tag=tag, members=members, alone_ok=alone_ok, label=label))
+        return self._begin("barrier_async", operation, AsyncReduceHandle)
 
     # ---- operations of all kinds
 
@@ -916,24 +534,11 @@ class Communicator(_Calls):
         """The members, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self.id)
 
-    def _do(self, where: str, operation: ListedOperation) -> OperationInfo:
-        return self._carry_out(where, operation._make(where, self._counted_on)[1])
+    def _do(self, where: str, operation: ListedOperation, kind: Type[_Handle[_T]]) -> _T:
+        return self._carried_out(operation._make(where, self._counted_on), kind)
 
-    def _begin(self, where: str, operation: ListedOperation) -> AsyncReduceHandle:
-        return self._launch(where, operation._make(where, self._counted_on)[1])
-
-    def _of_blobs(
-        self, where: str, operation: BlobOperation, on_arrival: Optional[OnArrival], blocking: bool
-    ) -> Operation:
-        operation._on_arrival = on_arrival
-        return self._operation(where, operation._make(where, self._counted_on)[1], "", blocking)
-
-    def _transfer(self, where: str, t: Any, peer: Union[int, str, None], tag: int, sends: bool) -> Work:
-        ids, _ = self._members()
-        if isinstance(peer, str) and peer not in ids:
-            _collectives.peer_ids(f"{where}: peer", (peer,))
-            ids = (*ids, peer)  # it has gone: the library says so
-        return _collectives.transfer(_collectives.Options(where, tag, ids, False), t, peer, sends)
+    def _begin(self, where: str, operation: ListedOperation, kind: Type[_H]) -> _H:
+        return self._launched(operation._make(where, self._counted_on), kind)
 
     # ---- end
 

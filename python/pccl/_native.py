@@ -249,8 +249,8 @@ class FailureC(ctypes.Structure):
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
 ANY_PEER = 0xFFFFFFFF  # in pcclRecv: whoever sends
-_LAUNCH = [POINTER(CollectiveOptionsC), c_void_p, POINTER(AsyncReduceOpC)]
-_LAUNCH_OF_BLOBS = POINTER(CollectiveOptionsC), c_void_p, c_void_p, c_void_p
+_LAUNCH = c_void_p, c_void_p, POINTER(AsyncReduceOpC)  # options, communicator, handle
+_LAUNCH_OF_BLOBS = c_void_p, c_void_p, c_void_p, c_void_p
 
 # All functions return a pcclResult_t, except those of _RETURNS.
 _ARGUMENTS: Dict[str, List[Any]] = {
@@ -292,7 +292,6 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclGetProgress": [c_void_p, POINTER(ProgressC)],
     "pcclReportTraining": [c_void_p, c_uint64, c_double],
     "pcclGetTopology": [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
-    "pcclAllReduceAsync": [c_void_p, c_void_p, POINTER(ReduceDescriptorC), c_void_p, POINTER(AsyncReduceOpC)],
     "pcclAwaitOperation": [POINTER(AsyncReduceOpC), c_uint32, POINTER(OperationInfoC)],
     "pcclTestAsyncReduce": [POINTER(AsyncReduceOpC), POINTER(c_bool)],
     "pcclSetOperationLabel": [c_char_p],

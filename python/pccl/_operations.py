@@ -1,19 +1,25 @@
-"""Operations with their arguments: what the methods of Communicator launch, and what lists are of."""
+"""The operations: arguments, and how they are passed to the library. For methods of Communicator, and for lists."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+import ctypes
+from typing import Any, Callable, ClassVar, List, Optional, Sequence, Tuple, Union
 
-from . import _collectives, _core
+from . import _buffers, _collectives, _core, _native
 from ._codec import QuantizationOptions
 from ._collectives import OnArrival, Options
-from ._enums import ReduceOp
-from ._reduce import OperationInfo, ReduceOperandDescriptor, Work, reduction
+from ._described import argument, described
+from ._enums import ReduceOp, member
+from ._errors import LayoutError
+from ._operation import Work
+from ._reduce import OperationInfo, ReduceDescriptor, ReduceOperandDescriptor, check_descriptor
+from ._staged import Staged, StagedTogether, placed
 
-# (where, members as given) -> whom the operation counts on, and this peer's rank among them
+# (where, members as given) -> members, this peer's rank
 CountedOn = Callable[[str, Optional[Sequence[str]]], Tuple[Tuple[str, ...], int]]
 
 
+@described
 class ListedOperation:
     """An operation of a list. Its attributes are the arguments; they may be changed while it is not
     under way.
@@ -23,25 +29,24 @@ class ListedOperation:
 
     # The methods of Communicator make what they launch of one, too.
 
-    def __init__(self, tag: int, members: Optional[Sequence[str]], alone_ok: bool, label: str) -> None:
-        self.tag = tag
-        self.members = members
-        self.alone_ok = alone_ok
-        self.label = label
-        self.info: Optional[OperationInfo] = None
+    tag: int = 0
+    label: str = ""
 
-    def _options(
-        self,
-        where: str,
-        members: Optional[Sequence[str]],
-        quantization: Optional[QuantizationOptions] = None,
-        counts: Optional[Sequence[int]] = None,
-        factor: float = 1.0,
-    ) -> Options:
-        label = _core.label(where, self.label) or None
-        return Options(where, self.tag, members, self.alone_ok, quantization, counts, label, factor)
+    _ORDER: ClassVar[Tuple[str, ...]] = (
+        "root", "op", "counts", "tag", "members", "alone_ok", "operand_descriptor", "quantization_options",
+        "quantization", "max_bytes", "on_arrival", "label", "factor",
+    )
+    _NUMBER: ClassVar[int] = -1  # in pcclCollective_t
+    _PLACES: ClassVar[str] = ""  # members of pcclOperation_t for the arguments of the C function
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
+    def _begin(self) -> None:
+        self._take(None)
+
+    def _make(self, where: str, counted_on: CountedOn) -> Work:
+        """Checks the arguments and returns the operation to launch. where: name in errors."""
+        return self._fill(Options(where, self.tag, label=_core.label(where, self.label)))
+
+    def _fill(self, options: Options) -> Work:
         raise NotImplementedError
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
@@ -49,389 +54,442 @@ class ListedOperation:
         self.info = info
 
 
+@described
+class _OfMembers(ListedOperation):
+    """Has a list of members."""
+
+    members: Optional[Sequence[str]] = None
+    alone_ok: bool = False
+
+    _IS_COUNTED: ClassVar[bool] = False  # the default is the members of now
+
+    def _factor(self, where: str) -> float:
+        return 1.0
+
+    def _make(self, where: str, counted_on: CountedOn) -> Work:
+        factor, members, rank = self._factor(where), self.members, 0
+        if self._IS_COUNTED:
+            members, rank = counted_on(where, members)
+        return self._fill(
+            Options(
+                where, self.tag, members, rank, alone_ok=self.alone_ok, label=_core.label(where, self.label),
+                factor=factor, quantization=getattr(self, "quantization", None)
+            )
+        )
+
+
+@described
+class _OfElements(_OfMembers):
+    """Moves elements, which a codec may pack."""
+
+    quantization: Optional[QuantizationOptions] = None
+
+    _IS_COUNTED = True
+
+
+@described
+class _Reducing(_OfElements):
+    """Reduces by `op`."""
+
+    factor: Optional[float] = None
+
+    def _factor(self, where: str) -> float:
+        return _collectives.factor_of(where, vars(self)["op"], self.factor)
+
+
+@described
 class AllReduce(ListedOperation):
     """Communicator.all_reduce, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        operand_descriptor: Optional[ReduceOperandDescriptor] = None,
-        quantization_options: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> None:
-        super().__init__(tag, None, False, label)
-        self.send = send
-        self.recv = recv
-        self.op = op
-        self.operand_descriptor = operand_descriptor
-        self.quantization_options = quantization_options
-        self.factor = factor
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
+    op: Union[ReduceOp, str]
+    operand_descriptor: Optional[ReduceOperandDescriptor] = None
+    quantization_options: Optional[QuantizationOptions] = None
+    factor: Optional[float] = None
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        operand, quantization = self.operand_descriptor, self.quantization_options
+    _NUMBER, _PLACES = 0, "sendbuf recvbuf count datatype op"
+
+    def _make(self, where: str, counted_on: CountedOn) -> Work:
         factor = _collectives.factor_of(where, self.op, self.factor)
-        work = reduction(where, self.send, self.recv, self.op, self.tag, operand, quantization)
-        return self._options(where, None, quantization, factor=factor), work
+        label = _core.label(where, self.label)
+        return self._fill(
+            Options(where, self.tag, label=label, factor=factor, quantization=self.quantization_options)
+        )
+
+    def _fill(self, options: Options) -> Work:
+        where, send, recv = options.where, self.send, self.recv
+        source = _buffers.of(send, f"{where}: send")
+        target = source if recv is send else _buffers.of(recv, f"{where}: recv")
+        _buffers.need_writable(target, recv, f"{where}: recv")
+        _buffers.match(source, target, where)
+        dtype, operand = source.dtype, self.operand_descriptor
+        if operand is not None:
+            descriptor = ReduceDescriptor(source.count, self.op, self.tag, operand, self.quantization_options)
+            check_descriptor(source, descriptor, where)
+            dtype = operand.to_c().datatype
+        address, place, staged = placed(source.count, source, 0, target, 0)
+        arguments = address, place, source.count, dtype, member("op", ReduceOp, self.op)
+        return options.work("pcclAllReduce", arguments, (source, target), staged)
 
 
-class Coalesced(ListedOperation):
+@described
+class Coalesced(_Reducing):
     """Communicator.coalesced, in a list."""
 
-    def __init__(
-        self,
-        tensors: Sequence[Any],
-        recv: Optional[Sequence[Any]] = None,
-        *,
-        op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.tensors = tensors
-        self.recv = recv
-        self.op = op
-        self.quantization = quantization
-        self.factor = factor
+    tensors: Sequence[Any] = argument(kw_only=False)
+    recv: Optional[Sequence[Any]] = argument(kw_only=False, default=None)
+    op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        factor = _collectives.factor_of(where, self.op, self.factor)
-        options = self._options(where, self.members, self.quantization, factor=factor)
-        return options, _collectives.coalesced(options, self.tensors, self.recv, self.op)
+    _NUMBER, _PLACES, _IS_COUNTED = 13, "sendbuf count", False
+
+    def _fill(self, options: Options) -> Work:
+        where, sources = options.where, list(self.tensors)
+        targets = sources if self.recv is None else list(self.recv)
+        if len(sources) != len(targets):
+            raise LayoutError(f"{where}: send has {len(sources)} tensors and recv {len(targets)}")
+        stages: List[Staged] = []
+        triples = zip(sources, targets, _collectives.reductions(where, self.op, len(sources)))
+        made = [_collectives.coalesced(f"{where}: tensor {i}", *one, stages) for i, one in enumerate(triples)]
+        tensors = (_native.CoalescedTensorC * len(made))(*[tensor for tensor, _ in made])
+        pins = tensors, [buffers for _, buffers in made]
+        staged = StagedTogether(stages) if stages else None
+        return options.work("pcclAllReduceCoalesced", (ctypes.addressof(tensors), len(made)), pins, staged)
 
 
-class Broadcast(ListedOperation):
+@described
+class Broadcast(_OfElements):
     """Communicator.broadcast, in a list."""
 
-    def __init__(
-        self,
-        t: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.t = t
-        self.root = root
-        self.quantization = quantization
+    t: Any = argument(kw_only=False)
+    root: Union[int, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization)
-        return options, _collectives.broadcast(options, self.t, self.root, rank)
+    _NUMBER, _PLACES = 1, "recvbuf count datatype root"
+
+    def _fill(self, options: Options) -> Work:
+        """The root's buffer is only read, unless it becomes what the others unpack."""
+        root = options.rank_of(self.root)
+        is_root = root == options.rank
+        is_written = not is_root or options.quantized
+        take = _collectives.written_to if is_written else _collectives.read_from
+        buffer = take(options.where, self.t, "the buffer")
+        source, target = buffer if is_root else None, buffer if is_written else None
+        address, place, staged = placed(buffer.count, source, 0, target, 0)
+        arguments = address or place, buffer.count, buffer.dtype, root
+        return options.work("pcclBroadcast", arguments, buffer, staged)
 
 
-class AllGather(ListedOperation):
+@described
+class AllGather(_OfElements):
     """Communicator.all_gather, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.quantization = quantization
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization)
-        return options, _collectives.all_gather(options, self.send, self.recv, rank)
+    _NUMBER, _PLACES = 2, "sendbuf recvbuf count datatype"
+
+    def _fill(self, options: Options) -> Work:
+        source, target = _collectives.pair(options.where, self.send, self.recv)
+        _collectives.need_parts(options, ("recv", target), ("send", source))
+        address, place, staged = placed(target.count, source, options.rank * source.count, target, 0)
+        return options.work("pcclAllGather", (address, place, source.count, source.dtype), (source, target), staged)
 
 
-class ReduceScatter(ListedOperation):
+@described
+class ReduceScatter(_Reducing):
     """Communicator.reduce_scatter, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        op: Union[ReduceOp, str],
-        counts: Optional[Sequence[int]] = None,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.op = op
-        self.counts = counts
-        self.quantization = quantization
-        self.factor = factor
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
+    op: Union[ReduceOp, str]
+    counts: Optional[Sequence[int]] = None
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        factor = _collectives.factor_of(where, self.op, self.factor)
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization, self.counts, factor)
-        return options, _collectives.reduce_scatter(options, self.send, self.recv, self.op, rank)
+    _NUMBER, _PLACES = 3, "sendbuf recvbuf count datatype op"
+
+    def _fill(self, options: Options) -> Work:
+        if self.counts is not None:
+            options.count(self.counts)
+        source, target = _collectives.pair(options.where, self.send, self.recv)
+        counts = options.counts
+        if counts is None:
+            _collectives.need_parts(options, ("send", source), ("recv", target))
+        else:
+            _collectives.need_shares(options, counts, source, target)
+        own = options.rank * target.count if counts is None else sum(counts[: options.rank])
+        address, place, staged = placed(source.count, source, 0, target, own)
+        count = target.count if counts is None else source.count
+        arguments = address, place, count, source.dtype, member("op", ReduceOp, self.op)
+        return options.work("pcclReduceScatter", arguments, (source, target), staged)
 
 
-class Reduce(ListedOperation):
+@described
+class Reduce(_Reducing):
     """Communicator.reduce, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        op: Union[ReduceOp, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-        factor: Optional[float] = None,
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.root = root
-        self.op = op
-        self.quantization = quantization
-        self.factor = factor
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False, default=None)
+    root: Union[int, str]
+    op: Union[ReduceOp, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        factor = _collectives.factor_of(where, self.op, self.factor)
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization, factor=factor)
-        return options, _collectives.reduce(options, self.send, self.recv, self.root, self.op, rank)
+    _NUMBER, _PLACES = 6, "sendbuf recvbuf count datatype op root"
+
+    def _fill(self, options: Options) -> Work:
+        where, root = options.where, options.rank_of(self.root)
+        target: Optional[_buffers.Buffer] = None
+        if root == options.rank:
+            source, target = _collectives.pair(where, self.send, self.recv)
+            _collectives.need_equal(where, source, target)
+        else:
+            source = _collectives.read_from(where, self.send, "send")
+        address, place, staged = placed(source.count, source, 0, target, 0)
+        arguments = address, place, source.count, source.dtype, member("op", ReduceOp, self.op), root
+        return options.work("pcclReduce", arguments, (source, target), staged)
 
 
-class Gather(ListedOperation):
+@described
+class Gather(_OfElements):
     """Communicator.gather, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.root = root
-        self.quantization = quantization
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False, default=None)
+    root: Union[int, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization)
-        return options, _collectives.gather(options, self.send, self.recv, self.root, rank)
+    _NUMBER, _PLACES = 7, "sendbuf recvbuf count datatype root"
+
+    def _fill(self, options: Options) -> Work:
+        where, root = options.where, options.rank_of(self.root)
+        target: Optional[_buffers.Buffer] = None
+        if root == options.rank:
+            source, target = _collectives.pair(where, self.send, self.recv)
+            _collectives.need_parts(options, ("recv", target), ("send", source))
+        else:
+            source = _collectives.read_from(where, self.send, "send")
+        own = options.rank * source.count if target else 0
+        address, place, staged = placed((target or source).count, source, own, target, 0)
+        arguments = address, place, source.count, source.dtype, root
+        return options.work("pcclGather", arguments, (source, target), staged)
 
 
-class Scatter(ListedOperation):
+@described
+class Scatter(_OfElements):
     """Communicator.scatter, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.root = root
-        self.quantization = quantization
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
+    root: Union[int, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization)
-        return options, _collectives.scatter(options, self.send, self.recv, self.root, rank)
+    _NUMBER, _PLACES = 8, "sendbuf recvbuf count datatype root"
+
+    def _fill(self, options: Options) -> Work:
+        where, root = options.where, options.rank_of(self.root)
+        source: Optional[_buffers.Buffer] = None
+        if root == options.rank:
+            source, target = _collectives.pair(where, self.send, self.recv)
+            _collectives.need_parts(options, ("send", source), ("recv", target))
+        else:
+            target = _collectives.written_to(where, self.recv, "recv")
+        own = options.rank * target.count if source else 0
+        address, place, staged = placed((source or target).count, source, 0, target, own)
+        arguments = address, place, target.count, target.dtype, root
+        return options.work("pcclScatter", arguments, (source, target), staged)
 
 
-class AllToAll(ListedOperation):
+@described
+class AllToAll(_OfElements):
     """Communicator.all_to_all, in a list."""
 
-    def __init__(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        quantization: Optional[QuantizationOptions] = None,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.send = send
-        self.recv = recv
-        self.quantization = quantization
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, _ = counted_on(where, self.members)
-        options = self._options(where, ids, self.quantization)
-        return options, _collectives.all_to_all(options, self.send, self.recv)
+    _NUMBER, _PLACES = 9, "sendbuf recvbuf count datatype"
+
+    def _fill(self, options: Options) -> Work:
+        source, target = _collectives.pair(options.where, self.send, self.recv)
+        count, world = source.count, len(options.members)
+        _collectives.need_equal(options.where, source, target)
+        if count % world:
+            raise LayoutError(f"{options.where}: {count} elements are no equal parts for {world} members")
+        address, place, staged = placed(2 * count, source, 0, target, count)
+        return options.work("pcclAllToAll", (address, place, count // world, source.dtype), (source, target), staged)
 
 
-class Barrier(ListedOperation):
+@described
+class Barrier(_OfMembers):
     """Communicator.barrier, in a list."""
 
-    def __init__(
-        self, *, tag: int = 0, members: Optional[Sequence[str]] = None, alone_ok: bool = False, label: str = ""
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
+    _NUMBER = 4
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        options = self._options(where, self.members)
-        return options, _collectives.barrier(options)
+    def _fill(self, options: Options) -> Work:
+        return options.work("pcclBarrier", ())
 
 
-class BlobOperation(ListedOperation):
+# ---- pairs
+
+
+@described
+class _Transfer(ListedOperation):
+    """A transfer from peer to peer. Not for lists."""
+
+    t: Any = argument(kw_only=False)
+
+    _SENDS: ClassVar[bool]
+
+    def _make(self, where: str, counted_on: CountedOn) -> Work:
+        ids, peer = counted_on(where, None)[0], vars(self)["peer"]
+        if isinstance(peer, str) and peer not in ids:
+            _collectives.peer_ids(f"{where}: peer", (peer,))
+            ids = (*ids, peer)  # it has gone: the library says so
+        return self._fill(Options(where, self.tag, ids, label=_core.label(where, self.label)))
+
+    def _fill(self, options: Options) -> Work:
+        peer, sends = vars(self)["peer"], self._SENDS
+        if len(options.members) < 2:
+            rank = 0  # whoever is meant: the library says that this peer is alone
+        elif peer is None and not sends:
+            rank = _native.ANY_PEER
+        else:
+            rank = options.rank_of(peer, "peer")
+        buffer = (_collectives.read_from if sends else _collectives.written_to)(options.where, self.t, "t")
+        address, place, staged = placed(buffer.count, buffer if sends else None, 0, None if sends else buffer, 0)
+        arguments = address or place, buffer.count, buffer.dtype, rank
+        work = options.work("pcclSend" if sends else "pcclRecv", arguments, buffer, staged)
+        work.world = 2
+        return work
+
+
+@described
+class Send(_Transfer):
+    peer: Union[int, str] = argument(kw_only=False)
+
+    _SENDS = True
+
+
+@described
+class Recv(_Transfer):
+    """peer: None: from any member."""
+
+    peer: Union[int, str, None] = argument(kw_only=False, default=None)
+
+    _SENDS = False
+
+
+# ---- blobs
+
+
+@described
+class BlobOperation(_OfMembers):
     """An operation that gives blobs."""
 
-    def __init__(
-        self, tag: int, members: Optional[Sequence[str]], alone_ok: bool, max_bytes: int, label: str
-    ) -> None:
-        super().__init__(tag, members, alone_ok, label)
-        self.max_bytes = max_bytes
-        self.blobs: List[Tuple[str, memoryview]] = []
-        self._on_arrival: Optional[OnArrival] = None  # in a list nobody sees parts when they come
+    max_bytes: int = 256 << 20
+
+    def _work(self, options: Options, function: str, arguments: Tuple[Any, ...], pins: Any) -> Work:
+        """on_arrival is an argument of methods only."""
+        return options.work_of_blobs(function, arguments, pins, self.max_bytes, getattr(self, "on_arrival", None))
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
         super()._take(info)
-        self.blobs = work.blobs.take() if work is not None and work.blobs is not None else []
+        self.blobs: List[Tuple[str, memoryview]] = []
+        if work is not None and work.blobs is not None:
+            self.blobs = work.blobs.take()
 
 
+@described
 class AllGatherV(BlobOperation):
     """Communicator.all_gather_v, in a list.
 
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    def __init__(
-        self,
-        data: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, max_bytes, label)
-        self.data = data
+    data: Any = argument(kw_only=False)
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        options = self._options(where, self.members)
-        return options, _collectives.all_gather_v(options, self.data, self.max_bytes, self._on_arrival)
+    _NUMBER, _PLACES = 5, "sendbuf count"
+
+    def _fill(self, options: Options) -> Work:
+        pins, address, length = _collectives.bytes_of(f"{options.where}: data", self.data)
+        return self._work(options, "pcclAllGatherV", (address, length), pins)
 
 
+@described
 class GatherV(BlobOperation):
     """Communicator.gather_v, in a list.
 
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    def __init__(
-        self,
-        data: Any,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, max_bytes, label)
-        self.data = data
-        self.root = root
+    data: Any = argument(kw_only=False)
+    root: Union[int, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, _ = counted_on(where, self.members)
-        options = self._options(where, ids)
-        return options, _collectives.gather_v(options, self.data, self.root, self.max_bytes, self._on_arrival)
+    _NUMBER, _PLACES, _IS_COUNTED = 10, "sendbuf count root", True
+
+    def _fill(self, options: Options) -> Work:
+        pins, address, length = _collectives.bytes_of(f"{options.where}: data", self.data)
+        return self._work(options, "pcclGatherV", (address, length, options.rank_of(self.root)), pins)
 
 
+@described
 class ScatterV(BlobOperation):
     """Communicator.scatter_v, in a list.
 
     part   what the method returns; None until it has succeeded in the last list
     """
 
-    def __init__(
-        self,
-        parts: Any = None,
-        *,
-        root: Union[int, str],
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, max_bytes, label)
-        self.parts = parts
-        self.root = root
+    parts: Any = argument(kw_only=False, default=None)
+    root: Union[int, str]
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, rank = counted_on(where, self.members)
-        options = self._options(where, ids)
-        return options, _collectives.scatter_v(options, self.parts, self.root, rank, self.max_bytes, self._on_arrival)
+    _NUMBER, _PLACES, _IS_COUNTED = 11, "sendbuf count root", True
+
+    def _fill(self, options: Options) -> Work:
+        """parts are the root's alone."""
+        root = options.rank_of(self.root)
+        pins, listed = _collectives.part_list(options, self.parts) if root == options.rank else (None, ())
+        arguments = ctypes.addressof(listed) if listed else None, len(listed), root
+        return self._work(options, "pcclScatterV", arguments, pins)
 
     @property
     def part(self) -> Optional[memoryview]:
         return self.blobs[0][1] if self.blobs else None
 
 
+@described
 class AllToAllV(BlobOperation):
     """Communicator.all_to_all_v, in a list.
 
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    def __init__(
-        self,
-        parts: Any,
-        *,
-        tag: int = 0,
-        members: Optional[Sequence[str]] = None,
-        alone_ok: bool = False,
-        max_bytes: int = 256 << 20,
-        label: str = "",
-    ) -> None:
-        super().__init__(tag, members, alone_ok, max_bytes, label)
-        self.parts = parts
+    parts: Any = argument(kw_only=False)
 
-    def _make(self, where: str, counted_on: CountedOn) -> Tuple[Options, Work]:
-        ids, _ = counted_on(where, self.members)
-        options = self._options(where, ids)
-        return options, _collectives.all_to_all_v(options, self.parts, self.max_bytes, self._on_arrival)
+    _NUMBER, _PLACES, _IS_COUNTED = 12, "sendbuf count", True
+
+    def _fill(self, options: Options) -> Work:
+        pins, listed = _collectives.part_list(options, self.parts)
+        return self._work(options, "pcclAllToAllV", (ctypes.addressof(listed), len(listed)), pins)
+
+
+@described
+class _Seen:
+    """Adds the argument on_arrival of methods."""
+
+    on_arrival: Optional[OnArrival] = None
+
+    _ORDER: ClassVar[Tuple[str, ...]] = ("on_arrival",)
+
+
+@described
+class SeenAllGatherV(AllGatherV, _Seen):
+    pass
+
+
+@described
+class SeenGatherV(GatherV, _Seen):
+    pass
+
+
+@described
+class SeenScatterV(ScatterV, _Seen):
+    pass
+
+
+@described
+class SeenAllToAllV(AllToAllV, _Seen):
+    pass

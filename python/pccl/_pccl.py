@@ -12,14 +12,9 @@ from ._enums import (
     SharedStateSyncStrategy,
 )
 from ._errors import PCCLError
+from ._handles import AsyncReduceHandle
 from ._master import MasterNode
-from ._reduce import (
-    AsyncReduceHandle,
-    ReduceDescriptor,
-    ReduceInfo,
-    ReduceOpDescriptor,
-    ReduceOperandDescriptor,
-)
+from ._reduce import ReduceDescriptor, ReduceInfo, ReduceOpDescriptor, ReduceOperandDescriptor
 from ._results import Result
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 

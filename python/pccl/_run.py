@@ -1,36 +1,18 @@
-"""Lists of operations of all kinds, for Communicator.run."""
+"""Lists on their way: of operations of all kinds, and of reductions."""
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from . import _collectives, _native
-from ._collectives import Options
+from . import _collectives, _core, _native
 from ._enums import number
 from ._errors import InternalError, InvalidArgument
+from ._operation import Work
 from ._operations import ListedOperation
-from ._reduce import OperationInfo, Work, how
+from ._reduce import OperationInfo, ReduceInfo, ReduceOpDescriptor, info_of
+from ._staged import fuse
 from ._threads import Errands
-
-# The number of the collective, and where its arguments go.
-_FIELDS: Dict[str, Tuple[int, Tuple[str, ...]]] = {
-    "pcclAllReduce": (0, ("sendbuf", "recvbuf", "count", "datatype", "op")),
-    "pcclBroadcast": (1, ("recvbuf", "count", "datatype", "root")),
-    "pcclAllGather": (2, ("sendbuf", "recvbuf", "count", "datatype")),
-    "pcclReduceScatter": (3, ("sendbuf", "recvbuf", "count", "datatype", "op")),
-    "pcclBarrier": (4, ()),
-    "pcclAllGatherV": (5, ("sendbuf", "count")),
-    "pcclReduce": (6, ("sendbuf", "recvbuf", "count", "datatype", "op", "root")),
-    "pcclGather": (7, ("sendbuf", "recvbuf", "count", "datatype", "root")),
-    "pcclScatter": (8, ("sendbuf", "recvbuf", "count", "datatype", "root")),
-    "pcclAllToAll": (9, ("sendbuf", "recvbuf", "count", "datatype")),
-    "pcclGatherV": (10, ("sendbuf", "count", "root")),
-    "pcclScatterV": (11, ("sendbuf", "count", "root")),
-    "pcclAllToAllV": (12, ("sendbuf", "count")),
-    "pcclAllReduceCoalesced": (13, ("sendbuf", "count")),
-}
-
 
 def _operations(what: str, given: Any) -> List[ListedOperation]:
     try:
@@ -58,7 +40,7 @@ class Run:
         self._operations = _operations("operations", operations)
         self._rebuild = rebuild
         count = len(self._operations)
-        self._made: List[Optional[Tuple[Options, Work]]] = [None] * count
+        self._made: List[Optional[Work]] = [None] * count
         self._entries = (_native.OperationC * count)()
         self._infos = (_native.OperationInfoC * count)()
         self._participants = [(_native.PeerIdC * len(members))() for _ in range(count)]  # nobody comes meanwhile
@@ -76,19 +58,19 @@ class Run:
         def counted_on(where: str, given: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
             return (members, rank) if given is None else _collectives.given_members(where, given, members[rank])
 
-        options, work = self._operations[index]._make(f"run: entry {index}", counted_on)
-        collective, names = _FIELDS[work.function]
+        operation = self._operations[index]
+        work = operation._make(f"run: entry {index}", counted_on)
         info, ids = self._infos[index], self._participants[index]
         info.size, info.participants, info.participants_max = ctypes.sizeof(info), ctypes.addressof(ids), len(ids)
         self._entries[index] = _native.OperationC(
             ctypes.sizeof(_native.OperationC),
-            collective,
-            options=options.address,
+            operation._NUMBER,
+            options=work.options,
             info=ctypes.addressof(info),
             blobs=None if work.blobs is None else ctypes.addressof(work.blobs.c),
-            **dict(zip(names, work.arguments)),
+            **dict(zip(operation._PLACES.split(), work.arguments)),
         )
-        self._made[index] = options, work
+        self._made[index] = work
 
     def call(self, comm: Any) -> int:
         code: int = _native.lib.pcclRunOperations(self._entries, len(self._entries), ctypes.byref(self._options), comm)
@@ -107,7 +89,7 @@ class Run:
         for index in given.entries[: given.entry_count]:
             made = self._made[index]
             assert made is not None
-            kind, tag = type(self._operations[index]), made[0].tag
+            kind, tag = type(self._operations[index]), made.tag
             replacement = fresh.get(tag)
             if replacement is None or type(replacement) is not kind:
                 raise InvalidArgument(f"run: entry {index}: rebuild returned no {kind.__name__} with the tag {tag}")
@@ -123,16 +105,42 @@ class Run:
             info = self._infos[index]
             if operation.info is not None or info.world == 0 or made is None:
                 continue
-            staged = made[1].staged
+            staged = made.staged
             if staged is not None:
                 try:
                     staged.finish()
                 except Exception as error:
                     words = f"run: entry {index}: the result could not be copied to the device: {error}"
                     raise InternalError(words) from error
-            participants = tuple(one.digits.decode() for one in self._participants[index][: info.world])
-            numbers = info.world, info.tx_bytes, info.rx_bytes, info.tag, info.sequence, info.rank
-            operation._take(OperationInfo(*numbers, participants, *how(info)), made[1])
+            operation._take(info_of(info.tag, info, self._participants[index]), made)
 
     def infos(self) -> List[OperationInfo]:
         return [operation.info for operation in self._operations if operation.info is not None]
+
+
+class Retried:
+    """A list of reductions on its way, for Communicator.all_reduce_multiple_with_retry."""
+
+    def __init__(self, descriptors: Sequence[ReduceOpDescriptor], max_in_flight: int, label: str) -> None:
+        where = "all_reduce_multiple_with_retry"
+        self._label = _core.label(where, label)
+        entries = list(descriptors)
+        for entry in entries:
+            if not isinstance(entry, ReduceOpDescriptor):
+                raise InvalidArgument(f"{where}: expected ReduceOpDescriptors, not {entry!r}")
+        self._pinned = [entry._pinned() for entry in entries]
+        self._fused = fuse(self._pinned)
+        self._entries = (_native.ReduceOpDescriptorC * len(entries))(*[made for made, _ in self._pinned])
+        self._info = _native.ReduceInfoC()
+        self._in_flight = max(-1, min(number("max_in_flight", max_in_flight, -(1 << 63), 1 << 63), 1 << 30))
+
+    def call(self, comm: Any) -> int:
+        entries, info = self._entries, ctypes.byref(self._info)
+        function = _native.lib.pcclAllReduceMultipleWithRetry
+        return _native.labeled(self._label, lambda: function(entries, len(entries), comm, info, self._in_flight))
+
+    def end(self) -> ReduceInfo:
+        """After a success."""
+        if self._fused is not None:
+            self._fused.bring()
+        return ReduceInfo(self._info.local_world_size, self._info.tx_bytes, self._info.rx_bytes)

@@ -172,7 +172,7 @@ def test_a_dropped_handle(group):
     """What nobody asks for is freed when it has come."""
     two = group(2)
     dropped = two.members[0].all_gather_v_async(bytes(300000))
-    owner = weakref.ref(dropped._operation._blobs)
+    owner = weakref.ref(dropped._operation._work.blobs)
     del dropped
     assert len(two.members[1].all_gather_v(b"x")) == 2
     two.all(lambda comm, _: comm.barrier(tag=3))

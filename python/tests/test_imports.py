@@ -16,7 +16,8 @@ ORDER = """
     pccl.torch._commit pccl.torch._forms pccl.torch._lanes pccl.torch._numbers pccl.torch._pipeline pccl.torch._placing
     pccl.torch._staging pccl.torch._untraced
 
-    pccl._reduce pccl._calls pccl._collectives pccl._operations pccl._run pccl._communicator pccl._pccl pccl._told
+    pccl._staged pccl._reduce pccl._operation pccl._handles pccl._calls pccl._collectives pccl._described
+    pccl._operations pccl._run pccl._communicator pccl._pccl pccl._told
     pccl.progress pccl
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state

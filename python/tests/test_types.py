@@ -23,6 +23,9 @@ def main(address: str) -> int:
         info: pccl.ReduceInfo = comm.all_reduce(memory, memory, op=pccl.ReduceOp.SUM)
         handle = comm.all_reduce_async(memory, memory, op=pccl.ReduceOp.AVG, tag=3)
         outcome: Tuple[bool, int, pccl.ReduceInfo] = handle.wait()
+        told: pccl.OperationInfo = comm.broadcast(memory, root=0, tag=2)
+        part: memoryview = comm.scatter_v_async([memory], root=0, on_arrival=print).result()
+        comm.run([pccl.Reduce(memory, root="x", op="sum"), pccl.AllGatherV(part, max_bytes=told.tag)])
         state = pccl.SharedState([pccl.TensorInfo.from_buffer(memory, "x")])
         synced: pccl.SharedStateSyncInfo = comm.sync_shared_state(state)
 
@@ -65,3 +68,21 @@ def test_program(tmp_path):
     program.write_text(PROGRAM.replace("memory = bytearray(8)", "memory: str = comm.get_attribute(1.5)"))
     done = mypy(program, tmp_path)
     assert done.returncode == 1 and "get_attribute" in done.stdout and "str" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ("comm.broadcast(memory)", 'Missing named argument "root" for "broadcast"'),
+        ("comm.broadcast(memory, root=0, tag=None)", 'Argument "tag" to "broadcast"'),
+        ("comm.all_to_all_async(memory)", 'argument "recv"'),
+        ("pccl.GatherV(memory, root=0, on_arrival=print)", 'keyword argument "on_arrival" for "GatherV"'),
+        ("pccl.Barrier().quantization", '"Barrier" has no attribute "quantization"'),
+        ("world: str = comm.reduce(memory, root=0, op=0.5)", 'Argument "op" to "reduce"'),
+    ],
+)
+def test_arguments_of_operations(tmp_path, wrong, words):
+    program = tmp_path / "program.py"
+    program.write_text(f"import pccl\ncomm = pccl.Communicator('')\nmemory = bytearray(8)\n{wrong}\n")
+    done = mypy(program, tmp_path)
+    assert done.returncode == 1 and words in done.stdout, done.stdout

@@ -320,9 +320,9 @@ class Between:
     signal's handler may."""
 
     def __init__(self, monkeypatch):
-        self._launch = _native.lib.pcclAllReduceAsync
+        self._launch = _native.lib.pcclAllReduceWithOptionsAsync
         self._calls = threading.local()
-        monkeypatch.setattr(_native.lib, "pcclAllReduceAsync", self._call_and_launch)
+        monkeypatch.setattr(_native.lib, "pcclAllReduceWithOptionsAsync", self._call_and_launch)
 
     def __call__(self, *calls):
         self._calls.due = list(calls)

@@ -87,6 +87,11 @@ class Changes(unittest.TestCase):
         self.replace("python/pccl/_communicator.py", "n_attempts: int = 5", "n_attempts: int = 6")
         self.assertIn("docs/api/python.md:1:", found(self.root, PYTHON))
 
+    def test_a_field_of_an_operation(self):
+        """It is a parameter of the class and of two methods."""
+        self.replace("python/pccl/_operations.py", "max_bytes: int = 256 << 20", "max_bytes: int = 1 << 30")
+        self.assertIn("docs/api/python.md:1:", found(self.root, PYTHON))
+
     def test_an_edited_page(self):
         self.replace("docs/api/c.md", "\n### pcclInit\n", "\n### pcclInit\n\nBy hand.\n")
         self.assertIn("docs/api/c.md:1:", found(self.root, C))

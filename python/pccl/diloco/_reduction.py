@@ -12,14 +12,8 @@ from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import DataType, QuantizationAlgorithm, ReduceOp
 from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
-from .._reduce import (
-    AsyncReduceHandle,
-    OperationInfo,
-    ReduceDescriptor,
-    ReduceInfo,
-    ReduceOpDescriptor,
-    ReduceOperandDescriptor,
-)
+from .._handles import AsyncReduceHandle
+from .._reduce import OperationInfo, ReduceDescriptor, ReduceInfo, ReduceOpDescriptor, ReduceOperandDescriptor
 from . import _arrays
 from ._arrays import Arrays, Flats
 

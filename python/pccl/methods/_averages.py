@@ -8,7 +8,7 @@ import numpy as np
 
 from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TooFewPeersError
-from .._reduce import AsyncReduceHandle
+from .._handles import AsyncReduceHandle
 from ..diloco import _membership
 from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo

@@ -7,9 +7,11 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
-from .. import _collectives, _reduce
+from .. import _collectives
 from .._communicator import Communicator
 from .._errors import PCCLError, PeerLostError
+from .._handles import AsyncReduceHandle
+from .._operations import AllReduce
 from . import _layout
 from ._futures import Work
 from ._staging import Stage
@@ -77,10 +79,10 @@ class Call:
         self._stage.ready()
         tag = self._take_tag()
         options = _collectives.Options(
-            "all_reduce", tag, None, True, factor=_collectives.factor_of("all_reduce", op, factor)
+            "all_reduce", tag, alone_ok=True, factor=_collectives.factor_of("all_reduce", op, factor)
         )
-        work = _reduce.reduction("all_reduce", memory, memory, op, tag, None, None)
-        self._launched(self._comm, self._comm._launch("all_reduce", _collectives.all_reduce(options, work), ""))
+        work = AllReduce(memory, memory, op=op)._fill(options)
+        self._launched(self._comm, self._comm._launched(work, AsyncReduceHandle))
 
     def scatter_reduced(
         self, given: torch.Tensor, output: torch.Tensor, op: str, factor: Optional[float], counts: Optional[List[int]]

@@ -19,7 +19,8 @@ import torch.distributed as dist
 from .. import _native
 from .._core import Core
 from .._enums import ReduceOp, Result, by_name
-from .._reduce import _CLOSED, _NOTHING, AsyncReduceHandle, Operation
+from .._handles import AsyncReduceHandle
+from .._operation import _CLOSED, _NOTHING, Operation
 from .._threads import SLICE_S, Turns
 from . import _layout
 from ._call import give_back
@@ -58,16 +59,14 @@ def _number_of(dtype: torch.dtype) -> Optional[int]:
 class _Operation(Operation):
     """Nobody asks how it went, beyond whether it succeeded."""
 
-    _awaiting = "pcclAwaitAsyncReduce"
-    _staged = _blobs = _arrivals = _job = None
-    _waits = False
+    _blocking, _function = False, "pcclAllReduceWithOptions"
+    _arrivals = None
 
     def __init__(self, core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> None:
         self.tag = tag
-        self.outcome = None
         self._core = core
         self._pid = core._pid
-        self._pins = pins
+        self._work = pins
         self._turns = Turns()
         self._mutex = threading.Lock()
         self._callbacks = []

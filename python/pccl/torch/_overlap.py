@@ -18,7 +18,7 @@ from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 from .._communicator import Communicator
 from .._errors import MembersChangedError, PCCLError, PeerLostError
-from .._reduce import AsyncBlobsHandle
+from .._handles import AsyncBlobsHandle
 
 LOST = PeerLostError, MembersChangedError  # for all alike: those who are left begin again
 MAX_BYTES = 1 << 40  # of what one peer gets in an operation

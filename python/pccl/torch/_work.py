@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from .._communicator import Communicator
 from .._errors import PCCLError
-from .._reduce import _Handle
+from .._handles import _Handle
 from .._threads import SLICE_S
 from . import _commit
 from ._lanes import Lanes, stays

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, List, Optional, Sequence
 
 from .._communicator import Communicator, Group
-from .._reduce import AsyncReduceHandle
+from .._handles import AsyncReduceHandle
 from .._threads import SLICE_S
 
 _LEFT = "it left"  # so the library's words end for a peer that went in order

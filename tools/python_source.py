@@ -1,0 +1,208 @@
+"""The Python package as syntax trees: modules, public names, signatures. Nothing is imported."""
+import ast
+import re
+
+PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
+
+
+class Module:
+    """A module as a syntax tree."""
+
+    def __init__(self, path):
+        self.path = path
+        source = path.read_text(encoding="utf-8")
+        self.lines = source.encode().split(b"\n")
+        self.tree = ast.parse(source)
+        for node in ast.walk(self.tree):
+            node.where = self
+        self.definitions = {
+            node.name: node for node in self.tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+        }
+
+    def doc(self):
+        return ast.get_docstring(self.tree) or ""
+
+    def all(self):
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                return ast.literal_eval(node.value)
+        return [name for name in self.definitions if not name.startswith("_")]
+
+    def source(self, node):
+        """On one line. (What ast.unparse makes of it is not the same in all versions of Python.)"""
+        lines = self.lines[node.lineno - 1 : node.end_lineno]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return " ".join(b" ".join(lines).decode().split())
+
+    def value_of(self, name):
+        """As written, of what is assigned to a name here or in the module beside it that it is imported from."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+                return written_as(node.value)
+        beside = self.origins().get(name)
+        return Module(self.path.parent / f"{beside}.py").value_of(name) if beside else None
+
+    def definition(self, name):
+        """Finds the class or function with this name, also if it is imported from a module beside this one."""
+        beside = self.origins().get(name)
+        return self.definitions.get(name) or (beside and Module(self.path.parent / f"{beside}.py").definition(name))
+
+    def origins(self):
+        """name -> the module it is imported from, beside this one."""
+        found = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                found.update({alias.name: node.module for alias in node.names})
+        return found
+
+
+class Public:
+    """One public class or function, and the module that has it."""
+
+    def __init__(self, name, prefix, node, path):
+        self.name, self.full, self.node, self.path = name, prefix + name, node, path
+
+    @property
+    def anchor(self):
+        return "#" + re.sub(r"[^\w]", "", self.full.lower())
+
+
+def public_modules(package):
+    """Names of what is below a package: packages, then modules, programs last."""
+    packages = sorted(path.parent.name for path in package.glob("[!_]*/__init__.py"))
+    modules = sorted(path.stem for path in package.glob("[!_]*.py"))
+    return packages + sorted(modules, key=PROGRAMS.__contains__)
+
+
+def public_names(folder, prefix):
+    """Of the package or module `folder` (a path): its module, and what it offers, in the order of __all__."""
+    initial = Module(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
+    origins, modules, found = initial.origins(), {}, []
+    for name in initial.all():
+        node, path = initial.definitions.get(name), initial.path
+        if node is None and name in origins:
+            path = initial.path.parent / (origins[name] + ".py")
+            module = modules.setdefault(path, None) or Module(path)
+            modules[path] = module
+            node = module.definitions.get(name)
+        if node is not None:
+            found.append(Public(name, prefix, node, path))
+    return initial, found
+
+
+def written_as(node):
+    """The source of a node; of what is private its value."""
+    text = node.where.source(node)
+    text = text.replace("( ", "(").replace(", )", ")").replace("[ ", "[").replace(" ]", "]")
+    if isinstance(node, ast.Name) and re.fullmatch(r"[A-Z_]+", text):
+        return node.where.value_of(text) or text
+    for module, name in re.findall(r"\b(_\w+)\.(\w+)", text):
+        file = node.where.path.parent / f"{module}.py"
+        value = Module(file).value_of(name) if file.exists() else None
+        text = text.replace(f"{module}.{name}", value or name)
+    return text
+
+
+def description_of(node):
+    """Returns the class whose fields are the parameters: of its constructor, or of a method with @takes(the class)."""
+    if isinstance(node, ast.ClassDef):
+        return node if "described" in decorators(node) else None
+    for one in node.decorator_list:
+        if isinstance(one, ast.Call) and one.func.id == "takes":
+            return node.where.definition(one.args[0].id)
+    return None
+
+
+def public_bases(node):
+    """Names of the public base classes. A private base that is described counts as its own bases."""
+    for base in node.bases:
+        name = written_as(base)
+        above = node.where.definition(name) if isinstance(base, ast.Name) else None
+        if not name.startswith("_"):
+            yield name
+        elif above is not None and description_of(above):
+            yield from public_bases(above)
+
+
+def described_bases(node):
+    """Returns the described classes from the top to the class itself."""
+    above = [node.where.definition(base.id) for base in node.bases if isinstance(base, ast.Name)]
+    return [one for base in above if base for one in described_bases(base)] + [node]
+
+
+def described_fields(node):
+    """Returns the positional fields of a described class and the others, each with its default."""
+    found = {}
+    for kind in described_bases(node):
+        for one in kind.body:
+            if isinstance(one, ast.AnnAssign):
+                found.setdefault(one.target.id, one)
+    order = ast.literal_eval(found.pop("_ORDER").value)
+    fields = {name: one for name, one in found.items() if not name.startswith("_")}
+    positional, named = [], []
+    for name, field in fields.items():
+        is_positional = isinstance(field.value, ast.Call) and field.value.func.id == "argument"
+        if is_positional:
+            default = next((one.value for one in field.value.keywords if one.arg == "default"), None)
+            positional.append((field, default))
+        else:
+            named.append((field, field.value))
+    return positional, sorted(named, key=lambda one: order.index(one[0].target.id))
+
+
+def described_parts(node):
+    positional, named = described_fields(node)
+    parts = [field_text(*one) for one in positional]
+    return parts + (["*"] if named else []) + [field_text(*one) for one in named]
+
+
+def field_text(field, default):
+    text = f"{field.target.id}: {written_as(field.annotation)}"
+    return text if default is None else f"{text} = {written_as(default)}"
+
+
+def signature(node, name, skip_self):
+    """As one line, or as one line for each argument."""
+    arguments = node.args
+    returns = f" -> {written_as(node.returns)}" if node.returns and name != "__init__" else ""
+    description = description_of(node)
+    if description:
+        return described_parts(description), returns
+    parts = []
+    positional = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
+    for argument, default in list(zip(positional, defaults))[1 if skip_self else 0 :]:
+        parts.append(parameter_text(argument, default))
+    if arguments.vararg:
+        parts.append("*" + arguments.vararg.arg)
+    elif arguments.kwonlyargs:
+        parts.append("*")
+    parts += [parameter_text(one, default) for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    return parts, returns
+
+
+def parameter_text(argument, default):
+    text = argument.arg + (f": {written_as(argument.annotation)}" if argument.annotation else "")
+    if default is None:
+        return text
+    return f"{text} = {written_as(default)}" if argument.annotation else f"{text}={written_as(default)}"
+
+
+def written(name, parts, returns):
+    one = f"{name}({', '.join(parts)}){returns}"
+    if len(one) <= 100:
+        return [one]
+    return [f"{name}(", *(f"    {part}," for part in parts), f"){returns}"]
+
+
+def decorators(node):
+    return {written_as(one).partition("(")[0] for one in node.decorator_list}
+
+
+def parameter_names(node):
+    description = description_of(node)
+    if description:
+        return {field.target.id for fields in described_fields(description) for field, _ in fields}
+    arguments = node.args
+    return {one.arg for one in arguments.posonlyargs + arguments.args + arguments.kwonlyargs}
