@@ -36,7 +36,7 @@ def _packed(where: str, given: Tuple[str, ...]) -> Any:
     for one in ids:
         if len(one) != _ID_SIZE - 1:
             raise InvalidArgument(f"{where}: {one.decode()!r} is no id of a peer")
-    return (_native.PeerIdC * len(ids))(*[_native.PeerIdC(one) for one in ids])
+    return _native.ids_type(len(ids))(*[_native.PeerIdC(one) for one in ids])
 
 
 def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:

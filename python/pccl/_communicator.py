@@ -157,7 +157,7 @@ class Communicator(_Calls):
     def _members(self) -> Tuple[Tuple[str, ...], int]:
         room = 16
         while True:
-            ids, count, rank = (_native.PeerIdC * room)(), ctypes.c_size_t(), ctypes.c_uint32()
+            ids, count, rank = _native.ids_type(room)(), ctypes.c_size_t(), ctypes.c_uint32()
             try:
                 self._core.call("pcclGetMembers", ids, room, ctypes.byref(count), ctypes.byref(rank))
                 return tuple(one.digits.decode() for one in ids[: count.value]), rank.value

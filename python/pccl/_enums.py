@@ -118,7 +118,7 @@ class DataType(_Code):
     @classmethod
     def from_torch_dtype(cls, dtype: Any) -> DataType:
         """ValueError for a type that cannot be sent."""
-        kind = _BY_NAME.get(str(dtype).replace("torch.", "", 1))
+        kind = BY_NAME.get(str(dtype).replace("torch.", "", 1))
         if kind is None:
             raise ValueError(f"PCCL has no data type for {dtype}; there are {known_names()}")
         return kind
@@ -142,7 +142,7 @@ class DataType(_Code):
         import numpy
 
         dtype = numpy.dtype(dtype)
-        kind = _BY_NAME.get(dtype.name) if dtype.isnative else None
+        kind = BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
             order = "" if dtype.isnative else " in another byte order than this machine's"
             raise DTypeError(f"PCCL has no data type for {dtype.name}{order}; there are {known_names()}")
@@ -167,7 +167,7 @@ _NAMES = {
     DataType.FLOAT8_E5M2: "float8_e5m2",
 }
 _OF_ML_DTYPES = DataType.BFLOAT16, DataType.FLOAT8_E4M3FN, DataType.FLOAT8_E5M2
-_BY_NAME = {name: kind for kind, name in _NAMES.items()}
+BY_NAME = {name: kind for kind, name in _NAMES.items()}
 _ITEMSIZES = {
     kind: 2 if name.endswith("16") else 4 if name.endswith("32") else 8 if name.endswith("64") else 1
     for kind, name in _NAMES.items()
@@ -180,7 +180,7 @@ def known_names() -> str:
 
 def by_name(name: str) -> DataType | None:
     """The type with this name in numpy and torch."""
-    return _BY_NAME.get(name)
+    return BY_NAME.get(name)
 
 
 def of_ml_dtypes(text: str) -> DataType | None:

@@ -6,6 +6,7 @@ PCCL_LIBRARY in the environment replaces the library beside this file, for devel
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -81,6 +82,12 @@ class ReduceInfoC(ctypes.Structure):
 
 class PeerIdC(ctypes.Structure):
     _fields_ = [("digits", c_char * 33)]
+
+
+@functools.lru_cache(maxsize=None)
+def ids_type(count: int) -> Any:
+    """The type of an array of ids. ctypes forgets a type without arrays, and needs long to make it again."""
+    return PeerIdC * count
 
 
 class CollectiveOptionsC(ctypes.Structure):

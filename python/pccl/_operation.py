@@ -21,7 +21,7 @@ _log = logging.getLogger("pccl")
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
 _SLICE_MS = int(1000 * SLICE_S)
 _INFO_BYTES = ctypes.sizeof(_native.OperationInfoC)
-_NO_WORDS = _native.Why("")
+NO_WORDS = _native.Why("")
 _NOTHING = OperationInfo(0, 0, 0)
 _CLOSED = int(Result.ABORTED), _native.Why("the communicator was closed before the operation was awaited"), _NOTHING
 _FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
@@ -291,12 +291,12 @@ class Operation:
             return
         try:
             work = self._work  # None: its communicator has just ended
-            ids = (_native.PeerIdC * self._most)()
+            ids = _native.ids_type(self._most)()
             info = _native.OperationInfoC(
                 _INFO_BYTES, participants=ctypes.addressof(ids), participants_max=self._most
             )
             code = _native.lib.pcclAwaitOperation(ctypes.byref(self._handle), timeout_ms, ctypes.byref(info))
-            why = _NO_WORDS if code in (_SUCCESS, _TIMEOUT) else _native.last_failure(visit.handle)
+            why = NO_WORDS if code in (_SUCCESS, _TIMEOUT) else _native.last_failure(visit.handle)
         finally:
             core.leave(visit)
         if code == _TIMEOUT:
@@ -331,6 +331,11 @@ class Operation:
                 callback()
             except BaseException:  # a SystemExit, too, must not end the thread that serves all others
                 _log.exception("a callback of the operation with tag %d failed", self.tag)
+
+    def awaited(self, code: int, why: _native.Why) -> None:
+        """The library has returned this outcome, and nothing else."""
+        self._let_go()
+        self._end(code, why, _NOTHING)
 
     def communicator_ended(self) -> None:
         self._let_go()
@@ -400,6 +405,14 @@ class Operation:
             return None
         function = self._function if self._blocking else "pcclAwaitAsyncReduce"
         return failure(function, outcome.code, outcome.why, tag=self.tag, elapsed=outcome.elapsed)
+
+
+def adopted(core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> Operation:
+    """Makes an operation of an all-reduce that the library has launched. Its info has no participants."""
+    operation = Operation(core, Work("pcclAllReduce", tag, None, (), pins, world=0), False)
+    operation._handle = handle
+    core.depend(operation)
+    return operation
 
 
 class _Watcher:

@@ -43,7 +43,7 @@ class Run:
         self._made: List[Optional[Work]] = [None] * count
         self._entries = (_native.OperationC * count)()
         self._infos = (_native.OperationInfoC * count)()
-        self._participants = [(_native.PeerIdC * len(members))() for _ in range(count)]  # nobody comes meanwhile
+        self._participants = [_native.ids_type(len(members))() for _ in range(count)]  # nobody comes meanwhile
         for index in range(count):
             self._make(index, members, rank)
         self._options = _native.RunOptionsC(

@@ -22,7 +22,7 @@ ORDER = """
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
     pccl.torch._statistics
-    pccl.torch._prepared pccl.torch._world pccl.torch._work pccl.torch._futures pccl.torch._call pccl.torch._direct
+    pccl.torch._world pccl.torch._work pccl.torch._futures pccl.torch._call
     pccl.torch._launching pccl.torch._monitored pccl.torch._grid pccl.torch._rendezvous pccl.torch._reconfigure
     pccl.torch._backend
 

@@ -389,13 +389,9 @@ def functional_forms(rank, size):
 
 
 def many_at_once(rank, size):
-    """Plain tensors, which go the short way."""
-    from pccl.torch import _direct
-
     tensors = [part(rank + number, SMALL) for number in range(600)]
     works = [dist.all_reduce(one, async_op=True) for one in tensors]
     assert all(isinstance(work.is_completed(), bool) for work in works)
-    assert all(isinstance(part.handle._operation, _direct._Operation) for work in works for part in work._parts)
     for work in reversed(works):
         assert work.wait() and work.is_success() and work.exception() is None
     expected = [sum(part(one + number, SMALL) for one in range(size)) for number in range(600)]
@@ -816,12 +812,12 @@ def interrupted():
         dist.all_reduce(torch.ones(count))
     pccl._threads.try_start = before
     store = dist.distributed_c10d._get_default_store()
-    library = pccl.torch._direct._carry_out
+    library = pccl.torch._call._carry_out
 
     def awaits(*given):  # shows that it has been launched
         return library(*given)
 
-    pccl.torch._direct._carry_out = awaits
+    pccl.torch._call._carry_out = awaits
     # At once, and when it takes longer than most.
     for function in ("awaits", "wait_briefly"):
         if rank == 0:

@@ -62,15 +62,15 @@ class Device:
         mix = staging.mix
         staging.mix = lambda target, source, alpha: self.current_stream().put(lambda: mix(target, source, alpha))
         staging.device_memory = lambda count, like: self.empty(count, dtype=like.dtype)
-        from pccl import _reduce
+        from pccl import _staged
         from pccl.diloco import _arrays
-        from pccl.torch import _direct, _layout
+        from pccl.torch import _call, _layout
 
         _arrays.is_on_device = self._is_mine
-        _reduce.on_device = lambda buffer: self._is_mine(buffer.owner)
-        _layout.is_on_device = staging.is_on_device
-        is_plain = _direct.is_plain
-        _direct.is_plain = lambda tensor: is_plain(tensor) and not self._is_mine(tensor)
+        _staged.on_device = lambda buffer: self._is_mine(buffer.owner)
+        _call.is_on_device = _layout.is_on_device = staging.is_on_device
+        is_plain = _layout.is_plain
+        _layout.is_plain = lambda tensor: is_plain(tensor) and not self._is_mine(tensor)
         _layout.host_memory, _layout.copy = staging.host_memory, staging.copy
 
     def empty(self, *shape, dtype=torch.float32):

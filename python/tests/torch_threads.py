@@ -10,24 +10,24 @@ from torch_bodies import start
 
 def all_tags_at_once():
     """While one thread waits for an all-reduce, another one launches as many as have tags. The next waits for it."""
-    from pccl.torch import _direct
+    from pccl.torch import _call
 
     rank, _ = start()
     store = dist.distributed_c10d._get_default_store()
     values = [float(index) for index in range(256)]
     if rank == 0:
         waits, goes_on = threading.Event(), threading.Event()
-        library = _direct._carry_out
+        library = _call._carry_out
 
         def awaits(*given):
-            _direct._carry_out = library
+            _call._carry_out = library
             waits.set()
             goes_on.wait()
             code = library(*given)  # in vain: the other rank has not begun
             store.set("go", "")
             return code
 
-        _direct._carry_out = awaits
+        _call._carry_out = awaits
         first, more = torch.full((1,), values[0]), [torch.full((1,), value) for value in [*values[1:], 9.0]]
         thread = threading.Thread(target=lambda: dist.all_reduce(first))
         thread.start()

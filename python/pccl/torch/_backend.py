@@ -6,6 +6,7 @@ tags tell them apart while several are under way. Membership is fixed (_world.py
 
 from __future__ import annotations
 
+import functools
 from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -15,7 +16,7 @@ from torch.distributed import distributed_c10d
 
 from .._communicator import Communicator
 from .._errors import PCCLError
-from . import _commit, _direct, _layout, _monitored, _reconfigure
+from . import _commit, _layout, _monitored, _reconfigure
 from ._call import Call
 from ._forms import in_all_forms, usual
 from ._futures import Completer, Work
@@ -29,6 +30,10 @@ _AllreduceOptions = dist.AllreduceOptions
 _HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # not in older versions
 
 _world: Optional[World] = None
+
+
+def _nothing() -> None:
+    pass
 
 
 def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
@@ -133,37 +138,16 @@ class ProcessGroup(Launching):
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
-        if self._under_way or self._pairs:
-            self._sweep()
-        # A lost member of the group itself fails what is launched in it.
-        why = self._world.ended if self._is_whole else self._world.why()
-        found: Any = _direct.UNUSUAL
-        if len(tensors) == 1 and not self._ended and why is None:
-            if _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced:
-                found = _direct.all_reduce_now(self, tensors[0], opts)
-            else:
-                found = self._all_reduce_directly(tensors, opts)
-        return self._all_reduce("all_reduce", tensors, opts) if found is _direct.UNUSUAL else found
-
-    def _all_reduce_directly(self, tensors: List[torch.Tensor], opts: Any) -> Any:
-        handle = _direct.all_reduce(self, tensors[0], opts.reduceOp)
-        if handle is _direct.UNUSUAL:
-            return handle
-        return self._collect(_direct.follow(self, handle, tensors, opts))
+        # Older versions do not say whether the caller waits.
+        is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced
+        make = functools.partial(Call.all_reduces, name="all_reduce", tensors=tensors, opts=opts)
+        # What fails leaves its tensors as they were: they have this rank's values.
+        return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now)
 
     @in_all_forms(dist.AllreduceCoalescedOptions, 1, "op", "timeout")
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
-        return self._all_reduce("all_reduce_coalesced", tensors, opts)
-
-    def _all_reduce(self, name: str, tensors: List[torch.Tensor], opts: Any) -> Work:
-        def make(call: Call) -> None:
-            op, factor = _layout.operation_of(opts.reduceOp)
-            (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
-            for tensor in tensors:
-                call.reduces(call.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
-
-        # What fails leaves its tensors as they were: they have this rank's values.
-        return self._launch(name, tensors, tensors, make, opts, lambda: None, count=len(tensors))
+        make = functools.partial(Call.all_reduces, name="all_reduce_coalesced", tensors=tensors, opts=opts)
+        return self._launch("all_reduce_coalesced", tensors, tensors, make, opts, _nothing, count=len(tensors))
 
     @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:

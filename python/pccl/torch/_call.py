@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
+import time
+import weakref
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Set
 
 import torch
+import torch.distributed as dist
 
-from .. import _collectives
+from .. import _buffers, _native, _operation
+from .._collectives import Options
 from .._communicator import Communicator
+from .._core import Visit
+from .._enums import ReduceOp, Result
 from .._errors import PCCLError, PeerLostError
 from .._handles import AsyncReduceHandle
-from .._operations import AllReduce
+from .._threads import SLICE_S
 from . import _layout
 from ._futures import Work
-from ._staging import Stage
+from ._staging import Stage, is_on_device
 from ._work import CollectiveError, Ending, Part, Standing
+
+# Without argument types: ctypes needs longer for the conversion than for the call. All arguments have C types already.
+_carry_out = _native.lib["pcclAllReduceWithOptionsFor"]
+_SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
+_SLICE_MS = int(1000 * SLICE_S)
+_OPS = {name: int(ReduceOp[name.upper()]) for name in _layout.OPS.values()}
+_NO_DEVICES = Stage()
+_SUM: Any = "sum", None
+_PAUSE_S = 0.001
 
 # Labels of operations that stand for something else; peers with different ones get StateMismatch.
 _EMPTY = "no elements"
@@ -23,28 +39,50 @@ _UNEQUAL = "all to all in unequal parts"
 REFUSED = "refused by a rank"
 
 
-class Call:
-    """Launches operations one after another, and becomes a Work."""
+class Call(Visit):
+    """Launches operations one after another, and becomes a Work. Its C structs are used again by the group's later calls
+    (Pool). As a visit it marks a thread that is in _carried_out()."""
 
-    def __init__(self, group: Standing, count: int = 1) -> None:
-        """count: of operations under tags of the group, as all ranks make them."""
-        self._group = group
-        self._count = count
+    def __init__(self, group: Standing) -> None:
         self._comm = group._comm
-        self._parts: List[Part] = []
-        self._tags: List[int] = []
-        self._after: List[Callable[[], None]] = []
-        self._stage = Stage()
-        self.numbers = group._lanes.here()
-        self.number: Optional[int] = None  # of the next operation, once it has one and until it is launched
-        self._first: Optional[int] = None  # that of the first one
+        self.handle = None if group._core is None else group._core._handle
+        self.mark = weakref.ref(self)
+        self.numbers = group._lanes.program
+        self.number: Optional[int] = None  # of the next operation, from before it is taken until the launch
         self.tag = -1
+        self._options = Options("all_reduce", 0, group._members or None, alone_ok=True)
+        self._given = ctypes.byref(self._options.c)
+        self._address, self._elements = ctypes.c_void_p(), ctypes.c_size_t()
+        self._prepare()
+        self.clear()
+        self.group: Any = group
+
+    def _prepare(self) -> None:
+        self._launched_as = _native.AsyncReduceOpC()  # by _carry_out
+        self._place = ctypes.byref(self._launched_as)
+
+    def clear(self) -> None:
+        """Before the first call of torch, and after each."""
+        self.group = None  # which has the calls
+        self.count = 1  # operations under tags of the group, the same on all ranks
+        self.is_now = False  # the caller waits for the operation at once
+        self.parts: List[Part] = []
+        self.after: List[Callable[[], None]] = []  # for the results, when all parts have ended
+        self._tags: List[int] = []
+        self._stage = _NO_DEVICES
+        self._first: Optional[int] = None  # number of the first operation
 
     # ---- memory
 
+    def staged(self) -> Stage:
+        """The stage, for tensors of devices."""
+        if self._stage is _NO_DEVICES:
+            self._stage = Stage()
+        return self._stage
+
     def source(self, elements: torch.Tensor) -> torch.Tensor:
         """What the library reads in their place; in the next operation, or later."""
-        return self._stage.source(elements)
+        return self.staged().source(elements) if is_on_device(elements) else elements
 
     def target(
         self,
@@ -53,8 +91,11 @@ class Call:
         is_read: bool = False,
     ) -> torch.Tensor:
         """Memory for a result, which is brought to the tensors when the work is complete."""
-        target = _layout.Target(self._stage, tensors, form, is_read)
-        self._after.append(target.bring)
+        if len(tensors) == 1 and _layout.is_plain(tensors[0]):
+            return tensors[0]
+        stage = self.staged() if any(is_on_device(one) for one in tensors) else self._stage
+        target = _layout.Target(stage, tensors, form, is_read)
+        self.after.append(target.bring)
         return target.memory
 
     # ---- collectives
@@ -62,7 +103,7 @@ class Call:
     def add(self, launch: Callable[..., Any], *buffers: Optional[torch.Tensor], **named: Any) -> None:
         """An operation of the group's communicator. One without elements is a barrier, which the others notice if
         theirs have some."""
-        group = self._group
+        group = self.group
         given = next((one for one in buffers if one is not None), None)
         if given is not None and given.numel() == 0:
             launch, buffers, named = self._comm.barrier_async, (), {"label": _EMPTY}
@@ -73,16 +114,73 @@ class Call:
 
     def reduces(self, memory: torch.Tensor, op: str, factor: Optional[float]) -> None:
         """An all-reduce in place."""
-        if memory.numel() == 0:
+        count = memory.numel()
+        if count == 0:
             self.add(self._comm.barrier_async, label=_EMPTY)
             return
-        self._stage.ready()
-        tag = self._take_tag()
-        options = _collectives.Options(
-            "all_reduce", tag, alone_ok=True, factor=_collectives.factor_of("all_reduce", op, factor)
-        )
-        work = AllReduce(memory, memory, op=op)._fill(options)
+        if self._stage is not _NO_DEVICES:
+            self._stage.ready()
+        address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address  # an error, if it has none
+        dtype = _layout.DTYPES[memory.dtype]
+        self._options.c.factor = 1.0 if factor is None else factor
+        if self.is_now and self._carried_out(memory, address, count, dtype, _OPS[op]):
+            return
+        self._options.c.tag = tag = self._take_tag()
+        arguments = address, address, count, dtype, _OPS[op]
+        pins, world = memory.untyped_storage(), len(self.group._members)
+        work = _operation.Work("pcclAllReduce", tag, self._given, arguments, pins, world=world)
         self._launched(self._comm, self._comm._launched(work, AsyncReduceHandle))
+
+    def all_reduces(self, name: str, tensors: Sequence[torch.Tensor], opts: Any) -> None:
+        """An all-reduce in place for each."""
+        op, factor = _SUM if opts.reduceOp == dist.ReduceOp.SUM else _layout.operation_of(opts.reduceOp)
+        if len(tensors) != 1:
+            (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
+        for tensor in tensors:
+            self.reduces(self.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
+
+    def _carried_out(self, memory: torch.Tensor, address: int, count: int, dtype: int, op: int) -> bool:
+        """Launches an all-reduce and waits for it briefly, in one call of the library and without an Operation, as most
+        end then. If it does not, it is one of the parts. False: nothing is launched."""
+        group, handle, place, elements = self.group, self._launched_as, self._address, self._elements
+        core = group._core
+        handle.comm = None
+        core._visits.add(self.mark)
+        try:
+            if core._closing:
+                return False
+            self._options.c.tag = group._take_number(self)
+            place.value, elements.value = address, count
+            code = _carry_out(place, place, elements, dtype, op, self._given, self.handle, _SLICE_MS, self._place)
+            if code == _SUCCESS:
+                self.number = None
+                return True
+            if not handle.comm:
+                give_back(group, self)
+                return False
+            why = _operation.NO_WORDS if code == _TIMEOUT else _native.last_failure(self.handle)
+            operation = self._adopt(memory.untyped_storage())
+            if code != _TIMEOUT:
+                operation.awaited(code, why)
+            return True
+        except BaseException:
+            if handle.comm:
+                done = ctypes.c_bool()
+                if _native.lib.pcclTestAsyncReduce(self._place, ctypes.byref(done)) == _SUCCESS:
+                    self._adopt(memory.untyped_storage())
+                self.number = None  # else it has ended
+            raise
+        finally:
+            core._visits.discard(self.mark)
+            if core._closing:
+                core.left()
+
+    def _adopt(self, pins: Any) -> _operation.Operation:
+        """Makes one of the parts of the operation that _carried_out() has launched."""
+        handle = AsyncReduceHandle(_operation.adopted(self.group._core, self.tag, self._launched_as, pins))
+        self._prepare()
+        self._launched(self._comm, handle)
+        return handle._operation
 
     def scatter_reduced(
         self, given: torch.Tensor, output: torch.Tensor, op: str, factor: Optional[float], counts: Optional[List[int]]
@@ -99,7 +197,7 @@ class Call:
         self._stage.ready()
         tag = self._take_tag()
         handle = self._comm.all_gather_v_async(
-            memory, tag=tag, members=self._group._members, alone_ok=True, max_bytes=max(1, total)
+            memory, tag=tag, members=self.group._members, alone_ok=True, max_bytes=max(1, total)
         )
         self._launched(self._comm, handle)
 
@@ -112,11 +210,11 @@ class Call:
                 if len(blob) > 0:
                     _layout.write(place, torch.frombuffer(blob, dtype=torch.uint8))
 
-        self._after.append(bring)
+        self.after.append(bring)
 
     def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
         """An all-to-all in parts of any sizes, by pairs. The barrier makes it meet nothing else."""
-        group = self._group
+        group = self.group
         _layout.need_one_each("all_to_all: outputs", list(places), group.size())
         _layout.need_one_each("all_to_all: inputs", list(given), group.size())
         _layout.need_one_kind("all_to_all", [*places, *given])
@@ -130,7 +228,7 @@ class Call:
                 self.sends(self.source(_layout.to_move(given[peer])), peer, tag)
             if places[peer].numel() > 0:
                 self.receives(self.target([places[peer]]), peer, tag)
-        self._after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
+        self.after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
 
     # ---- pairs
 
@@ -142,13 +240,13 @@ class Call:
         self._transfer("recv_async", memory, peer, tag, label)
 
     def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
-        comm, name = self._group._world.comm, None if peer is None else self._group._ids[peer]
+        comm, name = self.group._world.comm, None if peer is None else self.group._ids[peer]
         if name is not None and name not in comm.members():
             raise PeerLostError(f"the peer {name[:8]} has gone")
         if memory.numel() == 0:
             memory, label = torch.zeros(1, dtype=torch.uint8), _EMPTY
         self._stage.ready()
-        self._parts.append(Part(comm, getattr(comm, method)(memory, name, tag=tag, label=label)))
+        self.parts.append(Part(comm, getattr(comm, method)(memory, name, tag=tag, label=label)))
 
     # ---- the end of the call
 
@@ -160,15 +258,15 @@ class Call:
     def interrupted(self, by: BaseException) -> None:
         """While it launched. What the others have launched fails, unless it is as if this rank had not begun."""
         if self.number is not None:
-            handle = self._group._comm._launching.pop(self.numbers.tag_of(self.number), None)
+            handle = self.group._comm._launching.pop(self.numbers.tag_of(self.number), None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
         for tag in self._tags:  # or what is kept there would only end when its tag is needed again
-            self._group._comm._launching.pop(tag, None)
+            self.group._comm._launching.pop(tag, None)
         if self._tags:
             self._end_early("interrupted operation").interrupted(by)
         else:
-            give_back(self._group, self)
+            give_back(self.group, self)
 
     def _end_early(self, name: str) -> Work:
         """The others make the rest of the call's operations, which this rank gives up. It launches these, too: what
@@ -176,16 +274,16 @@ class Call:
         try:
             if self.number is not None and self.number < self.numbers.next:
                 self._give_up(self.numbers.tag_of(self.number))
-            while self._first is not None and self.numbers.next < self._first + self._count:
+            while self._first is not None and self.numbers.next < self._first + self.count:
                 if len(self._tags) >= self.numbers.tags:
                     self._comm.abort()  # so that taking another tag waits for nobody
                 self._give_up(self._take_tag())
         except PCCLError:
             pass  # the group has ended, and there is no next one
-        return self.work(name, [], _nothing, self._group._timeout)
+        return self.work(name, [], _nothing, self.group._timeout)
 
     def _give_up(self, tag: int) -> None:
-        handle = self._comm.barrier_async(tag=tag, members=self._group._members, alone_ok=True, label=REFUSED)
+        handle = self._comm.barrier_async(tag=tag, members=self.group._members, alone_ok=True, label=REFUSED)
         self._launched(self._comm, handle)
 
     def work(
@@ -196,35 +294,72 @@ class Call:
         limit: timedelta,
         error: Optional[CollectiveError] = None,
     ) -> Work:
-        after, stage = self._after, self._stage
+        after, stage = self.after, self._stage
 
         def finish() -> None:
             with stage.unloading():
                 for step in after:
                     step()
 
-        made = Work(self._group, name, self._parts, Ending(outputs, finish, locally, limit, stage), error)
+        ending = Ending(outputs, finish if after else None, locally, limit, stage)
+        made = Work(self.group, name, self.parts, ending, error)
         if error is None:
-            self._group._hold(made, self._tags)
+            self.group._hold(made, self._tags)
         return made
 
     def _take_tag(self) -> int:
         if len(self._tags) >= self.numbers.tags:  # the oldest is of this call, whose works are not held yet
-            part = self._parts[len(self._tags) - self.numbers.tags]
-            while not part.wait_briefly() and self._group._why() is None:
+            part = self.parts[len(self._tags) - self.numbers.tags]
+            while not part.wait_briefly() and self.group._why() is None:
                 pass
-        tag = self._group._take_number(self)
+        tag: int = self.group._take_number(self)
         if self._first is None:
             self._first = self.number
-        self._group._comm._launching.pop(tag, None)  # of one that was interrupted as well
+        self.group._comm._launching.pop(tag, None)  # of one that was interrupted as well
         return tag
 
     def _launched(self, comm: Communicator, handle: Any) -> None:
         """Under the tag that was taken last."""
-        self._parts.append(Part(comm, handle))
-        self._tags.append(handle.tag)
+        self.parts.append(Part(comm, handle))
+        self._tags.append(self.tag)
         self.number = None
-        self._group._comm._launching.pop(handle.tag, None)
+        self.group._comm._launching.pop(self.tag, None)
+
+
+class Pool:
+    """The calls of a group: as many as threads have used at once."""
+
+    def __init__(self, group: Standing) -> None:
+        self._group = weakref.ref(group)
+        self._core = group._core
+        # Other threads change both meanwhile, so each use of them is one step.
+        self.made: Set[weakref.ref[Call]] = set()
+        self.free: List[Call] = []
+
+    def take(self) -> Call:
+        try:
+            return self.free.pop()
+        except IndexError:
+            return self.make()
+
+    def make(self) -> Call:
+        group = self._group()
+        assert group is not None
+        made = Call(group)
+        self.made.add(weakref.ref(made, self.made.discard))
+        return made
+
+    def wait_for_others(self, holder: Call) -> None:
+        """Waits until no other thread is in _carried_out() with the holder's tag: at most for about a slice."""
+        while any(self._is_before(mark(), holder) for mark in self.made.copy()):
+            time.sleep(_PAUSE_S)
+
+    def _is_before(self, one: Optional[Call], holder: Call) -> bool:
+        if one is None or one.tag != holder.tag or one.mark not in self._core._visits:
+            return False
+        number = one.number
+        # Of two that wait, the first goes on.
+        return number is not None and holder.number is not None and number < holder.number
 
 
 def _nothing() -> None:

@@ -10,7 +10,7 @@ import torch
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
 from . import _call, _layout
-from ._call import REFUSED, Call
+from ._call import REFUSED, Call, Pool
 from ._futures import Work
 from ._staging import Stage
 from ._untraced import untrace
@@ -25,6 +25,7 @@ class Launching(Standing):
 
     def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
         super()._form(world, ranks, rank, comm)
+        self._pool = Pool(self)
         self._coalesced: Dict[int, List[Work]] = {}  # by thread
 
     # ---- several in one
@@ -62,17 +63,28 @@ class Launching(Standing):
         locally: Optional[Callable[[], None]] = None,
         refuse: Step = Call.refuse,
         count: int = 1,
+        is_now: bool = False,
     ) -> Work:
         """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
-        what is wrong here is raised here, and fails the operation for the others."""
-        self._sweep()
-        locally = locally or (lambda: _zero(outputs))
-        call, why = Call(self, count), self._why()
+        what is wrong here is raised here, and fails the operation for the others. With is_now the caller waits for the
+        work at once, and there is none after a success."""
+        if self._under_way or self._pairs:
+            self._sweep()
+        pool = self._pool
+        call = pool.take()
+        call.group, call.count, call.is_now = self, count, is_now
+        # In a group of all ranks, what is launched fails if one is lost.
+        why = self._ended or (self._world.ended if count > 0 and self._is_whole else self._world.why())
         try:
             if why is None:
                 for tensor in tensors:
-                    _layout.check_device(tensor)
+                    if not tensor.is_cpu or tensor.layout is not torch.strided:
+                        _layout.check_device(tensor)
                 make(call)
+                if is_now and not call.parts and not call.after:
+                    call.group = None
+                    pool.free.append(call)
+                    return None  # type: ignore[return-value]
         except PCCLError as error:
             if isinstance(error, InvalidArgument):
                 _call.refuse(call, refuse)
@@ -84,11 +96,15 @@ class Launching(Standing):
         except BaseException as interrupt:
             call.interrupted(interrupt)
             raise
-        limit = self._limit(opts)
+        limit, locally = self._limit(opts), locally or (lambda: _zero(outputs))
         if why is not None:
             words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
-            return call.work(name, outputs, locally, limit, self._error(words, why))
-        return self._collect(call.work(name, outputs, locally, limit))
+            failed: Work = call.work(name, outputs, locally, limit, self._error(words, why))
+            return failed
+        work: Work = call.work(name, outputs, locally, limit)
+        call.clear()
+        pool.free.append(call)
+        return self._collect(work)
 
     # ---- from one to another
 
@@ -97,18 +113,18 @@ class Launching(Standing):
         make: Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
         refuse: Step = lambda call: call.sends(*_refusal(place))
 
-        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse)
+        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse, count=0)
 
     def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
         place = src, self._tag_of_pair(tag)
         make: Step = lambda call: call.receives(call.target(tensors), *place)
         refuse: Step = lambda call: call.receives(*_refusal(place))
-        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse)
+        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse, count=0)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
         """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
         make: Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
-        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None)
+        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None, count=0)
 
 
 untrace(Launching, but=("rank", "size", "name", "get", "set"))

@@ -6,7 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
-from .._enums import by_name
+from .._enums import BY_NAME
 from ._staging import Stage, copy, host_memory, is_on_device
 
 OPS = {
@@ -33,8 +33,24 @@ def operation_of(given: Any) -> Tuple[str, Optional[float]]:
     return name, None if factor is None else float(factor)
 
 
+DTYPES = {getattr(torch, name): int(kind) for name, kind in BY_NAME.items() if hasattr(torch, name)}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
+
+
 def is_known(dtype: torch.dtype) -> bool:
-    return by_name(str(dtype).replace("torch.", "", 1)) is not None
+    return dtype in DTYPES
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the library can use its memory as it is."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.dtype in DTYPES
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
 
 
 def check_device(tensor: Any) -> None:

@@ -17,7 +17,6 @@ from .._handles import _Handle
 from .._threads import SLICE_S
 from . import _commit
 from ._lanes import Lanes, stays
-from ._prepared import Pool
 from ._staging import Stage
 from ._untraced import untrace
 from ._world import World
@@ -94,7 +93,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._name = name
         self._parts = list(parts)
         self._outputs = list(ending.outputs)
-        self._finish: Optional[Callable[[], None]] = ending.finish
+        self._finish = ending.finish
         self._locally: Optional[Callable[[], None]] = ending.locally
         self._stage = ending.stage
         self._limit_s = ending.limit.total_seconds()
@@ -225,7 +224,8 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         with self._ending:
             if self._over:
                 return
-            failed = next((error for error in (part.handle._operation.error() for part in self._parts) if error), None)
+            errors = [part.handle._operation.error() for part in self._parts]
+            failed = next((error for error in errors if error), None)
             if failed is None:
                 self._error = None
                 self._bring_results()
@@ -276,9 +276,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         # Ranks may be in another order than those whom comm connects: the rank of each of these.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._core: Any = comm._core if comm is not None else None
-        self._pool: Any = None
+        self._pool: Any = None  # of calls (_call.py)
         if comm is not None:
-            self._pool = Pool(comm._core, self._members)
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._lanes = Lanes()
