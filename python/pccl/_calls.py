@@ -24,7 +24,7 @@ class _Calls:
     def _launched(self, work: Work, kind: Type[_H]) -> _H:
         handle = kind(Operation(self._core, work, False))
         if self._launching is not None:
-            self._launching[handle.tag] = handle
+            self._launching[work.tag] = handle
         handle._operation.launch()
         return handle
 

@@ -144,7 +144,7 @@ class Work:
         options    address of the C struct
         arguments  of the function, before the options
         pins       keep the memory alive
-        world      number of participants; None: unknown, no members are given
+        world      number of participants; None: unknown, no members are given; 0: nobody reads the info
         blobs      receive the library's results
         """
         self.function = function
@@ -195,11 +195,7 @@ class Operation:
         self._most = work.world or 0  # this many may take part
         self._begin = time.monotonic()
 
-    def _launch_on(self, comm: Any) -> int:
-        work = self._work
-        assert work is not None
-        if work.world is not None:
-            return work.launch(comm, ctypes.byref(self._handle))
+    def _launch_among(self, comm: Any, work: Work) -> int:
         # Whoever takes part is a member before or, if another thread admits newcomers meanwhile, afterwards.
         before = _native.member_count(comm)
         code = work.launch(comm, ctypes.byref(self._handle))
@@ -213,11 +209,16 @@ class Operation:
         try:
             # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
             core.depend(self)
+            work, handle = self._work, ctypes.byref(self._handle)
+            assert work is not None
             visit = core.enter()
             if visit is None:
                 raise not_connected(function)
             try:
-                code = self._launch_on(visit.handle)
+                if work.world is None:
+                    code = self._launch_among(visit.handle, work)
+                else:
+                    code = work.launch(visit.handle, handle)
                 if code != _SUCCESS:
                     elapsed = time.monotonic() - self._begin
                     raise failure(function, code, _native.last_failure(visit.handle), tag=self.tag, elapsed=elapsed)
@@ -291,11 +292,13 @@ class Operation:
             return
         try:
             work = self._work  # None: its communicator has just ended
-            ids = _native.ids_type(self._most)()
-            info = _native.OperationInfoC(
-                _INFO_BYTES, participants=ctypes.addressof(ids), participants_max=self._most
-            )
-            code = _native.lib.pcclAwaitOperation(ctypes.byref(self._handle), timeout_ms, ctypes.byref(info))
+            told: Told = _NOTHING
+            place, most = None, self._most
+            if most > 0:
+                ids = _native.ids_type(most)()
+                info = _native.OperationInfoC(_INFO_BYTES, participants=ctypes.addressof(ids), participants_max=most)
+                told, place = (self.tag, info, ids), ctypes.byref(info)
+            code = _native.lib.pcclAwaitOperation(ctypes.byref(self._handle), timeout_ms, place)
             why = NO_WORDS if code in (_SUCCESS, _TIMEOUT) else _native.last_failure(visit.handle)
         finally:
             core.leave(visit)
@@ -311,7 +314,7 @@ class Operation:
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
         self._let_go()
-        self._end(code, why, (self.tag, info, ids), blobs)
+        self._end(code, why, told, blobs)
 
     def _let_go(self) -> None:
         """Releases its memory, which the library no longer uses."""

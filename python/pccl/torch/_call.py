@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
 import weakref
 from datetime import timedelta
@@ -51,7 +52,8 @@ class Call(Visit):
         self.number: Optional[int] = None  # of the next operation, from before it is taken until the launch
         self.tag = -1
         self._options = Options("all_reduce", 0, group._members or None, alone_ok=True)
-        self._given = ctypes.byref(self._options.c)
+        self._struct = self._options.c
+        self._given = ctypes.byref(self._struct)
         self._address, self._elements = ctypes.c_void_p(), ctypes.c_size_t()
         self._prepare()
         self.clear()
@@ -121,14 +123,11 @@ class Call(Visit):
         if self._stage is not _NO_DEVICES:
             self._stage.ready()
         address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address  # an error, if it has none
-        dtype = _layout.DTYPES[memory.dtype]
-        self._options.c.factor = 1.0 if factor is None else factor
-        if self.is_now and self._carried_out(memory, address, count, dtype, _OPS[op]):
-            return
-        self._options.c.tag = tag = self._take_tag()
-        arguments = address, address, count, dtype, _OPS[op]
-        pins, world = memory.untyped_storage(), len(self.group._members)
-        work = _operation.Work("pcclAllReduce", tag, self._given, arguments, pins, world=world)
+        struct = self._struct
+        struct.tag = tag = self._take_tag()
+        struct.factor = 1.0 if factor is None else factor
+        arguments = address, address, count, _layout.DTYPES[memory.dtype], _OPS[op]
+        work = _operation.Work("pcclAllReduce", tag, self._given, arguments, memory.untyped_storage(), world=0)
         self._launched(self._comm, self._comm._launched(work, AsyncReduceHandle))
 
     def all_reduces(self, name: str, tensors: Sequence[torch.Tensor], opts: Any) -> None:
@@ -137,26 +136,36 @@ class Call(Visit):
         if len(tensors) != 1:
             (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
         for tensor in tensors:
-            self.reduces(self.target([tensor], lambda one: _layout.to_reduce(one, op), is_read=True), op, factor)
+            if _layout.is_plain(tensor):
+                memory = tensor
+            else:
+                memory = self.target([tensor], functools.partial(_layout.to_reduce, op=op), is_read=True)
+            if not self.is_now or factor is not None or not self._carried_out(memory, _OPS[op]):
+                self.reduces(memory, op, factor)
 
-    def _carried_out(self, memory: torch.Tensor, address: int, count: int, dtype: int, op: int) -> bool:
+    def _carried_out(self, memory: torch.Tensor, op: int) -> bool:
         """Launches an all-reduce and waits for it briefly, in one call of the library and without an Operation, as most
         end then. If it does not, it is one of the parts. False: nothing is launched."""
-        group, handle, place, elements = self.group, self._launched_as, self._address, self._elements
-        core = group._core
+        count, address, core = memory.numel(), memory.data_ptr(), self.group._core
+        if not count or not address:
+            return False
+        if self._stage is not _NO_DEVICES:
+            self._stage.ready()
+        handle, place, elements, struct = self._launched_as, self._address, self._elements, self._struct
         handle.comm = None
         core._visits.add(self.mark)
         try:
             if core._closing:
                 return False
-            self._options.c.tag = group._take_number(self)
-            place.value, elements.value = address, count
+            struct.tag = self.group._take_number(self)
+            struct.factor = 1.0
+            place.value, elements.value, dtype = address, count, _layout.DTYPES[memory.dtype]
             code = _carry_out(place, place, elements, dtype, op, self._given, self.handle, _SLICE_MS, self._place)
             if code == _SUCCESS:
                 self.number = None
                 return True
             if not handle.comm:
-                give_back(group, self)
+                give_back(self.group, self)
                 return False
             why = _operation.NO_WORDS if code == _TIMEOUT else _native.last_failure(self.handle)
             operation = self._adopt(memory.untyped_storage())

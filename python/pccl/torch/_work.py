@@ -224,8 +224,9 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         with self._ending:
             if self._over:
                 return
-            errors = [part.handle._operation.error() for part in self._parts]
-            failed = next((error for error in errors if error), None)
+            failed: Optional[PCCLError] = None
+            for part in self._parts:
+                failed = failed or part.handle._operation.error()
             if failed is None:
                 self._error = None
                 self._bring_results()
@@ -325,7 +326,9 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return given if given > _UNSET else self._timeout
 
     def _hold(self, work: BaseWork, tags: Sequence[int]) -> None:
-        if tags:
+        if len(tags) == 1:
+            self._under_way[tags[0]] = work
+        elif tags:
             self._under_way.update(dict.fromkeys(tags, work))
         else:
             self._pairs[id(work)] = work
