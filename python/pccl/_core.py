@@ -38,6 +38,8 @@ def text(what: str, value: Any) -> bytes:
 
 def label(where: str, given: str) -> bytes:
     """The library checks the label before anything is launched."""
+    if given == "":
+        return b""
     written = text(f"{where}: label", given)
     if _native.labeled(written, lambda: 0):
         raise InvalidArgument(f"{where}: {given!r}: {_native.last_failure().reason}")

@@ -195,11 +195,11 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
     """The number of a member of an enumeration, which may be given by its name, too."""
     if not isinstance(value, str):
         return number(what, value)
-    try:
-        return kind[value.upper()]
-    except KeyError:
+    found: Any = kind._member_map_.get(value.upper())
+    if found is None:
         names = ", ".join(kind.__members__)
-        raise InvalidArgument(f"{what}: there is no {value!r} in {kind.__name__}; there are {names}") from None
+        raise InvalidArgument(f"{what}: there is no {value!r} in {kind.__name__}; there are {names}")
+    return int(found)
 
 
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:

@@ -235,7 +235,8 @@ class Operation:
         self.launch()
         if self._arrivals is None:
             self._await(_SLICE_MS)
-        self.wait()
+        if self.outcome is None or self._arrivals is not None:
+            self.wait()
 
     def abandon(self) -> None:
         """Nobody will await it: releases its tag and its memory when it has ended."""

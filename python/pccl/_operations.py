@@ -40,7 +40,7 @@ class ListedOperation:
     _PLACES: ClassVar[str] = ""  # members of pcclOperation_t for the arguments of the C function
 
     def _begin(self) -> None:
-        self._take(None)
+        self.info: Optional[OperationInfo] = None
 
     def _make(self, where: str, counted_on: CountedOn) -> Work:
         """Checks the arguments and returns the operation to launch. where: name in errors."""
@@ -385,6 +385,9 @@ class BlobOperation(_OfMembers):
     def _work(self, options: Options, function: str, arguments: Tuple[Any, ...], pins: Any) -> Work:
         """on_arrival is an argument of methods only."""
         return options.work_of_blobs(function, arguments, pins, self.max_bytes, getattr(self, "on_arrival", None))
+
+    def _begin(self) -> None:
+        self._take(None)
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
         super()._take(info)
