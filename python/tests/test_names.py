@@ -2,6 +2,7 @@
 arguments."""
 
 import inspect
+import typing
 
 import pccl
 import pytest
@@ -171,3 +172,30 @@ def test_attributes():
         assert pccl.DeviceType.from_torch_device_type(name).name == name.upper()
     with pytest.raises(ValueError, match="no device type of PCCL for 'mps'"):
         pccl.DeviceType.from_torch_device_type("mps")
+
+
+OPERATIONS = {
+    "all_reduce": pccl.AllReduce,
+    "coalesced": pccl.Coalesced,
+    "broadcast": pccl.Broadcast,
+    "reduce_scatter": pccl.ReduceScatter,
+    "scatter": pccl.Scatter,
+    "gather_v": pccl.GatherV,
+    "scatter_v": pccl.ScatterV,
+    "barrier": pccl.Barrier,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_methods_take_what_their_class_takes(name):
+    kind = OPERATIONS[name]
+    wanted = dict(inspect.signature(kind).parameters)
+    for method in (getattr(pccl.Communicator, name), getattr(pccl.Communicator, f"{name}_async")):
+        given = dict(inspect.signature(method).parameters)
+        assert list(given)[0] == "self" and given.pop("self") and method.__doc__
+        assert (given.pop("on_arrival", None) is not None) == name.endswith("_v")
+        assert given == wanted and list(given) == list(wanted)
+        assert typing.get_type_hints(method)["label"] is str
+        with pytest.raises(TypeError, match=rf"{method.__name__}\(\) got an unexpected keyword argument 'wrong'"):
+            method(None, wrong=1)
+    assert vars(kind(**{one: 1 for one in wanted})).items() >= {one: 1 for one in wanted}.items()

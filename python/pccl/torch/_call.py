@@ -41,7 +41,7 @@ REFUSED = "refused by a rank"
 
 
 class Call(Visit):
-    """Launches operations one after another, and becomes a Work. Its C structs are used again by the group's later calls
+    """Launches operations one after another, and becomes a Work. The group uses its C structs for later calls, too
     (Pool). As a visit it marks a thread that is in _carried_out()."""
 
     def __init__(self, group: Standing) -> None:
