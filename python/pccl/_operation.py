@@ -213,7 +213,9 @@ class Operation:
             assert work is not None
             visit = core.enter()
             if visit is None:
-                raise not_connected(function)
+                closed = not_connected(function)
+                closed.tag = self.tag
+                raise closed
             try:
                 if work.world is None:
                     code = self._launch_among(visit.handle, work)
