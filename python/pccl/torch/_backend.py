@@ -17,7 +17,7 @@ from torch.distributed import distributed_c10d
 from .._communicator import Communicator
 from .._errors import PCCLError
 from . import _commit, _layout, _monitored, _reconfigure
-from ._call import Call
+from ._call import Call, all_reduces
 from ._forms import in_all_forms, usual
 from ._futures import Completer, Work
 from ._launching import Launching
@@ -140,13 +140,13 @@ class ProcessGroup(Launching):
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
         # Older versions do not say whether the caller waits.
         is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced
-        make = functools.partial(Call.all_reduces, name="all_reduce", tensors=tensors, opts=opts)
+        make = functools.partial(all_reduces, "all_reduce", tensors, opts)
         # What fails leaves its tensors as they were: they have this rank's values.
         return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now)
 
     @in_all_forms(dist.AllreduceCoalescedOptions, 1, "op", "timeout")
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
-        make = functools.partial(Call.all_reduces, name="all_reduce_coalesced", tensors=tensors, opts=opts)
+        make = functools.partial(all_reduces, "all_reduce_coalesced", tensors, opts)
         return self._launch("all_reduce_coalesced", tensors, tensors, make, opts, _nothing, count=len(tensors))
 
     @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")

@@ -42,7 +42,7 @@ REFUSED = "refused by a rank"
 
 class Call(Visit):
     """Launches operations one after another, and becomes a Work. The group uses its C structs for later calls, too
-    (Pool). As a visit it marks a thread that is in _carried_out()."""
+    (Pool). As a visit it marks a thread that is in reduces_now()."""
 
     def __init__(self, group: Standing) -> None:
         self._comm = group._comm
@@ -129,21 +129,9 @@ class Call(Visit):
         arguments = address, address, count, _layout.DTYPES[memory.dtype], _OPS[op]
         work = _operation.Work("pcclAllReduce", tag, self._given, arguments, memory.untyped_storage(), world=0)
         self._launched(self._comm, self._comm._launched(work, AsyncReduceHandle))
+        struct.factor = 1.0
 
-    def all_reduces(self, name: str, tensors: Sequence[torch.Tensor], opts: Any) -> None:
-        """An all-reduce in place for each."""
-        op, factor = _SUM if opts.reduceOp == dist.ReduceOp.SUM else _layout.operation_of(opts.reduceOp)
-        if len(tensors) != 1:
-            (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
-        for tensor in tensors:
-            if _layout.is_plain(tensor):
-                memory = tensor
-            else:
-                memory = self.target([tensor], functools.partial(_layout.to_reduce, op=op), is_read=True)
-            if not self.is_now or factor is not None or not self._carried_out(memory, _OPS[op]):
-                self.reduces(memory, op, factor)
-
-    def _carried_out(self, memory: torch.Tensor, op: int) -> bool:
+    def reduces_now(self, memory: torch.Tensor, op: str) -> bool:
         """Launches an all-reduce and waits for it briefly, in one call of the library and without an Operation, as most
         end then. If it does not, it is one of the parts. False: nothing is launched."""
         count, address, core = memory.numel(), memory.data_ptr(), self.group._core
@@ -158,9 +146,8 @@ class Call(Visit):
             if core._closing:
                 return False
             struct.tag = self.group._take_number(self)
-            struct.factor = 1.0
             place.value, elements.value, dtype = address, count, _layout.DTYPES[memory.dtype]
-            code = _carry_out(place, place, elements, dtype, op, self._given, self.handle, _SLICE_MS, self._place)
+            code = _carry_out(place, place, elements, dtype, _OPS[op], self._given, self.handle, _SLICE_MS, self._place)
             if code == _SUCCESS:
                 self.number = None
                 return True
@@ -185,7 +172,7 @@ class Call(Visit):
                 core.left()
 
     def _adopt(self, pins: Any) -> _operation.Operation:
-        """Makes one of the parts of the operation that _carried_out() has launched."""
+        """Makes one of the parts of the operation that reduces_now() has launched."""
         handle = AsyncReduceHandle(_operation.adopted(self.group._core, self.tag, self._launched_as, pins))
         self._prepare()
         self._launched(self._comm, handle)
@@ -335,6 +322,20 @@ class Call(Visit):
         self.group._comm._launching.pop(self.tag, None)
 
 
+def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Call) -> None:
+    """Adds an all-reduce in place for each."""
+    op, factor = _SUM if opts.reduceOp == dist.ReduceOp.SUM else _layout.operation_of(opts.reduceOp)
+    if len(tensors) != 1:
+        (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
+    for tensor in tensors:
+        if _layout.is_plain(tensor):
+            memory = tensor
+        else:
+            memory = call.target([tensor], functools.partial(_layout.to_reduce, op=op), is_read=True)
+        if not call.is_now or factor is not None or not call.reduces_now(memory, op):
+            call.reduces(memory, op, factor)
+
+
 class Pool:
     """The calls of a group: as many as threads have used at once."""
 
@@ -345,12 +346,6 @@ class Pool:
         self.made: Set[weakref.ref[Call]] = set()
         self.free: List[Call] = []
 
-    def take(self) -> Call:
-        try:
-            return self.free.pop()
-        except IndexError:
-            return self.make()
-
     def make(self) -> Call:
         group = self._group()
         assert group is not None
@@ -359,7 +354,7 @@ class Pool:
         return made
 
     def wait_for_others(self, holder: Call) -> None:
-        """Waits until no other thread is in _carried_out() with the holder's tag: at most for about a slice."""
+        """Waits until no other thread is in reduces_now() with the holder's tag: at most for about a slice."""
         while any(self._is_before(mark(), holder) for mark in self.made.copy()):
             time.sleep(_PAUSE_S)
 

@@ -71,7 +71,10 @@ class Launching(Standing):
         if self._under_way or self._pairs:
             self._sweep()
         pool = self._pool
-        call = pool.take()
+        try:
+            call = pool.free.pop()
+        except IndexError:
+            call = pool.make()
         call.group, call.count, call.is_now = self, count, is_now
         # In a group of all ranks, what is launched fails if one is lost.
         why = self._ended or (self._world.ended if count > 0 and self._is_whole else self._world.why())
