@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _native
@@ -23,15 +22,7 @@ _OPTIONS_BYTES = ctypes.sizeof(_native.CollectiveOptionsC)
 
 
 def peer_ids(where: str, given: Sequence[str]) -> Any:
-    """A list of ids as the library takes it, which only reads it."""
-    try:
-        return _packed(where, tuple(given))
-    except TypeError:  # of something that cannot be a key
-        return _packed.__wrapped__(where, tuple(given))
-
-
-@functools.lru_cache(maxsize=64)
-def _packed(where: str, given: Tuple[str, ...]) -> Any:
+    """A list of ids as the library takes it."""
     ids = [text(where, one) for one in given]
     for one in ids:
         if len(one) != _ID_SIZE - 1:
