@@ -314,6 +314,55 @@ def test_a_stage_that_nobody_has_any_more(address, caplog):
         late.load_state_dict({name: value for name, value in state.items() if name != "round"})
 
 
+def drop_out_when_all_are_ready(monkeypatch, one):
+    """Its communicator is closed when all have told that they are ready for the end of a round."""
+    hear = one._hear
+
+    def close_and_hear(*given):
+        monkeypatch.undo()
+        one.comm.close()
+        return hear(*given)
+
+    monkeypatch.setattr(one, "_hear", close_and_hear)
+    with pytest.raises(pccl.PCCLError):
+        rounds([one])
+
+
+def test_a_round_is_made_again_from_its_beginning(address, monkeypatch):
+    """The only complete replica loses a stage when the other stage has heard all: that changes nothing."""
+    made = start(address, 3, lambda i, comm: make(comm, min_peers=1))
+    rounds(made)
+    before = [one.digests() for one in made]
+    (gone,) = [one for one in made if one._seat == Seat(0, 0)]
+    left = [one for one in made if one is not gone]
+    dropping = threading.Thread(target=drop_out_when_all_are_ready, args=(monkeypatch, gone))
+    dropping.start()
+    infos = rounds(left)
+    dropping.join(support.DEADLINE)
+    assert all(info.participants == 0 and not info.committed and info.round == 1 for info in infos)
+    assert [one.digests() for one in made] == before
+    assert all(info.participants == 1 and info.committed and info.round == 2 for info in rounds(left))
+    close(made)
+
+
+def test_a_stage_that_is_lost_at_the_end_of_a_round_comes_back(address, monkeypatch):
+    """It has heard all, and drops out before it says so: the round does not count, and both begin it again."""
+    made = start(address, 2, lambda i, comm: make(comm, min_peers=1))
+    rounds(made)
+    before = [one.digests() for one in made]
+    gone, left = made
+    told = []
+    going_on = threading.Thread(target=lambda: told.extend(rounds([left])))
+    going_on.start()
+    drop_out_when_all_are_ready(monkeypatch, gone)
+    assert gone.rejoin(pccl.Communicator(address)).round == 1
+    going_on.join(support.DEADLINE)
+    assert told[0].participants == 0 and not told[0].committed and told[0].round == 1
+    assert [one.digests() for one in made] == before
+    assert all(info.participants == 1 and info.committed and info.round == 2 for info in rounds(made))
+    close(made)
+
+
 def test_a_state_goes_on(address):
     made = start(address, 3, lambda i, comm: make(comm, i == 0, min_peers=3))
     rounds(made, 2)

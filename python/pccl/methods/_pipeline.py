@@ -519,31 +519,31 @@ class Pipeline(Method):
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
         is_ready = has_trained and all([held.changes.pack() for held in self._held.values()])
-        done: List[int] = []
+        heard: Dict[int, Tuple[Gathered, bool]] = {}  # and whether this peer has told; applied when all have all
         counted: Set[int] = set()
-        committed, sent, received = False, 0, 0
+        sent = received = 0
         while True:
-            told = self._tell(is_ready, done, False)
+            told = self._tell(is_ready, list(heard), False)
             if all(len(told[peer].done) == len(self._seats[peer].stages(len(self._makers))) for peer in told):
                 break
             ready = {peer: (self._seats[peer], one.is_ready) for peer, one in told.items()}
             counted = counting(ready, len(self._makers))
             for number, held in sorted(self._held.items()):
-                if number in done:
+                if number in heard:
                     continue
                 holders = [peer for peer in told if number in self._seats[peer].stages(len(self._makers))]
                 tells = self._seat.replica in counted
                 try:
                     found, tx, rx = self._wait(lambda: self._hear(holders, held.changes, tells))
+                    heard[number], sent, received = (found, tells), sent + tx, received + rx
                 except _GONE:
                     self._drop_group(holders)
-                    continue
-                committed = held.changes.apply(found, tells) or committed
-                sent, received = sent + tx, received + rx
-                done.append(number)
         self._present, self._have_gone = len(told), len(told) < len(self._seats)
-        if not counted and self._have_gone:
-            self._shared.round -= 1  # it is made again: who has dropped out may come back with what counts
+        done = {number for one in told.values() for number in one.done}
+        if self._have_gone and (not counted or len(done) < len(self._makers)):
+            self._shared.round -= 1  # all make it again from its beginning, also who has dropped out and comes back
+            counted, heard = set(), {}
+        committed = any([self._held[number].changes.apply(*what) for number, what in heard.items()])
         for held in self._held.values():
             held.at = self.round + 1
             held.write()
