@@ -188,6 +188,11 @@ struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const 
     return lane;
 }
 
+static bool is_under_way(const struct pccl_flow *flow)
+{
+    return !flow->transfer->failed && (flow->outgoing || flow->transfer->stage == PCCL_TRANSFER_MOVING);
+}
+
 /*
  * Whether the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have
  * not necessarily been received: a sender cannot tell until the outcome is known, and the receiver
@@ -195,17 +200,16 @@ struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const 
  */
 static bool relies_on(const struct pccl_flow *flow)
 {
-    const struct pccl_transfer *transfer = flow->transfer;
-    if (pccl_transfer_is_send(transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
+    if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
         return false; /* no data has moved: READY is said again over the next connection */
-    return !transfer->failed && (flow->outgoing || transfer->stage == PCCL_TRANSFER_MOVING);
+    return is_under_way(flow);
 }
 
 void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason)
 {
     for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane);
-        if (relies_on(flow))
+        if (is_under_way(flow))
             pccl_transfer_fail(flow->transfer, PCCL_CLASS_INTERNAL, "%s", reason->bytes);
     }
 }

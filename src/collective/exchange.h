@@ -247,8 +247,9 @@ PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane);
 /*
- * Fails the same transfers as INTERNAL, with this reason: the connection is about to be closed because one side has
- * received an invalid message from the other. The driver then closes it as usual.
+ * Fails the same transfers as INTERNAL, with this reason, and also sends of which no data has moved: the connection is
+ * about to be closed because one side has received an invalid message from the other. Then the driver closes it as
+ * usual.
  */
 void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason);
 

@@ -74,6 +74,25 @@ static void either_end_may_come_first(void **state)
     }
 }
 
+/* Over the next connection the same message would come. */
+static void an_invalid_message_ends_what_has_not_begun(void **state)
+{
+    (void)state;
+    for (uint32_t rank = SOURCE; rank <= DESTINATION; rank++) {
+        struct job *job = rank == SOURCE ? &source : &destination;
+        struct pccl_text reason;
+        set_up(150 + rank, 1, sizes[1]);
+        world.expects_trouble = true;
+        start(job, rank);
+        world_run(&world, 0);
+        assert_false(job->failed);
+        pccl_text_format(&reason, "it has no such field");
+        pccl_exchange_rejected(world.pipes[0].lanes[rank], &reason);
+        assert_true(job->failed && job->class == PCCL_CLASS_INTERNAL);
+        stop(false);
+    }
+}
+
 /* The source has not begun, so nothing of it can be lost. */
 static void a_receive_outlives_lanes(void **state)
 {
@@ -172,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(either_end_may_come_first),
+        cmocka_unit_test(an_invalid_message_ends_what_has_not_begun),
         cmocka_unit_test(a_receive_outlives_lanes),
         cmocka_unit_test(a_lost_lane_fails_what_has_begun),
         cmocka_unit_test(the_source_announces_on_each_connection),
