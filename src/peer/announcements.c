@@ -142,14 +142,29 @@ static bool takes_part(const struct pccl_peer *p, const struct pccl_instance *in
            (instance->subgroup == 0 || pccl_peer_is_in_subgroup(p, instance->subgroup, id));
 }
 
+/* The master does not say how much is sent. */
+static void describe_offered(const struct pccl_peer *p, const struct pccl_instance *instance,
+                             const struct pccl_announcement *announcement, struct pccl_text *reason)
+{
+    pccl_text_clear(reason);
+    pccl_describe_call(reason, PCCL_CALL_OPERATION, PCCL_SEND, instance->tag);
+    pccl_text_append(reason,
+                     ": peer %s sends at most %u bytes, through the master, but peer %s receives more, peer to peer",
+                     pccl_id_str(&announcement->from), p->tiny_bytes_max, pccl_id_str(&p->config.id));
+}
+
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    if (announcement->offered || !takes_part(p, &op->instance, &announcement->from))
+    if (announcement->offered == op->tiny || !takes_part(p, &op->instance, &announcement->from))
         return;
-    pccl_describe_difference(&reason, &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
-                             &(struct pccl_described){&p->config.id, &op->descriptor, true});
+    if (announcement->offered)
+        describe_offered(p, &op->instance, announcement, &reason);
+    else
+        pccl_describe_difference(&reason,
+                                 &(struct pccl_described){&announcement->from, &announcement->descriptor, false},
+                                 &(struct pccl_described){&p->config.id, &op->descriptor, true});
     pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);
 }
 
@@ -161,8 +176,7 @@ void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const 
     bool current = pccl_peer_is_current(p, &ready->instance);
     if (op != NULL) {
         const struct pccl_announcement announcement = {.from = *from, .descriptor = ready->descriptor};
-        if (op->tiny)
-            pccl_peer_refuse_announced(p, op, &announcement);
+        pccl_peer_refuse_announced(p, op, &announcement);
     } else if (!current || !pccl_peer_has_launched(p, &ready->instance)) {
         keep(p, from, ready);
     }

@@ -15,7 +15,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
 void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* otherwise those of an older era only */
-/* Asks for an abort of a tiny launch that another member has announced as a bulk operation. */
+/* Asks for an abort if one is tiny, and the other bulk: they do not meet. */
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement);
 

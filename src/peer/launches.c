@@ -290,8 +290,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         start(p, *op, launch);
     struct pccl_announcement *announcement = pccl_peer_announcement(p, &instance);
     if (announcement != NULL) {
-        if (launch->tiny)
-            pccl_peer_refuse_announced(p, *op, announcement);
+        pccl_peer_refuse_announced(p, *op, announcement);
         pccl_peer_drop_announcement(p, announcement);
     }
     return PCCL_OK;
@@ -385,6 +384,5 @@ void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const str
     pccl_peer_arm(p, op->where_us);
     begin(p, op, source);
     pccl_peer_tell(p, op);
-    if (op->tiny)
-        pccl_peer_refuse_announced(p, op, &announced);
+    pccl_peer_refuse_announced(p, op, &announced);
 }

@@ -117,15 +117,6 @@ static void ask_for_offers(struct pccl_peer *p)
             need_offers(p, find_ask(p, &of_node(node)->instance));
 }
 
-/* The source has launched it as a tiny one, which does not meet it. */
-static void refuse_tiny(struct pccl_peer *p, struct pccl_peer_op *op)
-{
-    struct pccl_text reason;
-    pccl_text_format(&reason, "peer %s sends at most %u bytes, and peer %s receives more",
-                     pccl_id_str(&op->descriptor.root), p->tiny_bytes_max, pccl_id_str(&p->config.id));
-    pccl_peer_op_abort(p, op, PCCL_CLASS_MISMATCH, &reason);
-}
-
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
 {
     struct pccl_ask *asked = find_ask(p, &offer->instance);
@@ -133,8 +124,8 @@ void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
     if (asked != NULL && asked->count > 0)
         asked->count--;
     p->has_news = true;
-    if (op != NULL && !op->tiny && op->started && !pccl_peer_is_decided(op))
-        refuse_tiny(p, op);
+    if (op != NULL && op->started)
+        pccl_peer_refuse_announced(p, op, &(struct pccl_announcement){.from = op->descriptor.root, .offered = true});
     else
         pccl_peer_keep_offer(p, &offer->instance);
 }

@@ -835,6 +835,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"sends-no-path", "there is no way from the source to the destination", scenario_sends_no_path},
     {"sends-restart", "the master restarts while links for sends are asked for", scenario_sends_restart},
     {"sends-mismatch", "only one end needs the link", scenario_sends_mismatch},
+    {"sends-offered", "a tiny send is offered before its bulk receive is launched", scenario_sends_offered},
     {"sends-posted", "a receive waits without a link", scenario_sends_posted},
     {"sends-anybody", "bulk sends to one that receives from anybody in a large group", scenario_sends_anybody},
     {"sends-reset", "the link is lost while a send waits for its receiver", scenario_sends_reset},

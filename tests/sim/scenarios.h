@@ -278,6 +278,7 @@ void scenario_sends_end_dies(struct sim *sim);
 void scenario_sends_no_path(struct sim *sim);
 void scenario_sends_restart(struct sim *sim);
 void scenario_sends_mismatch(struct sim *sim);
+void scenario_sends_offered(struct sim *sim);
 void scenario_sends_posted(struct sim *sim);
 void scenario_sends_anybody(struct sim *sim);
 void scenario_sends_limit(struct sim *sim);

@@ -225,6 +225,39 @@ void scenario_sends_mismatch(struct sim *sim)
     must_end(sim, 20, in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
 }
 
+/*
+ * The master has offered a tiny send before the receive that does not meet it is launched, or chosen. It offers it
+ * once.
+ */
+void scenario_sends_offered(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t tag = i + 1;
+        bool link_stands = i == 1;
+        struct pccl_peer_op *in = receive(sim, 20, 0, 10 * tag); /* it asks for more offers of this tag */
+        scenario_run_ms(sim, 100);
+        struct pccl_peer_op *out = send(sim, 0, 20, 10 * tag);
+        must_end(sim, 0, out, PCCL_CLASS_NONE, "");
+        must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+        if (!link_stands)
+            WAIT(sim, 3000, all_links(MANY) == MANY);
+        out = launch(sim, 0, p[20], true, 10 * tag + 1, true);
+        scenario_run_ms(sim, 100);
+        MUST(sim, has_link(0, 20) == link_stands);
+        cut(sim, 0, 20, SIM_DROP); /* so what the receive says over the link does not arrive */
+        in = receive(sim, 20, 0, 10 * tag + 1);
+        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "sends at most");
+        must_end(sim, 20, in, PCCL_CLASS_MISMATCH, "sends at most");
+        sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
+    }
+    struct pccl_peer_op *in = launch(sim, 21, NULL, false, 91, false);
+    scenario_run_ms(sim, 100);
+    struct pccl_peer_op *out = launch(sim, 0, p[21], true, 91, true);
+    must_end(sim, 21, in, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
+    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
+}
+
 /* A receive that has no sender yet does not fail when the link is closed. */
 void scenario_sends_posted(struct sim *sim)
 {
