@@ -202,10 +202,14 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
         p->effects.close_link(p->effects.context, &link->id, false);
         link->out = PCCL_DIAL_DOWN;
     }
-    bool drops = !link->in_up;
-    if (drops)
+    if (!link->in_up) {
         drop_link(p, link);
-    return drops;
+        return true;
+    }
+    link->failed = false; /* a restarted master would take it as evidence, and an address may change */
+    link->how = 0;
+    link->candidate_count = 0;
+    return false;
 }
 
 bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id)

@@ -280,6 +280,7 @@ void scenario_sends_restart(struct sim *sim);
 void scenario_sends_mismatch(struct sim *sim);
 void scenario_sends_offered(struct sim *sim);
 void scenario_sends_posted(struct sim *sim);
+void scenario_sends_refused(struct sim *sim);
 void scenario_sends_anybody(struct sim *sim);
 void scenario_sends_limit(struct sim *sim);
 void scenario_sends_reset(struct sim *sim);

@@ -292,6 +292,38 @@ void scenario_sends_reset(struct sim *sim)
     must_end(sim, 20, in, PCCL_CLASS_NONE, "");
 }
 
+/*
+ * A send ends since its destination refuses the link, and a link from there stands all the time. That was no sign of a
+ * death, and is none for a master that restarts later. The next such send asks for the way again.
+ */
+void scenario_sends_refused(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    struct sim_request request = {
+        .tag = 1, .collective = PCCL_SEND, .other = p[20]->id, .sends = true, .count = 100000, .timeout_ms = 3000};
+    p[0]->machine->config.dial_max_ms = 5000; /* it does not dial any more before the deadline */
+    p[20]->machine->config.send_idle_ms = 60000;
+    cut(sim, 0, 20, SIM_REFUSE);
+    struct pccl_peer_op *out = scenario_ask(sim, p[0], &request);
+    scenario_run_ms(sim, 2700);
+    sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
+    exchange(sim, 20, 0, 20);
+    must_end(sim, 0, out, PCCL_CLASS_DEADLINE, "");
+    MUST(sim, has_link(20, 0) && !has_link(0, 20));
+    for (uint32_t i = 0; i < p[0]->machine->link_count; i++)
+        MUST(sim,
+             !pccl_id_equal(&p[0]->machine->links[i].id, &p[20]->id) || p[0]->machine->links[i].candidate_count == 0);
+    scenario_control(sim, p[20], false);
+    sim_master_crash(sim, true);
+    sim_master_start(sim);
+    WAIT(sim, 5000, sim_master_is_up(sim) && sim->master->machine->recovering);
+    scenario_run_ms(sim, 500);
+    scenario_control(sim, p[20], true);
+    WAIT(sim, 5000, !sim->master->machine->recovering);
+    MUST(sim, sim->master->machine->member_count == MANY);
+    exchange(sim, 0, 20, 30);
+}
+
 /* A receive from any peer finds bulk sends of peers that had no link to it. */
 void scenario_sends_anybody(struct sim *sim)
 {

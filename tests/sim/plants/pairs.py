@@ -104,6 +104,23 @@ PLANTS = [
              "if (op != NULL && op->started) pccl_peer_refuse_announced(",
              "if (op != NULL && false) pccl_peer_refuse_announced("),
         ]),
+    Bug("old_refusal_is_evidence",
+        "9.4: a member counts as dead for a restarted master since it refused a link for a send long ago",
+        [], ["sends-refused"],
+        [
+            ("src/peer/links.c",
+             "link->failed = false; /* a restarted master would take it as evidence, and an address may change */ "
+             "link->how = 0; link->candidate_count = 0;",
+             "link->candidate_count = 0;"),
+        ]),
+    Bug("old_addresses_are_kept",
+        "7.4: a peer does not ask for the way to a member that holds a link to it, and dials an old one",
+        [], ["sends-refused"],
+        [
+            ("src/peer/links.c",
+             "link->how = 0; link->candidate_count = 0;",
+             "link->how = 0;"),
+        ]),
     Bug("kept_offer_is_dropped",
         "16.4: a bulk receive does not refuse a tiny send that was offered before its launch",
         [], ["sends-offered"],
