@@ -132,6 +132,7 @@ static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool inco
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason)
 {
     p->shortage = *reason;
+    p->shortage_us = p->now_us;
     if (p->resuming || !p->up || !p->greeted ||
         (p->shortage_told_us != 0 && p->now_us < p->shortage_told_us + SHORTAGE_AGAIN_US))
         return;

@@ -415,7 +415,7 @@ static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
     }
     const char *why = how == PCCL_LINK_UNREACHABLE ? "no route" : pccl_link_end_name(how);
     if (how == 0)
-        why = p->shortage.length > 0 ? p->shortage.bytes : "no answer yet";
+        why = p->shortage_us >= since_us ? p->shortage.bytes : "no answer yet";
     pccl_text_format(&reason, "it has had no link to peer %s for %s: %s", pccl_id_str(&op->sends_to),
                      pccl_duration_str(p->now_us - since_us), why);
     pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);

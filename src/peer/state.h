@@ -221,8 +221,8 @@ struct pccl_peer {
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;
-    uint64_t shortage_told_us, shortage_logged_us; /* 0: never */
-    struct pccl_text shortage;                     /* reason of the latest one */
+    uint64_t shortage_us, shortage_told_us, shortage_logged_us; /* when there was one at last; 0: never */
+    struct pccl_text shortage;                                  /* its reason */
 };
 
 /* The first half of the era: how many joint rounds have been decided (PROTOCOL 1.4). */
