@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum {
+    BRIEF_US = 1000000,        /* a link for sends that has not stood so long has not been made */
     REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
     TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
     NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
@@ -367,10 +368,11 @@ static bool is_evidence(const struct pccl_peer_event *event) { return !event->pu
 static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_peer_event *event)
 {
     bool was_up = link->out == PCCL_DIAL_UP;
+    bool brief = was_up && is_for_sends(link) && p->now_us < link->up_us + BRIEF_US;
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
     link->idle_us = 0; /* nothing dials it again only to keep it */
-    link->able_us = was_up ? p->now_us : link->able_us;
+    link->able_us = was_up && !brief ? p->now_us : link->able_us;
     if (is_evidence(event)) {
         link->failed = true;
         link->how = event->how;
@@ -382,7 +384,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     if (p->state == PCCL_PEER_OVER || tidy_link(p, link) || !is_wanted(link))
         return;
     bool newcomer = is_newcomer(p, link);
-    if (was_up && is_evidence(event) && !newcomer) {
+    if (was_up && !brief && is_evidence(event) && !newcomer) {
         forgive(p, link);
         dial(p, link); /* at once: the answer tells a broken connection from a dead peer */
         return;
@@ -421,6 +423,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         incoming_down(p, link, event);
     else if (!event->incoming && up && link->out == PCCL_DIAL_DIALING) {
         link->out = PCCL_DIAL_UP;
+        link->up_us = p->now_us;
         link->failed = false;
         forgive(p, link);
         link->rtt_us = event->rtt_us;

@@ -60,7 +60,8 @@ struct pccl_peer_link {
     uint32_t sends;     /* how many bulk sends to this member are under way */
     uint64_t idle_us;   /* when the last one of them ended, for which it is kept; 0: it is not kept */
     bool asked;         /* by `want_link`, and the master has not answered */
-    uint64_t able_us;   /* time of the answer, or when the link was lost last */
+    uint64_t able_us;   /* time of the answer, or when the link was lost last after more than a moment */
+    uint64_t up_us;     /* when it was opened last */
     uint64_t tell_us;   /* warm: when to log that nobody admits the newcomer; UINT64_MAX: that is done */
     enum pccl_dial_state out;
     bool in_up;

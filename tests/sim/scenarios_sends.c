@@ -324,6 +324,26 @@ void scenario_sends_refused(struct sim *sim)
     exchange(sim, 0, 20, 30);
 }
 
+/* A link that is lost as soon as it stands, each time, is dialed after a pause, and ends the send as one that is
+ * refused. */
+void scenario_sends_closed_at_once(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    uint32_t dials = p[0]->dials;
+    struct pccl_peer_op *out = send(sim, 0, 20, 1);
+    while (!scenario_is_decided(out)) {
+        uint32_t before = p[0]->dials;
+        bool stands = has_link(0, 20);
+        if (stands)
+            sim_conn_reset(sim, sim_peer_link(p[0], &p[20]->id));
+        scenario_run_ms(sim, 5);
+        MUST(sim, !stands || p[0]->dials == before);
+        MUST(sim, p[0]->dials - dials < PATIENCE_MS / 10);
+    }
+    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, "it has had no link to peer");
+    MUST(sim, p[0]->dials - dials > 10 && sim->master->machine->member_count == MANY);
+}
+
 /* A receive from any peer finds bulk sends of peers that had no link to it. */
 void scenario_sends_anybody(struct sim *sim)
 {

@@ -79,7 +79,7 @@ PLANTS = [
         [], ["invalid-messages"],
         [
             ("src/peer/links.c",
-             "if (was_up && is_evidence(event) && !newcomer) {",
+             "if (was_up && !brief && is_evidence(event) && !newcomer) {",
              "if (was_up && !event->purposely && !newcomer) {"),
         ]),
     Bug("rejected_link_is_forgiven",
