@@ -839,6 +839,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"sends-posted", "a receive waits without a link", scenario_sends_posted},
     {"sends-refused", "a link for a send is refused, and later the master restarts", scenario_sends_refused},
     {"sends-closed-at-once", "links for a send end as soon as they stand", scenario_sends_closed_at_once},
+    {"sends-shortage", "the source of a send has no descriptors", scenario_sends_shortage},
     {"sends-anybody", "bulk sends to one that receives from anybody in a large group", scenario_sends_anybody},
     {"sends-reset", "the link is lost while a send waits for its receiver", scenario_sends_reset},
     {"sends-limit", "a peer sends to few others at a time", scenario_sends_limit},

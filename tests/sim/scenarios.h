@@ -281,6 +281,7 @@ void scenario_sends_mismatch(struct sim *sim);
 void scenario_sends_offered(struct sim *sim);
 void scenario_sends_posted(struct sim *sim);
 void scenario_sends_refused(struct sim *sim);
+void scenario_sends_shortage(struct sim *sim);
 void scenario_sends_closed_at_once(struct sim *sim);
 void scenario_sends_anybody(struct sim *sim);
 void scenario_sends_limit(struct sim *sim);

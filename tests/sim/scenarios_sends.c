@@ -344,6 +344,19 @@ void scenario_sends_closed_at_once(struct sim *sim)
     MUST(sim, p[0]->dials - dials > 10 && sim->master->machine->member_count == MANY);
 }
 
+/* The source cannot dial: both ends hear why. It can again, and so can the next send. */
+void scenario_sends_shortage(struct sim *sim)
+{
+    begin_of(sim, MANY);
+    p[0]->process.starved = true;
+    struct pccl_peer_op *out = send(sim, 0, 20, 1), *in = receive(sim, 20, 0, 1);
+    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
+    must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
+    p[0]->process.starved = false;
+    exchange(sim, 0, 20, 10);
+    MUST(sim, sim->master->machine->member_count == MANY);
+}
+
 /* A receive from any peer finds bulk sends of peers that had no link to it. */
 void scenario_sends_anybody(struct sim *sim)
 {
