@@ -45,9 +45,10 @@ class Outcome:
 
     @property
     def info(self) -> OperationInfo:
-        if not isinstance(self._told, OperationInfo):
-            self._told = info_of(*self._told)
-        return self._told
+        told = self._told  # read once: another thread may replace it
+        if not isinstance(told, OperationInfo):
+            self._told = told = info_of(*told)
+        return told
 
 
 class Blobs:

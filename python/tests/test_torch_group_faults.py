@@ -63,6 +63,10 @@ def test_all_tags_at_once(nursery):
     nursery.world("torch_threads.all_tags_at_once", 2)
 
 
+def test_a_number_that_is_given_back_late(nursery):
+    nursery.world("torch_threads.given_back_late", 2)
+
+
 def test_another_thread_at_each_line(nursery):
     nursery.world("torch_threads.at_each_line", 1)
 

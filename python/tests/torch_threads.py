@@ -8,6 +8,30 @@ import torch.distributed as dist
 from torch_bodies import start
 
 
+def given_back_late():
+    """A number is given back while the next one is in use: what the others launch under it fails, and no more."""
+    from pccl.torch import _call
+
+    rank, _ = start()
+    group = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    if rank == 0:
+        holder = group._pool.make()
+        group._take_number(holder)
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        _call.give_back(group, holder)
+        work.wait()
+    else:
+        try:
+            dist.all_reduce(torch.ones(1))
+        except RuntimeError:
+            dist.all_reduce(torch.ones(1))
+        else:
+            raise AssertionError("nothing told this rank that the other one gave the operation up")
+    dist.barrier()
+    assert not group._comm._launching and -1 not in group._under_way
+    dist.destroy_process_group()
+
+
 def all_tags_at_once():
     """While one thread waits for an all-reduce, another one launches as many as have tags. The next waits for it."""
     from pccl.torch import _call

@@ -141,8 +141,8 @@ class Call(Visit):
             self._stage.ready()
         handle, place, elements, struct = self._launched_as, self._address, self._elements, self._struct
         handle.comm = None
-        core._visits.add(self.mark)
         try:
+            core._visits.add(self.mark)
             if core._closing:
                 return False
             struct.tag = self.group._take_number(self)
@@ -254,7 +254,8 @@ class Call(Visit):
     def interrupted(self, by: BaseException) -> None:
         """While it launched. What the others have launched fails, unless it is as if this rank had not begun."""
         if self.number is not None:
-            handle = self.group._comm._launching.pop(self.numbers.tag_of(self.number), None)
+            self.tag = self.numbers.tag_of(self.number)
+            handle = self.group._comm._launching.pop(self.tag, None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
         for tag in self._tags:  # or what is kept there would only end when its tag is needed again
@@ -279,6 +280,7 @@ class Call(Visit):
         return self.work(name, [], _nothing, self.group._timeout)
 
     def _give_up(self, tag: int) -> None:
+        self.tag = tag
         handle = self._comm.barrier_async(tag=tag, members=self.group._members, alone_ok=True, label=REFUSED)
         self._launched(self._comm, handle)
 

@@ -78,16 +78,14 @@ class Launching(Standing):
         call.group, call.count, call.is_now = self, count, is_now
         # In a group of all ranks, what is launched fails if one is lost.
         why = self._ended or (self._world.ended if count > 0 and self._is_whole else self._world.why())
+        is_over = False
         try:
             if why is None:
                 for tensor in tensors:
                     if not tensor.is_cpu or tensor.layout is not torch.strided:
                         _layout.check_device(tensor)
                 make(call)
-                if is_now and not call.parts and not call.after:
-                    call.group = None
-                    pool.free.append(call)
-                    return None  # type: ignore[return-value]
+                is_over = is_now and not call.parts and not call.after
         except PCCLError as error:
             if isinstance(error, InvalidArgument):
                 _call.refuse(call, refuse)
@@ -99,6 +97,10 @@ class Launching(Standing):
         except BaseException as interrupt:
             call.interrupted(interrupt)
             raise
+        if is_over:
+            call.group = None
+            pool.free.append(call)
+            return None  # type: ignore[return-value]
         limit, locally = self._limit(opts), locally or (lambda: _zero(outputs))
         if why is not None:
             words = f"pccl: {name} of group {self._name!r}, rank {self._world.rank}: {why}"
