@@ -9,7 +9,7 @@ from typing import Any, Optional, Tuple, Union
 from . import _buffers, _native, _staged
 from ._codec import QuantizationOptions
 from ._enums import DataType, DistributionHint, QuantizationAlgorithm, ReduceOp, data_type, member, number
-from ._errors import DTypeError, LayoutError
+from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class ReduceOperandDescriptor:
 
     def to_c(self) -> _native.ReduceOperandDescriptorC:
         hint = member("distribution_hint", DistributionHint, self.distribution_hint)
+        if hint not in DistributionHint._value2member_map_:
+            raise InvalidArgument(f"distribution_hint: there is no hint {hint}")
         return _native.ReduceOperandDescriptorC(data_type("datatype", self.datatype), hint)
 
 

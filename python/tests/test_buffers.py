@@ -290,6 +290,9 @@ def test_operations_are_known(alone, wrong):
         alone.comm.get_attribute(wrong)
     with pytest.raises(pccl.DTypeError, match="no data type"):
         alone.comm.all_reduce(memory, memory, op=0, operand_descriptor=pccl.ReduceOperandDescriptor(wrong))
+    operand = pccl.ReduceOperandDescriptor(pccl.DataType.DOUBLE, 99)
+    with pytest.raises(pccl.InvalidArgument, match="distribution_hint: there is no hint 99"):
+        alone.comm.all_reduce(memory, memory, op=0, operand_descriptor=operand)
 
 
 @pytest.mark.parametrize("wrong", [None, b"127.0.0.1:1", "127.0.0.1:1\0", "\udc80:1", 7])
