@@ -9,7 +9,7 @@ from torch_bodies import start
 
 
 def given_back_late():
-    """A number is given back while the next one is in use: what the others launch under it fails, and no more."""
+    """A number is given back while the next one is in use: only the operation of the others under it fails."""
     from pccl.torch import _call
 
     rank, _ = start()

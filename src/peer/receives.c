@@ -87,6 +87,14 @@ static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance
     return asked;
 }
 
+/* need_ask has been called for this receive. */
+static struct pccl_ask *ask_for(const struct pccl_peer *p, const struct pccl_peer_op *op)
+{
+    struct pccl_ask *asked = find_ask(p, &op->instance);
+    PCCL_ASSERT(asked != NULL);
+    return asked;
+}
+
 static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
 {
     if (asked->count >= asked->open)
@@ -111,10 +119,10 @@ static void ask_for_offers(struct pccl_peer *p)
         }
     for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
         for (node = lists[i]->next; node != lists[i]; node = node->next)
-            find_ask(p, &of_node(node)->instance)->open++;
+            ask_for(p, of_node(node))->open++;
     for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
         for (node = lists[i]->next; node != lists[i]; node = node->next)
-            need_offers(p, find_ask(p, &of_node(node)->instance));
+            need_offers(p, ask_for(p, of_node(node)));
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
