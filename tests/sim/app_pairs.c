@@ -38,7 +38,7 @@ static bool is_busy(const struct sim_stream *stream)
     return busy;
 }
 
-/* The stream that was used before, or one that nobody uses; NULL: all are in use. */
+/* The stream that was used before, or one of nobody, or of a member that has gone. There are enough for all. */
 static struct sim_stream *stream_of(struct sim_app *app, const struct pccl_id *other, bool sends)
 {
     struct sim_stream *free = NULL;
@@ -46,11 +46,11 @@ static struct sim_stream *stream_of(struct sim_app *app, const struct pccl_id *o
         struct sim_stream *stream = &app->streams[i];
         if (stream->sends == sends && pccl_id_equal(&stream->other, other))
             return stream;
-        if (pccl_id_is_zero(&stream->other))
+        if (!is_busy(stream) && pccl_id_find(app->members, app->member_count, &stream->other) >= app->member_count)
             free = stream;
     }
-    if (free != NULL)
-        *free = (struct sim_stream){.other = *other, .sends = sends};
+    PCCL_ASSERT(free != NULL);
+    *free = (struct sim_stream){.other = *other, .sends = sends};
     return free;
 }
 
@@ -61,8 +61,10 @@ void sim_pairs_begin(struct sim *sim, struct sim_peer *peer)
         return;
     for (uint32_t i = 0; i < 2 * app->member_count; i++) {
         const struct pccl_id *other = &app->members[i / 2];
-        struct sim_stream *stream = pccl_id_equal(other, &peer->id) ? NULL : stream_of(app, other, i % 2 != 0);
-        if (stream == NULL || hash_of(sim, peer, stream, 1) % 100 >= PERCENT)
+        if (pccl_id_equal(other, &peer->id))
+            continue;
+        struct sim_stream *stream = stream_of(app, other, i % 2 != 0);
+        if (hash_of(sim, peer, stream, 1) % 100 >= PERCENT)
             continue;
         stream->left = 1 + (uint32_t)(hash_of(sim, peer, stream, 2) % 5);
         stream->act_at = sim->now + sim_random(sim, sim->plan.pause_us);

@@ -295,7 +295,7 @@ struct sim_circle {
     uint32_t made[SIM_CIRCLE_LANES];         /* steps since it was founded */
     struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one founds it, too */
 };
-enum { SIM_STREAMS = 24, SIM_STREAM_LANES = 3 };
+enum { SIM_STREAMS = 2 * SIM_HOSTS_MAX, SIM_STREAM_LANES = 3 };
 /* What a caller sends to another peer, or receives from it. */
 struct sim_stream {
     struct pccl_id other; /* zero: nobody */
