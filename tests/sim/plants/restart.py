@@ -72,7 +72,7 @@ PLANTS = [
         ]),
     Bug("founds_when_the_first_are_gone",
         "11.1: members that resume and leave open the door for a rival run while others dial",
-        ["R10"], ["noted-run-half-back"],
+        [], ["noted-run-half-back=R10"],
         [
             ("src/master/recovery.c",
              "pccl_master_expect_older_run(m);",
