@@ -47,10 +47,10 @@
     R(XOR, "xor", false, BITS)                                                                                         \
     R(PREMUL_SUM, "premultiplied sum", true, FLOATS)
 
-#define PCCL_DATATYPE_NAME(name, ...) PCCL_##name,
-enum pccl_datatype { PCCL_DATATYPE_ROWS(PCCL_DATATYPE_NAME) PCCL_DATATYPES };
-enum pccl_reduce_op { PCCL_REDUCE_OP_ROWS(PCCL_DATATYPE_NAME) PCCL_REDUCE_OPS };
-#undef PCCL_DATATYPE_NAME
+#define PCCL_ENUMERATOR(name, ...) PCCL_##name,
+enum pccl_datatype { PCCL_DATATYPE_ROWS(PCCL_ENUMERATOR) PCCL_DATATYPES };
+enum pccl_reduce_op { PCCL_REDUCE_OP_ROWS(PCCL_ENUMERATOR) PCCL_REDUCE_OPS };
+#undef PCCL_ENUMERATOR
 enum pccl_datatype_kind { PCCL_UNSIGNED = 1, PCCL_SIGNED = 2, PCCL_FLOAT = 4, PCCL_BOOLEAN = 8 };
 
 size_t pccl_datatype_bytes(enum pccl_datatype datatype);
