@@ -21,16 +21,7 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
 static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
 {
     const struct pccl_reported *all = context;
-    const struct pccl_subgroup *subgroup = NULL;
-    if (instance->pair != 0)
-        return true;
-    if (instance->subgroup == PCCL_FOUNDING) {
-        const struct pccl_operation *op = pccl_master_operation(all->m, all->group, instance, false);
-        subgroup = op != NULL ? op->subgroup : NULL;
-    } else if (pccl_master_names_subgroup(instance)) {
-        subgroup = pccl_master_find_subgroup(all->group, instance->subgroup);
-    }
-    return subgroup == NULL || pccl_master_seat_in(subgroup, all->group->ring[position]) < subgroup->count;
+    return instance->pair != 0 || pccl_master_standing(all->group->ring[position], instance) != PCCL_STANDING_NONE;
 }
 
 /* Returns true if operations use this link: along the ring, directly, or in a subgroup. */

@@ -401,26 +401,20 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
 
 /* ---- what members say ---- */
 
-/* false: it is of a subgroup that has ended; or its sender is not in it, and is removed. */
-static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
+enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(from->group, instance->subgroup);
-    if (subgroup == NULL)
-        return false;
-    if (pccl_master_seat_in(subgroup, from) < subgroup->count)
-        return true;
-    pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of a subgroup that it is not in");
-    return false;
-}
-
-/* false: the other one has gone, and the news is under way; or the sender is not in it, and is removed. */
-static bool is_of_pair(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
-{
-    enum pccl_pairing pairing = pccl_master_pairing(from->group, instance, from);
-    if (pairing == PCCL_PAIR_OF_OTHERS)
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
-                           "it named an operation of a pair that it is not in, or that is not in its subgroup");
-    return pairing == PCCL_PAIR_WHOLE;
+    const struct pccl_subgroup *subgroup = NULL;
+    if (pccl_master_names_subgroup(instance)) {
+        subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);
+        if (subgroup == NULL)
+            return PCCL_STANDING_ENDED;
+    } else if (instance->subgroup == PCCL_FOUNDING) {
+        const struct pccl_operation *op = find_operation(remote->group, instance);
+        subgroup = op != NULL ? op->subgroup : NULL;
+    }
+    if (subgroup != NULL && pccl_master_seat_in(subgroup, remote) == subgroup->count)
+        return PCCL_STANDING_NONE;
+    return instance->pair != 0 ? pccl_master_standing_in_pair(remote, subgroup, instance->pair) : PCCL_STANDING_MEMBER;
 }
 
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
@@ -431,9 +425,11 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
     }
     if (!is_of_present_era(m, from->group, instance))
         return false;
-    if (pccl_master_names_subgroup(instance) && !is_of_subgroup(m, from, instance))
-        return false;
-    return instance->pair == 0 || is_of_pair(m, from, instance);
+    enum pccl_standing standing = pccl_master_standing(from, instance);
+    if (standing == PCCL_STANDING_NONE)
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
+                           "it named an operation of a subgroup or pair that it is not in");
+    return standing == PCCL_STANDING_MEMBER;
 }
 
 /* false: it is in, or founds, too many subgroups, and is removed. */

@@ -49,14 +49,13 @@ static inline bool pccl_master_names_subgroup(const struct pccl_instance *instan
     return instance->subgroup != 0 && (instance->subgroup != PCCL_FOUNDING || instance->pair != 0);
 }
 
-enum pccl_pairing {
-    PCCL_PAIR_OF_OTHERS, /* the member is not in the pair, or one of the two is not in the subgroup */
-    PCCL_PAIR_BROKEN,    /* it is, and the other is no member of the group (any more) */
-    PCCL_PAIR_WHOLE,
+enum pccl_standing {
+    PCCL_STANDING_NONE,   /* the member is not in the subgroup, the pair or the list; or the other of the pair is not */
+    PCCL_STANDING_ENDED,  /* the subgroup has ended, or the other one of the pair is no member */
+    PCCL_STANDING_MEMBER, /* the member takes part; also in a founding whose list is not known */
 };
-/* Classifies an operation of a pair for this member. Ignores the subgroup if the group does not have it. */
-enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
-                                      const struct pccl_remote *remote);
+/* Returns whether this member takes part in an operation of its group. */
+enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const struct pccl_instance *instance);
 
 /* ---- the table ---- */
 

@@ -119,10 +119,6 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     }
     if (op->decided)
         return;
-    if (op->subgroup != NULL && pccl_master_seat_in(op->subgroup, from) == op->subgroup->count) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it founds a subgroup by two lists of one digest");
-        return;
-    }
     bool differs =
         op->described && (!pccl_descriptor_equal(&op->descriptor, &done->descriptor) || op->tiny != (done->tiny != 0));
     if (differs) {

@@ -281,28 +281,26 @@ static struct pccl_remote *numbered(const struct pccl_peer_group *group, uint64_
     return found;
 }
 
-enum pccl_pairing pccl_master_pairing(const struct pccl_peer_group *group, const struct pccl_instance *instance,
-                                      const struct pccl_remote *remote)
+enum pccl_standing pccl_master_standing_in_pair(const struct pccl_remote *remote, const struct pccl_subgroup *subgroup,
+                                                uint64_t name)
 {
-    PCCL_ASSERT(instance->pair != 0);
-    const struct pccl_subgroup *pair = find_pair(group, instance->pair), *subgroup = NULL;
+    const struct pccl_peer_group *group = remote->group;
+    const struct pccl_subgroup *pair = find_pair(group, name);
     const struct pccl_remote *source, *destination;
     if (pair != NULL) {
         source = pair->members[pair->ring[0]];
         destination = pair->members[pair->ring[1]];
     } else {
-        source = numbered(group, pccl_pair_source(instance->pair));
-        destination = numbered(group, pccl_pair_destination(instance->pair));
+        source = numbered(group, pccl_pair_source(name));
+        destination = numbered(group, pccl_pair_destination(name));
     }
     if ((source == remote) == (destination == remote))
-        return PCCL_PAIR_OF_OTHERS;
+        return PCCL_STANDING_NONE;
     if (source == NULL || destination == NULL)
-        return PCCL_PAIR_BROKEN;
-    if (instance->subgroup != 0)
-        subgroup = pccl_master_find_subgroup(group, instance->subgroup);
-    bool apart = subgroup != NULL && (pccl_master_seat_in(subgroup, source) == subgroup->count ||
-                                      pccl_master_seat_in(subgroup, destination) == subgroup->count);
-    return apart ? PCCL_PAIR_OF_OTHERS : PCCL_PAIR_WHOLE;
+        return PCCL_STANDING_ENDED;
+    const struct pccl_remote *other = source == remote ? destination : source;
+    bool apart = subgroup != NULL && pccl_master_seat_in(subgroup, other) == subgroup->count;
+    return apart ? PCCL_STANDING_NONE : PCCL_STANDING_MEMBER;
 }
 
 bool pccl_master_fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from)

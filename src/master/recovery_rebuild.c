@@ -276,7 +276,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
 }
 
-/* Of a founding there is a list, which may be one of another's: of the same digest. */
+/* A member that departs is not in the lists any more. */
 static bool has_seat(const struct pccl_operation *op, const struct pccl_remote *from)
 {
     return op->subgroup == NULL || pccl_master_seat_in(op->subgroup, from) < op->subgroup->count;
@@ -351,34 +351,21 @@ static void rebuild_subgroups(struct pccl_master *m)
     }
 }
 
-/* false: of a pair that the view without the other one ends. */
-static bool is_of_pair(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
-{
-    enum pccl_pairing pairing = pccl_master_pairing(remote->group, instance, remote);
-    if (pairing == PCCL_PAIR_OF_OTHERS && !remote->departing && !remote->report->renumbered)
-        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
-                           "it reported an operation of a pair that it is not in, or that is not in its subgroup");
-    return pairing == PCCL_PAIR_WHOLE;
-}
-
-/* false: of one that has ended for all. */
-static bool is_of_subgroup(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
-{
-    const struct pccl_subgroup *subgroup = pccl_master_find_subgroup(remote->group, instance->subgroup);
-    bool member = subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count || remote->departing;
-    if (!member)
-        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
-                           "it reported an operation of a subgroup that it is not in");
-    return member && subgroup != NULL;
-}
-
-/* Returns true if it is an operation of this era whose subgroup and pair exist. */
+/*
+ * Returns true if it is an operation of this era whose subgroup and pair exist. A member that departs is in no subgroup
+ * any more, and may know outcomes.
+ */
 static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
-    if (!is_current(m, remote, instance) ||
-        (pccl_master_names_subgroup(instance) && !is_of_subgroup(m, remote, instance)))
+    if (!is_current(m, remote, instance))
         return false;
-    return instance->pair == 0 || is_of_pair(m, remote, instance);
+    enum pccl_standing standing = pccl_master_standing(remote, instance);
+    if (standing == PCCL_STANDING_NONE && remote->departing)
+        return instance->pair == 0;
+    if (standing == PCCL_STANDING_NONE && (instance->pair == 0 || !remote->report->renumbered))
+        pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL,
+                           "it reported an operation of a subgroup or pair that it is not in");
+    return standing == PCCL_STANDING_MEMBER;
 }
 
 /* What members report as ended (outcomes), and then what is under way. */

@@ -82,20 +82,7 @@ static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, co
     return waits || has_finished(m, remote, &where->instance);
 }
 
-/* Of those in the group, who takes part in the operation. */
-static bool takes_part(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_instance *instance)
-{
-    if (pccl_is_of_whole_group(instance))
-        return true;
-    const struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, false);
-    if (op == NULL && instance->pair != 0)
-        return pccl_master_pairing(remote->group, instance, remote) != PCCL_PAIR_OF_OTHERS;
-    const struct pccl_subgroup *subgroup =
-        op != NULL ? op->subgroup : pccl_master_find_subgroup(remote->group, instance->subgroup);
-    return subgroup == NULL || pccl_master_seat_in(subgroup, remote) < subgroup->count;
-}
-
-static bool in_scope(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_remote *from,
+static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote *from,
                      const struct pccl_msg_where *where)
 {
     bool operation = where->call == PCCL_CALL_OPERATION;
@@ -103,13 +90,14 @@ static bool in_scope(struct pccl_master *m, const struct pccl_remote *remote, co
         return false;
     if (!operation && where->call != PCCL_CALL_SYNC)
         return true;
-    return remote->group == from->group && (!operation || takes_part(m, remote, &where->instance));
+    return remote->group == from->group &&
+           (!operation || pccl_master_standing(remote, &where->instance) != PCCL_STANDING_NONE);
 }
 
 static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m, m->remotes[i], from, where) && !has_come(m, m->remotes[i], where))
+        if (in_scope(m->remotes[i], from, where) && !has_come(m, m->remotes[i], where))
             return false;
     return true;
 }
@@ -125,7 +113,7 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        if (!in_scope(m, remote, from, where))
+        if (!in_scope(remote, from, where))
             continue;
         if (all_came ? where->call != PCCL_CALL_OPERATION || has_finished(m, remote, &where->instance)
                      : has_come(m, remote, where))
@@ -194,7 +182,7 @@ static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote
 static bool waits_for(struct pccl_master *m, const struct step *step, const struct pccl_remote *remote,
                       struct step *next)
 {
-    if (!in_scope(m, remote, step->by, &step->call))
+    if (!in_scope(remote, step->by, &step->call))
         return false;
     struct pccl_msg_where own = call_of(m, remote);
     *next = (struct step){.by = remote,
@@ -209,8 +197,7 @@ static bool waits_for(struct pccl_master *m, const struct step *step, const stru
 static bool are_all_heard(struct pccl_master *m, const struct step *step)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m, m->remotes[i], step->by, &step->call) &&
-            (m->remotes[i]->conn == 0 || is_silent(m, m->remotes[i])))
+        if (in_scope(m->remotes[i], step->by, &step->call) && (m->remotes[i]->conn == 0 || is_silent(m, m->remotes[i])))
             return false;
     return true;
 }
@@ -359,7 +346,7 @@ static void add_come(struct pccl_master *m, const struct pccl_remote *from, cons
     bool operation = where->call == PCCL_CALL_OPERATION;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
-        if (!in_scope(m, remote, from, where))
+        if (!in_scope(remote, from, where))
             continue;
         wait->world++;
         if (!has_come(m, remote, where))

@@ -818,6 +818,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"subgroup-gone", "a founder is dead", scenario_subgroup_gone},
     {"subgroup-far", "links that only a subgroup needs", scenario_subgroup_far},
     {"subgroup-liars", "whoever names a subgroup that it is not in goes", scenario_subgroup_liars},
+    {"founding-liar", "whoever ends a founding that it is not in goes, and the others found", scenario_founding_liar},
     {"subgroup-verdict", "who misses in an operation of few is named", scenario_subgroup_verdict},
     {"subgroup-lying-reports", "a report of a subgroup with other members, and one that nobody else reports",
      scenario_subgroup_lying_reports},

@@ -262,6 +262,7 @@ void scenario_subgroup_idle(struct sim *sim);
 void scenario_subgroup_gone(struct sim *sim);
 void scenario_subgroup_far(struct sim *sim);
 void scenario_subgroup_liars(struct sim *sim);
+void scenario_founding_liar(struct sim *sim);
 void scenario_subgroup_verdict(struct sim *sim);
 void scenario_subgroup_lying_reports(struct sim *sim);
 void scenario_pair_crossing(struct sim *sim);

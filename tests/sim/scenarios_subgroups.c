@@ -601,6 +601,23 @@ void scenario_subgroup_liars(struct sim *sim)
     MUST(sim, lives(p[0], name) && lives(p[1], name));
 }
 
+void scenario_founding_liar(struct sim *sim)
+{
+    scenario_cluster(sim, p, 3, 1);
+    struct pccl_peer_op *ops[] = {launch_founding(sim, p[0], 3, 0), NULL};
+    struct pccl_msg msg = {.type = PCCL_MSG_abort_request,
+                           .as.abort_request = {.instance = ops[0]->instance, .class = PCCL_CLASS_ABORTED}};
+    scenario_run_ms(sim, 100);
+    scenario_lie(sim, p[2]);
+    scenario_forge(sim, p[2], &msg);
+    WAIT(sim, 1000, p[0]->machine->ring_count == 2);
+    ops[1] = launch_founding(sim, p[1], 3, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        WAIT(sim, 1000, scenario_is_decided(ops[i]));
+        MUST(sim, take_founded(sim, p[i], ops[i]) != 0);
+    }
+}
+
 /* ---- verdicts ---- */
 
 /* What a peer tells of an operation that it is in and that does not end. */

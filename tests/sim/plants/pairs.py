@@ -226,11 +226,9 @@ PLANTS = [
         [], ["pair-liars"],
         [
             ("src/master/operations.c",
-             "return pairing == PCCL_PAIR_WHOLE; } bool pccl_master_concerns(",
-             "return true; } bool pccl_master_concerns("),
-            ("src/master/operations.c",
-             "if (pairing == PCCL_PAIR_OF_OTHERS) pccl_master_remove(",
-             "if (false) pccl_master_remove("),
+             "return instance->pair != 0 ? pccl_master_standing_in_pair(remote, subgroup, instance->pair) "
+             ": PCCL_STANDING_MEMBER;",
+             "return PCCL_STANDING_MEMBER;"),
             ("src/master/operations.c",
              "bool own = op->parts != NULL && op->parts[pccl_master_seat(op, from)].done;",
              "bool own = false;"),
@@ -240,8 +238,8 @@ PLANTS = [
         [], ["pair-restart"],
         [
             ("src/master/recovery_rebuild.c",
-             "return instance->pair == 0 || is_of_pair(m, remote, instance);",
-             "return instance->pair == 0;"),
+             "return standing == PCCL_STANDING_MEMBER;",
+             "return standing == PCCL_STANDING_MEMBER && instance->pair == 0;"),
         ]),
 
     # ---- in subgroups ----
@@ -290,7 +288,7 @@ PLANTS = [
         [], ["group-sends-liars"],
         [
             ("src/master/operations_participants.c",
-             "return apart ? PCCL_PAIR_OF_OTHERS : PCCL_PAIR_WHOLE;",
-             "return apart ? PCCL_PAIR_WHOLE : PCCL_PAIR_WHOLE;"),
+             "return apart ? PCCL_STANDING_NONE : PCCL_STANDING_MEMBER;",
+             "return apart ? PCCL_STANDING_MEMBER : PCCL_STANDING_MEMBER;"),
         ]),
 ]

@@ -228,11 +228,20 @@ PLANTS = [
         [], ["subgroup-liars"],
         [
             ("src/master/operations.c",
-             "if (pccl_master_seat_in(subgroup, from) < subgroup->count) return true;",
-             "if (true) return true;"),
+             "if (subgroup != NULL && pccl_master_seat_in(subgroup, remote) == subgroup->count) "
+             "return PCCL_STANDING_NONE;",
+             ""),
             ("src/master/operations.c",
              "bool own = op->parts != NULL && op->parts[pccl_master_seat(op, from)].done;",
              "bool own = false;"),
+        ]),
+    Bug("anybody_ends_a_founding",
+        "15.2, 9.8: a peer that is not in the list ends what others found, and the whole group counts as founders",
+        [], ["founding-liar", "subgroup-verdict"],
+        [
+            ("src/master/operations.c",
+             "subgroup = op != NULL ? op->subgroup : NULL;",
+             "subgroup = op != NULL ? NULL : subgroup;"),
         ]),
     Bug("names_do_not_bind_members",
         "15.1: a report gives a subgroup other members",

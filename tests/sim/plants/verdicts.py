@@ -250,16 +250,8 @@ PLANTS = [
         [], ["subgroup-verdict"],
         [
             ("src/master/diagnosis_witnesses.c",
-             "if (instance->subgroup == PCCL_FOUNDING) {",
-             "if (true) {} else if (instance->subgroup == PCCL_FOUNDING) {"),
-        ]),
-    Bug("the_founding_is_of_all",
-        "9.8: the master takes the whole group for those who found a subgroup",
-        [], ["subgroup-verdict"],
-        [
-            ("src/master/diagnosis_witnesses.c",
-             "subgroup = op != NULL ? op->subgroup : NULL;",
-             ""),
+             "return instance->pair != 0 || pccl_master_standing(",
+             "return true || pccl_master_standing("),
         ]),
     Bug("entered_or_not_is_mixed_up",
         "9.8: one that stops before it has entered looks like one that stops within",
