@@ -137,44 +137,40 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
 {
     static const uint32_t positions_of_pair[] = {0, 1};
     bool is_pair = descriptor->collective == PCCL_SEND;
-    uint32_t ranks = subgroup ? subgroup->count : 0;
-    const struct pccl_id *ring = subgroup ? subgroup->ring : pccl_peer_ring(comm->peer, &ranks);
-    const uint32_t *positions = subgroup ? subgroup->positions : pccl_peer_positions(comm->peer);
-    struct pccl_cost cost = subgroup ? subgroup->cost : pccl_peer_cost(comm->peer);
-    if (is_pair) {
-        ranks = 2;
-        ring = operation->members;
-        positions = positions_of_pair;
-        cost = (struct pccl_cost){0}; /* both ends plan alike, whatever view they are in */
-    }
+    /* Of a pair both ends plan alike, whatever view they are in. */
+    const struct pccl_peer_participants all =
+        is_pair ? (struct pccl_peer_participants){2, operation->members, positions_of_pair, {0}}
+                : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
+    const uint32_t ranks = all.count;
     bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
     struct pccl_comm_op_job *job = allocate_job(ranks, args->starts ? args->part_count + 1 : 0, args->blobs != NULL);
     if (!job)
         return NULL;
-    memcpy(job->job.ring, ring, ranks * sizeof *ring);
-    memcpy(job->positions, positions, ranks * sizeof *job->positions);
+    memcpy(job->job.ring, all.ring, ranks * sizeof *all.ring);
+    memcpy(job->positions, all.positions, ranks * sizeof *job->positions);
     if (job->starts)
         memcpy(job->starts, args->starts, job->start_count * sizeof *job->starts);
     for (uint32_t i = 0; i < ranks && job->inputs; i++)
         job->inputs[i] = args->blobs[i].data;
     job->job.user = job;
-    job->job.config = (struct pccl_transfer_config){.descriptor = *descriptor,
-                                                    .cost = cost,
-                                                    .ring = job->job.ring,
-                                                    .ranks = ranks,
-                                                    .root = has_root ? pccl_id_find(ring, ranks, &descriptor->root) : 0,
-                                                    .positions = job->positions,
-                                                    .starts = job->starts,
-                                                    .input = args->input,
-                                                    .inputs = job->inputs,
-                                                    .tells_arrivals = operation->arrivals.show != NULL,
-                                                    .result = operation->result,
-                                                    .tensors = operation->tensors,
-                                                    .tensor_count = operation->tensor_count,
-                                                    .factor = args->factor,
-                                                    .sights = job->sights,
-                                                    .sight_count = flows_of(ranks),
-                                                    .feedback = pccl_comm_feedback_memory(operation->feedback)};
+    job->job.config =
+        (struct pccl_transfer_config){.descriptor = *descriptor,
+                                      .cost = all.cost,
+                                      .ring = job->job.ring,
+                                      .ranks = ranks,
+                                      .root = has_root ? pccl_id_find(all.ring, ranks, &descriptor->root) : 0,
+                                      .positions = job->positions,
+                                      .starts = job->starts,
+                                      .input = args->input,
+                                      .inputs = job->inputs,
+                                      .tells_arrivals = operation->arrivals.show != NULL,
+                                      .result = operation->result,
+                                      .tensors = operation->tensors,
+                                      .tensor_count = operation->tensor_count,
+                                      .factor = args->factor,
+                                      .sights = job->sights,
+                                      .sight_count = flows_of(ranks),
+                                      .feedback = pccl_comm_feedback_memory(operation->feedback)};
     job->operation = operation;
     operation->job = job;
     job->next = comm->data.jobs;
@@ -299,15 +295,14 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {
     struct pccl_transfer_config *config = &job->job.config;
-    uint32_t ranks;
-    const struct pccl_id *ring = pccl_peer_ring(comm->peer, &ranks);
-    PCCL_ASSERT(ranks == config->ranks);
-    memcpy(job->job.ring, ring, ranks * sizeof *ring);
-    memcpy(job->positions, pccl_peer_positions(comm->peer), ranks * sizeof *job->positions);
+    const struct pccl_peer_participants all = pccl_peer_participants(comm->peer, 0);
+    PCCL_ASSERT(all.count == config->ranks);
+    memcpy(job->job.ring, all.ring, all.count * sizeof *all.ring);
+    memcpy(job->positions, all.positions, all.count * sizeof *all.positions);
     memset(job->sights, 0, config->sight_count * sizeof *job->sights);
     if (pccl_collective_has_root(config->descriptor.collective))
-        config->root = pccl_id_find(job->job.ring, ranks, &config->descriptor.root);
-    config->cost = pccl_peer_cost(comm->peer);
+        config->root = pccl_id_find(all.ring, all.count, &config->descriptor.root);
+    config->cost = all.cost;
     job->restarts = job->stopped = job->at_rest = false;
     start(comm, job, job->op);
 }

@@ -138,8 +138,7 @@ static bool takes_part(const struct pccl_peer *p, const struct pccl_instance *in
         const struct pccl_id *other = pccl_peer_other_of(p, instance->pair);
         return other != NULL && pccl_id_equal(other, id);
     }
-    return pccl_peer_is_in_group(p, id) &&
-           (instance->subgroup == 0 || pccl_peer_is_in_subgroup(p, instance->subgroup, id));
+    return pccl_peer_is_in_subgroup(p, instance->subgroup, id);
 }
 
 /* The master does not say how much is sent. */

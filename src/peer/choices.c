@@ -63,13 +63,12 @@ uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag
 struct pccl_choice pccl_peer_choose(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag,
                                     struct pccl_descriptor *descriptor)
 {
-    const struct pccl_peer_subgroup *within = subgroup != 0 ? pccl_peer_open_subgroup(p, subgroup) : NULL;
-    const struct pccl_cost *cost = within != NULL ? &within->cost : &p->cost;
+    const struct pccl_peer_participants all = pccl_peer_participants(p, subgroup);
     const struct pccl_tag_choice *kept = find(p, subgroup, tag);
     struct pccl_choice choice = kept != NULL ? kept->choice : (struct pccl_choice){0};
     if (choice.why == PCCL_CHOICE_NONE)
-        choice = pccl_choice_first(descriptor, within != NULL ? within->count : p->ring_count, cost);
-    choice.rtt_us = cost->rtt_us;
+        choice = pccl_choice_first(descriptor, all.count, &all.cost);
+    choice.rtt_us = all.cost.rtt_us;
     pccl_choice_apply((enum pccl_level)choice.level, descriptor, descriptor);
     return choice;
 }

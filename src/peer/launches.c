@@ -47,12 +47,9 @@ static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *la
 {
     if (launch->pair != 0)
         return 2;
-    if (launch->subgroup == 0)
-        return p->ring_count;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)launch->descriptor.count;
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_open_subgroup(p, launch->subgroup);
-    return subgroup != NULL ? subgroup->count : 0;
+    return pccl_peer_participants(p, launch->subgroup).count;
 }
 
 /* Of as many members as the caller counts on. */

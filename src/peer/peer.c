@@ -230,14 +230,6 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
 
 uint64_t pccl_peer_deadline(const struct pccl_peer *p) { return p->deadline_us; }
 
-const struct pccl_id *pccl_peer_ring(const struct pccl_peer *p, uint32_t *count)
-{
-    *count = p->ring_count;
-    return p->ring;
-}
-
-struct pccl_cost pccl_peer_cost(const struct pccl_peer *p) { return p->cost; }
-
 bool pccl_peer_is_connected(const struct pccl_peer *p) { return p->state == PCCL_PEER_MEMBER; }
 
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *p) { return p->attributes; }

@@ -25,15 +25,10 @@ uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
  * end it.
  */
 bool pccl_peer_is_alone(const struct pccl_peer *peer);
-/* The ring of this peer's group in the current view, and the cost data of that view. */
-const struct pccl_id *pccl_peer_ring(const struct pccl_peer *peer, uint32_t *count);
-struct pccl_cost pccl_peer_cost(const struct pccl_peer *peer);
-/*
- * The members of the group in their canonical order, that of admission: in the current view; and
- * for each rank of its ring, which of them it is. NULL: in no run yet.
- */
+/* The members of the group in the current view, in their canonical order, that of admission. NULL: in no run yet. */
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *peer, uint32_t *count);
-const uint32_t *pccl_peer_positions(const struct pccl_peer *peer);
+/* The participants of operations in the whole group (0) as of its view, or in a subgroup that is not closed here. */
+struct pccl_peer_participants pccl_peer_participants(const struct pccl_peer *peer, uint64_t subgroup);
 
 /* The subgroup that this founding has founded: from its commit on. NULL: it has not. */
 const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *peer, const struct pccl_peer_op *op);

@@ -25,4 +25,12 @@ struct pccl_peer_subgroup {
     bool closed;             /* its caller has closed it */
 };
 
+/* Members that an operation has, unless it is of a pair. Borrowed: valid until the machine's next step. */
+struct pccl_peer_participants {
+    uint32_t count; /* 0: there is no such subgroup */
+    const struct pccl_id *ring;
+    const uint32_t *positions; /* by place in the ring, the rank in canonical order */
+    struct pccl_cost cost;
+};
+
 #endif

@@ -1,6 +1,7 @@
 #include "peer/subgroups.h"
 
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/output.h"
 #include "peer/queries.h"
 #include "peer/roll.h"
@@ -28,6 +29,8 @@ const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer 
 
 bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id)
 {
+    if (name == 0)
+        return pccl_peer_is_in_group(p, id);
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
     return subgroup != NULL && pccl_id_find(subgroup->members, subgroup->count, id) < subgroup->count;
 }
@@ -234,6 +237,16 @@ const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *p, u
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
     return subgroup != NULL && !subgroup->closed ? subgroup : NULL;
+}
+
+struct pccl_peer_participants pccl_peer_participants(const struct pccl_peer *p, uint64_t name)
+{
+    if (name == 0)
+        return (struct pccl_peer_participants){p->ring_count, p->ring, p->positions, p->cost};
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(p, name);
+    if (subgroup == NULL)
+        return (struct pccl_peer_participants){0};
+    return (struct pccl_peer_participants){subgroup->count, subgroup->ring, subgroup->positions, subgroup->cost};
 }
 
 const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *p, const struct pccl_peer_op *op)

@@ -11,6 +11,7 @@
 struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, uint64_t name);
 /* It lives, as far as this peer knows, and its caller has not closed it; or NULL. */
 const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer *p, uint64_t name);
+/* Also of the whole group (0), as of the latest member list. */
 bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id);
 
 /*

@@ -102,23 +102,19 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, op->instance.subgroup);
+    const struct pccl_peer_participants all = pccl_peer_participants(peer->machine, op->instance.subgroup);
     bool is_pair = op->instance.pair != 0;
     const struct pccl_id pair[] = {peer->id,
                                    is_pair ? *pccl_peer_other_of(peer->machine, op->instance.pair) : peer->id};
-    uint32_t count = is_pair || subgroup == NULL ? 2 : subgroup->count;
-    const struct pccl_id *ring = is_pair || subgroup == NULL ? pair : subgroup->ring;
-    if (subgroup == NULL && !is_pair)
-        ring = pccl_peer_ring(peer->machine, &count);
+    const uint32_t count = is_pair ? 2 : all.count;
+    const struct pccl_id *ring = is_pair ? pair : all.ring;
     bulk->ring = malloc(count * sizeof *ring);
     if (bulk->ring == NULL || count != op->world)
         abort();
     memcpy(bulk->ring, ring, count * sizeof *ring);
-    const struct pccl_cost cost = subgroup != NULL ? subgroup->cost : pccl_peer_cost(peer->machine);
-    const uint32_t *positions = subgroup != NULL ? subgroup->positions : pccl_peer_positions(peer->machine);
     uint32_t root = pccl_id_find(bulk->ring, count, &op->descriptor.root);
     bulk->root = root;
-    bulk->way = is_pair ? OF_A_PAIR : way_of(&op->descriptor, &cost, count, root < count ? positions[root] : 0);
+    bulk->way = is_pair ? OF_A_PAIR : way_of(&op->descriptor, &all.cost, count, root < count ? all.positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     bulk->same_hash = *first;

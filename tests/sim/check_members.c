@@ -171,7 +171,7 @@ static void check_order(struct sim *sim, const struct sim_peer *peer)
     const struct pccl_peer *p = peer->machine;
     uint32_t count;
     const struct pccl_member *members = pccl_peer_view_members(p, &count);
-    const uint32_t *positions = pccl_peer_positions(p);
+    const uint32_t *positions = pccl_peer_participants(p, 0).positions;
     bool right = count == p->ring_count;
     for (uint32_t i = 0; right && i < count; i++) {
         const struct pccl_member *known = find_member(p->members, p->member_count, &members[i].peer);

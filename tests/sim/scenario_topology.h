@@ -22,11 +22,11 @@ static inline void slow_pair(struct sim *sim, const struct sim_peer *a, const st
 
 static inline struct sim_peer *next_of(struct sim *sim, const struct sim_peer *peer)
 {
-    uint32_t count, i = 0;
-    const struct pccl_id *ring = pccl_peer_ring(peer->machine, &count);
+    uint32_t i = 0;
+    const struct pccl_id *ring = peer->machine->ring;
     while (!pccl_id_equal(&ring[i], &peer->id))
         i++;
-    return sim_peer_find(sim, &ring[(i + 1) % count]);
+    return sim_peer_find(sim, &ring[(i + 1) % peer->machine->ring_count]);
 }
 
 static inline bool uses(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
@@ -42,20 +42,18 @@ static inline bool uses_pair(struct sim *sim, const struct sim_peer *a, const st
 /* All have the same ring, of so many. */
 static inline void must_agree(struct sim *sim, uint32_t count)
 {
-    uint32_t first_count, other_count;
-    const struct pccl_id *first = pccl_peer_ring(p[0]->machine, &first_count);
-    MUST(sim, first_count == count);
+    const struct pccl_id *first = p[0]->machine->ring;
+    MUST(sim, p[0]->machine->ring_count == count);
     for (uint32_t i = 1; i < count; i++) {
-        const struct pccl_id *other = pccl_peer_ring(p[i]->machine, &other_count);
-        MUST(sim, other_count == count && memcmp(first, other, count * sizeof *first) == 0);
+        const struct pccl_id *other = p[i]->machine->ring;
+        MUST(sim, p[i]->machine->ring_count == count && memcmp(first, other, count * sizeof *first) == 0);
         MUST(sim, pccl_peer_joint(p[i]->machine) == pccl_peer_joint(p[0]->machine));
     }
 }
 
 static inline struct sim_peer *at(struct sim *sim, uint32_t place)
 {
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    const struct pccl_id *ring = p[0]->machine->ring;
     return sim_peer_find(sim, &ring[place]);
 }
 
@@ -86,7 +84,7 @@ static inline void must_be_best(struct sim *sim)
 {
     must_agree(sim, 4);
     MUST(sim, !uses_pair(sim, p[0], p[1]) && !uses_pair(sim, p[2], p[3]));
-    MUST(sim, pccl_peer_cost(p[0]->machine).rate == RATE);
+    MUST(sim, p[0]->machine->cost.rate == RATE);
     scenario_commit_all(sim, p, 4, 1, 1);
     MUST(sim, scenario_departures(sim) == 0);
 }

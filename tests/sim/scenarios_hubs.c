@@ -19,7 +19,7 @@ static uint32_t all_links(uint32_t count) { return scenario_links(p, count); }
 static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t from_hubs)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct pccl_cost cost = pccl_peer_cost(p[i]->machine);
+        struct pccl_cost cost = p[i]->machine->cost;
         if ((cost.mesh != 0) != stand || cost.to_hubs != to_hubs || cost.from_hubs != from_hubs)
             return false;
     }
@@ -41,8 +41,8 @@ static uint64_t bit_of(const struct sim_peer *peer)
 
 static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
 {
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    const uint32_t count = p[0]->machine->ring_count;
+    const struct pccl_id *ring = p[0]->machine->ring;
     return sim_peer_find(sim, &ring[place % count]);
 }
 
@@ -195,17 +195,17 @@ void scenario_hubs_again(struct sim *sim)
     do_all(sim, MANY, PCCL_GATHER, other);
     update(sim, MANY);
     do_all(sim, MANY, PCCL_GATHER, other);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && pccl_peer_cost(p[0]->machine).rate == 8000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->cost.rate == 8000000);
     sim->master->machine->config.hub_updates = 32;
     scenario_part(sim, root, far, SIM_DROP);
     do_all(sim, MANY, PCCL_GATHER, root);
     measure(sim, 2000000);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && pccl_peer_cost(p[0]->machine).rate == 8000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->cost.rate == 8000000);
     scenario_part(sim, root, far, SIM_WHOLE);
     WAIT(sim, 1000, all_links(MANY) == MANY + 2 * (MANY - 2));
     update(sim, MANY);
     MUST(sim, all_have_hubs(MANY, true, bit_of(root) | bit_of(other), 0));
-    MUST(sim, pccl_peer_cost(p[0]->machine).rate == 2000000 && scenario_departures(sim) == 0);
+    MUST(sim, p[0]->machine->cost.rate == 2000000 && scenario_departures(sim) == 0);
 }
 
 /* A link that cannot be opened: no view, nobody goes; others are hubs all the same, and it is tried again later. */

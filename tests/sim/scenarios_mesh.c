@@ -14,7 +14,7 @@ static struct sim_peer *p[MANY + 2]; /* of the running scenario */
 static bool all_exchange_directly(uint32_t count, bool directly)
 {
     for (uint32_t i = 0; i < count; i++)
-        if ((pccl_peer_cost(p[i]->machine).mesh != 0) != directly)
+        if ((p[i]->machine->cost.mesh != 0) != directly)
             return false;
     return true;
 }
@@ -37,8 +37,8 @@ static uint32_t outgoing_links(const struct sim_peer *peer)
 
 static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
 {
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    const uint32_t count = p[0]->machine->ring_count;
+    const struct pccl_id *ring = p[0]->machine->ring;
     return sim_peer_find(sim, &ring[place % count]);
 }
 
@@ -67,7 +67,7 @@ void scenario_mesh_forms(struct sim *sim)
             if (pccl_id_equal(&from->machine->links[k].id, &to->id))
                 longest = longest > from->machine->links[k].rtt_us ? longest : from->machine->links[k].rtt_us;
     }
-    MUST(sim, longest > 0 && pccl_peer_cost(p[3]->machine).rtt_us == longest);
+    MUST(sim, longest > 0 && p[3]->machine->cost.rtt_us == longest);
     bulk_commits(sim, 5, 1);
 }
 
@@ -205,7 +205,7 @@ void scenario_mesh_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
-    struct pccl_cost cost = pccl_peer_cost(p[0]->machine);
+    struct pccl_cost cost = p[0]->machine->cost;
     sim_master_crash(sim, false);
     scenario_run_ms(sim, 100);
     sim_master_start(sim);
@@ -270,7 +270,7 @@ static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t 
 
 static bool cost_is(uint32_t rtt_us, uint64_t rate)
 {
-    struct pccl_cost cost = pccl_peer_cost(p[1]->machine);
+    struct pccl_cost cost = p[1]->machine->cost;
     return cost.mesh == 1 && cost.rtt_us == rtt_us && cost.rate == rate;
 }
 
@@ -278,7 +278,7 @@ void scenario_measured(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch first = p[0]->machine->view;
-    const uint32_t rtt_us = pccl_peer_cost(p[0]->machine).rtt_us;
+    const uint32_t rtt_us = p[0]->machine->cost.rtt_us;
     MUST(sim, rtt_us > 0 && cost_is(rtt_us, 0));
     MUST(sim, !measured(sim, 4, rtt_us, 0)); /* nothing is known */
     MUST(sim, measured(sim, 4, 1000, 5000000));
@@ -344,7 +344,7 @@ static bool updates(struct sim *sim)
 
 static bool mesh_is(uint64_t rate, uint64_t share)
 {
-    struct pccl_cost cost = pccl_peer_cost(p[1]->machine);
+    struct pccl_cost cost = p[1]->machine->cost;
     return cost.mesh == 1 && cost.mesh_rate == rate && cost.mesh_share == share;
 }
 

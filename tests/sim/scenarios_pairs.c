@@ -164,8 +164,7 @@ void scenario_pair_mismatch(struct sim *sim)
 void scenario_pair_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    const struct pccl_id *ring = p[0]->machine->ring;
     struct sim_peer *one = sim_peer_find(sim, &ring[0]), *other = sim_peer_find(sim, &ring[2]);
     sim_net_cut(sim, one->process.host, other->process.host, SIM_DATA, SIM_REFUSE);
     scenario_run_ms(sim, 4000);
@@ -206,8 +205,7 @@ static uint64_t found_two(struct sim *sim, uint32_t one, uint32_t other)
 void scenario_pair_large_group(struct sim *sim)
 {
     scenario_cluster(sim, p, PCCL_MESH_PEERS_MAX + 2, 1);
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(p[0]->machine, &count);
+    const struct pccl_id *ring = p[0]->machine->ring;
     uint32_t one = 0, other = 0, third = 0;
     while (!pccl_id_equal(&p[one]->id, &ring[0]))
         one++;

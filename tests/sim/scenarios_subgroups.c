@@ -515,9 +515,9 @@ void scenario_subgroup_far(struct sim *sim)
     static struct sim_peer *all[MEMBERS];
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, all, MEMBERS, 1);
-    uint32_t count;
-    const struct pccl_id *ring = pccl_peer_ring(all[0]->machine, &count);
-    MUST(sim, count == MEMBERS && pccl_peer_cost(all[0]->machine).mesh == 0);
+    const uint32_t count = all[0]->machine->ring_count;
+    const struct pccl_id *ring = all[0]->machine->ring;
+    MUST(sim, count == MEMBERS && all[0]->machine->cost.mesh == 0);
     for (uint32_t i = 0; i < 3; i++)
         p[i] = sim_peer_find(sim, &ring[1 + 4 * i]);
     struct sim_peer *beside = sim_peer_find(sim, &ring[2]);

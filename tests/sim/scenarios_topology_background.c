@@ -126,14 +126,14 @@ void scenario_topology_traffic_again(struct sim *sim)
 {
     begin(sim, 2);
     scenario_optimize_all(sim, p, 2, PCCL_OK);
-    MUST(sim, pccl_peer_cost(p[1]->machine).rate == RATE);
+    MUST(sim, p[1]->machine->cost.rate == RATE);
     for (uint32_t i = 0; i < 2; i++) {
         report_rate(sim, p[0], RATE / 10);
         scenario_run_ms(sim, 20);
         scenario_update_all(sim, p, 2);
-        MUST(sim, pccl_peer_cost(p[1]->machine).rate == RATE / 10);
+        MUST(sim, p[1]->machine->cost.rate == RATE / 10);
         scenario_optimize_all(sim, p, 2, PCCL_OK); /* in doubt, so it is tested */
-        MUST(sim, pccl_peer_cost(p[1]->machine).rate == RATE);
+        MUST(sim, p[1]->machine->cost.rate == RATE);
     }
 }
 

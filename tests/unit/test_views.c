@@ -84,9 +84,9 @@ static uint32_t position_of(const struct run *run, const struct pccl_member *mem
 
 static void check_lists(const struct world *w, const struct run *run)
 {
-    uint32_t count, ring_count, sizes[GROUPS] = {0}, groups = 0, largest = 0;
+    uint32_t count, sizes[GROUPS] = {0}, groups = 0, largest = 0;
     const struct pccl_member *list = pccl_peer_view_members(w->peer, &count);
-    const struct pccl_id *ring = pccl_peer_ring(w->peer, &ring_count);
+    const struct pccl_peer_participants all = pccl_peer_participants(w->peer, 0);
     for (uint32_t i = 0; i < run->count; i++) {
         sizes[run->members[i].group]++;
         if (run->members[i].group == MINE)
@@ -101,13 +101,13 @@ static void check_lists(const struct world *w, const struct run *run)
     const struct pccl_attributes live = pccl_peer_live_attributes(w->peer);
     assert_true(live.world == run->count && live.group_world == sizes[MINE] && live.groups == groups &&
                 live.largest_group == largest);
-    assert_true(count == sizes[MINE] && ring_count == run->ring_count);
-    for (uint32_t i = 0; i < ring_count; i++)
-        assert_true(pccl_id_equal(&ring[i], &list[pccl_peer_positions(w->peer)[i]].peer));
-    assert_memory_equal(ring, run->ring, ring_count * sizeof *ring);
-    const uint32_t own = pccl_id_find(ring, ring_count, &me);
+    assert_true(count == sizes[MINE] && all.count == run->ring_count);
+    for (uint32_t i = 0; i < all.count; i++)
+        assert_true(pccl_id_equal(&all.ring[i], &list[all.positions[i]].peer));
+    assert_memory_equal(all.ring, run->ring, all.count * sizeof *all.ring);
+    const uint32_t own = pccl_id_find(all.ring, all.count, &me);
     const struct pccl_id *next = pccl_peer_successor(w->peer);
-    assert_true(ring_count < 2 ? next == NULL : pccl_id_equal(next, &ring[(own + 1) % ring_count]));
+    assert_true(all.count < 2 ? next == NULL : pccl_id_equal(next, &all.ring[(own + 1) % all.count]));
 }
 
 static struct pccl_msg epoch_change(struct run *run)
