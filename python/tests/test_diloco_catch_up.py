@@ -16,7 +16,7 @@ from test_diloco import end, flat, train
 from test_diloco_streaming import FRAGMENTS, params, part_of
 
 import pccl
-from pccl.diloco import DiLoCo, _membership
+from pccl.diloco import DiLoCo
 from pccl.diloco._catch_up import Attendance, CatchUp, Gift, carry, gifts
 from pccl.diloco._reduction import _TAGS_OF_A_FRAGMENT, FIRST_TAG
 from pccl.diloco._schedule import Schedule
@@ -54,6 +54,17 @@ def test_each_newcomer_gets_it_from_one_and_holders_take_turns(holders, lacking)
         assert len({gift.giver for gift in found}) == min(holders, lacking)
         given += [gift.giver for gift in found]
     assert len({given.count(giver) for giver in range(holders)}) <= 1
+
+
+def test_a_giver_has_few_takers_at_a_time():
+    """All have it after some slots. What one peer sends at a time is bounded, by links and operations in flight."""
+    lacking, slots = list(range(100, 200)), 0
+    while lacking:
+        found = gifts(Attendance((1, 2), tuple(lacking), False), slots)
+        assert max(sum(gift.giver == giver for gift in found) for giver in (1, 2)) <= 16
+        lacking = [peer for peer in lacking if peer not in {gift.taker for gift in found}]
+        slots += 1
+    assert slots == 4
 
 
 class World:
@@ -381,13 +392,12 @@ def test_finish_before_a_boundary_after_a_death(address):
     run.end()
 
 
-def test_many_get_the_state_at_once(address, monkeypatch):
-    """In a group in which not everybody may send to everybody."""
-    monkeypatch.setattr(_membership, "LINKED_MAX", 2)
-    run = Run(address)
+def test_a_group_without_links_between_all(address):
+    """More peers than a group with links between all pairs has (16): the link of a transfer is opened for it."""
+    run = Run(address, 17)
     late = run.newcomer()
     run.take(late)
-    assert late.began % SETTINGS["inner_steps"] == 0
+    assert late.began % SETTINGS["inner_steps"] != 0
     run.end()
 
 

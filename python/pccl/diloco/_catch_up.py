@@ -14,6 +14,7 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
+_TAKERS_MAX = 16  # of one giver in one slot; the other newcomers get the fragment in later slots
 # A transfer that failed so failed for both, and is begun again in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 
@@ -59,7 +60,7 @@ def gifts(attendance: Attendance, turn: int) -> List[Gift]:
     """Who sends the fragment to whom. A newcomer has a single giver, so that most of its link, and of the giver's, is
     left to reductions; holders take turns. turn: the number of the slot."""
     holders = attendance.holders
-    takers = enumerate(attendance.lacking, turn) if holders else ()
+    takers = enumerate(attendance.lacking[: _TAKERS_MAX * len(holders)], turn)
     return [Gift(holders[place % len(holders)], taker) for place, taker in takers]
 
 

@@ -35,7 +35,6 @@ PAUSE_S = 0.1  # while there are too few peers, or some are late
 _TELL_S = 2.0
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
 GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
-LINKED_MAX = 16  # members of a group, each of which may send to each
 _LINE_MAX = 160  # characters of a line that are sent to others
 
 
@@ -269,7 +268,7 @@ class Membership:
                 "they went on without it"
             )
         strategy = self._strategy(own, highest, lowest)
-        counters = self._counters_where_the_rest_comes_later(highest, count)
+        counters = self._counters_where_the_rest_comes_later(highest)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
             if highest != lowest:
@@ -286,10 +285,10 @@ class Membership:
             raise
         return meeting
 
-    def _counters_where_the_rest_comes_later(self, highest: int, count: int) -> Optional[Counters]:
-        """Not at a foundation, nor when the run has ended, nor where peers cannot send to each other."""
+    def _counters_where_the_rest_comes_later(self, highest: int) -> Optional[Counters]:
+        """Not at a foundation, nor when the run has ended."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
-        return self.counters if highest >= ESTABLISHED and goes_on and count <= LINKED_MAX else None
+        return self.counters if highest >= ESTABLISHED and goes_on else None
 
     def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
         """Joint: newcomers learn them. None: nobody is left who could have told them."""

@@ -80,8 +80,7 @@ class DiLoCo(Member):
         "fragments": each fragment from its next slot to the one after that, beside training. Then the
         others do not wait, and join() of the newcomer, which trains when it has all, returns a round
         later or more (the longest of `periods`), within a round. It is the default where there are
-        fragments or a delay, but neither `extra` nor shared buffers nor shards. More than 16 peers
-        do as with "whole".
+        fragments or a delay, but neither `extra` nor shared buffers nor shards.
     process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
         processes it is sharded, by default all; or any, whose processes make the same steps. Each of
         them constructs this, with Communicator(address, its rank), and its shard is averaged with
