@@ -101,5 +101,11 @@ def test_training_compiled(nursery, kind):
 
 
 @pytest.mark.nightly
+def test_sends_in_a_large_world(nursery):
+    """Of more ranks than have links between all pairs (16)."""
+    nursery.world("torch_many.sends", 18)
+
+
+@pytest.mark.nightly
 def test_checkpoints(nursery, tmp_path):
     nursery.world("checkpoints", 2, tmp_path / "saved")
