@@ -198,10 +198,10 @@ static bool is_under_way(const struct pccl_flow *flow)
  * not necessarily been received: a sender cannot tell until the outcome is known, and the receiver
  * may have closed its end before it began to wait.
  */
-static bool relies_on(const struct pccl_flow *flow)
+static bool relies_on(const struct pccl_flow *flow, bool complete)
 {
-    if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
-        return false; /* no data has moved: READY is said again over the next connection */
+    if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : complete || !flow->agreed))
+        return false; /* no data has moved, or all has arrived: READY is said again over the next connection */
     return is_under_way(flow);
 }
 
@@ -214,13 +214,13 @@ void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reas
     }
 }
 
-void pccl_exchange_disconnected(struct pccl_lane *lane)
+void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete)
 {
     PCCL_ASSERT(lane->connections > 0);
     lane->connections--;
     for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane);
-        if (relies_on(flow))
+        if (relies_on(flow, complete))
             pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
                                lane->outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else

@@ -108,13 +108,13 @@ enum pccl_status pccl_bundle_enter(struct pccl_stream *stream)
     return PCCL_OK;
 }
 
-void pccl_bundle_leave(struct pccl_stream *stream)
+void pccl_bundle_leave(struct pccl_stream *stream, bool complete)
 {
     if (!stream->bundle)
         return;
     struct pccl_lane *lane = stream->bundle->lane;
     unlink_from(stream->bundle, stream); /* frees a bundle without streams, which is not writable any more */
-    pccl_exchange_disconnected(lane);
+    pccl_exchange_disconnected(lane, complete);
 }
 
 void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle)

@@ -165,8 +165,9 @@ void pccl_inbox_release_members(struct pccl_id *members, uint32_t count);
 /* ---- bundle.c ---- */
 /* Puts the stream into its bundle and tells the exchange. MEMORY: neither. */
 PCCL_MUST_CHECK enum pccl_status pccl_bundle_enter(struct pccl_stream *stream);
-/* May make the exchange call `failed` for the transfers that used the stream. */
-void pccl_bundle_leave(struct pccl_stream *stream);
+/* May make the exchange call `failed` for the transfers that used the stream. complete: see pccl_exchange_disconnected.
+ */
+void pccl_bundle_leave(struct pccl_stream *stream, bool complete);
 /* There may be something to send; the next pccl_engine_flush checks. */
 void pccl_bundle_mark_writable(struct pccl_engine *engine, struct pccl_bundle *bundle);
 /* No operation is left that could send over the bundle. */

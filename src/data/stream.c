@@ -108,7 +108,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     if (is_news)
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
                              NULL);
-    pccl_bundle_leave(stream);
+    pccl_bundle_leave(stream, purposely);
     pccl_engine_flush(engine);
 }
 
@@ -120,7 +120,7 @@ void pccl_stream_detach(struct pccl_stream *stream)
 {
     stop_waiting(stream);
     give_back(stream);
-    pccl_bundle_leave(stream);
+    pccl_bundle_leave(stream, false);
 }
 
 void pccl_stream_leave(struct pccl_stream *stream)
@@ -140,7 +140,7 @@ static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
     pccl_stream_sent(stream);
-    pccl_bundle_leave(stream);
+    pccl_bundle_leave(stream, false);
     pccl_engine_flush(stream->engine);
 }
 

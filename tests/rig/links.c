@@ -107,7 +107,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
                           end->receiving || below(world, 2) == 0 ? &end->arrival : NULL);
     struct pccl_lane *lane = end->lane;
     clear_end(end);
-    pccl_exchange_disconnected(lane);
+    pccl_exchange_disconnected(lane, false);
     for (uint32_t op = 0; op < world->spec->op_count; op++) {
         const struct rig_attempt *attempt = rank->running[op];
         if (attempt != NULL && attempt->links_lost > 0 && attempt->state == RIG_RUNNING)

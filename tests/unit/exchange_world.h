@@ -208,7 +208,7 @@ static inline void world_break(struct world *w, uint32_t index)
         pccl_exchange_dropped(exchange_of(w, pipe->to), NULL, &pipe->arrival);
         pipe_forget(pipe);
         pipe->broken = true;
-        pccl_exchange_disconnected(pipe->lanes[0]);
+        pccl_exchange_disconnected(pipe->lanes[0], false);
     }
 }
 

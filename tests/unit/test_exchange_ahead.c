@@ -322,14 +322,14 @@ static void what_breaks_off_is_not_held(void **state)
     assert_non_null(pccl_exchange_connected(mine(), &alone.world.ring[2], false, NULL));
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     pccl_exchange_dropped(mine(), NULL, &arrival);
-    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false));
+    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false), false);
     assert_int_equal(held(), SEGMENT); /* what came whole is good */
     struct pccl_transfer_config other = alone.job.config;
     other.instance.tag++; /* needs the lane */
     struct pccl_transfer *transfer;
     struct pccl_text reason;
     assert_int_equal(pccl_exchange_start(mine(), &other, &transfer, &reason), PCCL_OK);
-    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false));
+    pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false), false);
     assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
     pccl_exchange_stop(mine(), transfer, false);
     end_alone();
@@ -520,11 +520,11 @@ static void all_that_is_held_is_bounded(void **state)
     expect_refused(2, false, more, PCCL_MEMORY);
     assert_int_equal(pccl_exchange_room(mine()), room); /* what it had of its own is no room for others */
     assert_int_equal(held(), SPARE * SEGMENT);
-    pccl_exchange_disconnected(lane_of(&others[0], false));
+    pccl_exchange_disconnected(lane_of(&others[0], false), false);
     assert_int_not_equal(pccl_exchange_room(mine()), room);
     assert_int_equal(tell_from(&others[1], SPARE), PCCL_OK);
     for (uint32_t i = 1; i < OTHERS; i++)
-        pccl_exchange_disconnected(lane_of(&others[i], false));
+        pccl_exchange_disconnected(lane_of(&others[i], false), false);
     assert_int_equal(held(), 0);
     end_alone();
 }
