@@ -188,6 +188,7 @@ struct world {
     struct pccl_id ids[RANKS];
     struct pccl_exchange *exchanges[RANKS];
     struct pccl_lane *lanes[RANKS][2]; /* incoming, outgoing */
+    struct pccl_transfer_config configs[RANKS];
     struct pccl_transfer *transfers[RANKS];
     uint32_t done;
     bool failed;
@@ -274,7 +275,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
     struct pccl_text reason;
     world->done = 0;
     for (uint32_t i = 0; i < RANKS; i++) {
-        struct pccl_transfer_config config = {
+        world->configs[i] = (struct pccl_transfer_config){
             .instance = {.joint = 1, .tag = 1, .use = use},
             .view = {1, 5},
             .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .count = JOB_ELEMENTS},
@@ -282,7 +283,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
             .ranks = RANKS,
             .input = buffers[2 * i],
             .result = buffers[2 * i + 1]};
-        if (pccl_exchange_start(world->exchanges[i], &config, &world->transfers[i], &reason) != PCCL_OK)
+        if (pccl_exchange_start(world->exchanges[i], &world->configs[i], &world->transfers[i], &reason) != PCCL_OK)
             return false;
     }
     for (bool moved = true; moved;) {

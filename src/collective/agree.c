@@ -21,7 +21,7 @@ static const char *schedule_name(uint8_t algorithm)
 static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
                             struct difference *found)
 {
-    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
+    const struct pccl_descriptor *ours = &transfer->config->descriptor, *theirs = &ready->descriptor;
     const struct pccl_plan *plan = &transfer->plan;
     if (ours->datatype != theirs->datatype)
         *found = (struct difference){"has elements of type",
@@ -72,9 +72,9 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
                             const struct pccl_descriptor *theirs)
 {
     struct pccl_text reason;
-    pccl_describe_difference(&reason,
-                             &(struct pccl_described){&transfer->exchange->config.self, &transfer->descriptor, false},
-                             &(struct pccl_described){peer, theirs, false});
+    pccl_describe_difference(
+        &reason, &(struct pccl_described){&transfer->exchange->config.self, &transfer->config->descriptor, false},
+        &(struct pccl_described){peer, theirs, false});
     pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "%s", reason.bytes);
 }
 
@@ -82,7 +82,7 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
                                      const struct pccl_id *theirs)
 {
     pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s takes peer %s for the root, peer %s takes peer %s",
-                       pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->descriptor.root),
+                       pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->config->descriptor.root),
                        pccl_id_str(peer), pccl_id_str(theirs));
 }
 
@@ -92,7 +92,7 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
  */
 static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *peer, const struct pccl_msg_ready *ready)
 {
-    const struct pccl_descriptor *ours = &transfer->descriptor, *theirs = &ready->descriptor;
+    const struct pccl_descriptor *ours = &transfer->config->descriptor, *theirs = &ready->descriptor;
     const bool another = is_another(ours, theirs), elsewhere = !pccl_id_equal(&ours->root, &theirs->root);
     struct difference difference = {0};
     if (!another && !elsewhere && !find_difference(transfer, ready, &difference))

@@ -102,8 +102,8 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
     if (status != PCCL_OK)
         return status;
     *transfer = made;
-    if (pccl_epoch_compare(&made->view, &exchange->view) > 0) {
-        exchange->view = made->view;
+    if (pccl_epoch_compare(&made->config->view, &exchange->view) > 0) {
+        exchange->view = made->config->view;
         pccl_lanes_forget_views(exchange);
     }
     pccl_lanes_begin(made);
@@ -119,8 +119,8 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     PCCL_ASSERT(transfer->exchange == exchange && transfer->ended != NULL && exchange->transfers.count > 0);
     if (!committed)
         pccl_transfer_restore(transfer);
-    pccl_lanes_forget(exchange, &transfer->instance);
-    pccl_instance_end(exchange, transfer->ended, &transfer->instance);
+    pccl_lanes_forget(exchange, &transfer->config->instance);
+    pccl_instance_end(exchange, transfer->ended, &transfer->config->instance);
     transfer->ended = NULL;
     pccl_transfer_end(transfer);
     pccl_exchange_widen(exchange);
@@ -146,7 +146,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
         pccl_instance_end(exchange, ended, instance);
 }
 
-void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->user; }
+void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->config->user; }
 
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->stage == PCCL_TRANSFER_AT_REST; }
 

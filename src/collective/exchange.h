@@ -104,17 +104,18 @@ struct pccl_exchange_effects {
     void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
 };
 
+/* One operation at this peer. It and everything that it points to stay in place, unchanged, until the transfer ends. */
 struct pccl_transfer_config {
     struct pccl_instance instance;
     struct pccl_epoch view; /* start view */
     struct pccl_descriptor descriptor;
     struct pccl_cost cost;
-    const struct pccl_id *ring; /* of the view; copied */
+    const struct pccl_id *ring; /* of the view */
     uint32_t ranks;             /* >= 2; self is one of them */
     uint32_t root;              /* where there is one: its rank in the ring */
-    /* By rank in the ring: which part of the tensor is the rank's. Copied; NULL: it is not in parts. */
+    /* By rank in the ring: which part of the tensor is the rank's; NULL: it is not in parts. */
     const uint32_t *positions;
-    /* Parts of given lengths, as in the plan. Copied; NULL: equal. */
+    /* Parts of given lengths, as in the plan; NULL: equal. */
     const uint64_t *starts;
     /*
      * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the
@@ -127,9 +128,9 @@ struct pccl_transfer_config {
      * NULL: there are no bytes of it.
      */
     const void *input;
-    const void *const *inputs; /* Instead: of parts of given lengths, where each is that it sends. Copied */
+    const void *const *inputs; /* Instead: of parts of given lengths, where each is that it sends */
     void *result;
-    /* Of a coalesced all-reduce, instead of both: its tensors, of which no two overlap. Copied. */
+    /* Of a coalesced all-reduce, instead of both: its tensors, of which no two overlap. */
     const struct pccl_coalesced_tensor *tensors;
     uint32_t tensor_count;
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */

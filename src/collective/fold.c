@@ -27,12 +27,12 @@ static const uint8_t *input_part(const struct pccl_transfer *transfer, const str
                                  uint32_t count)
 {
     const struct pccl_plan *plan = piece->plan;
-    if (transfer->inputs != NULL)
-        return transfer->inputs[piece->segment.part % plan->seat.ranks] +
+    if (transfer->config->inputs != NULL)
+        return (const uint8_t *)transfer->config->inputs[piece->segment.part % plan->seat.ranks] +
                pccl_plan_part_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
     const size_t at = pccl_plan_input_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
     if (transfer->sections == NULL)
-        return transfer->input + at;
+        return (const uint8_t *)transfer->config->input + at;
     return pccl_tensors_input(&transfer->tensors, at, (size_t)count * plan->element_bytes);
 }
 
@@ -55,7 +55,7 @@ static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pcc
 {
     const size_t at = pccl_plan_result_at(piece->plan, &piece->segment);
     if (transfer->sections == NULL)
-        return transfer->result + at;
+        return (uint8_t *)transfer->config->result + at;
     return pccl_tensors_result(&transfer->tensors, at, bytes_of(piece));
 }
 
@@ -87,7 +87,7 @@ static const uint8_t *contribution_of(const struct pccl_transfer *transfer, cons
 {
     if (!is_scaled(transfer, plan))
         return elements;
-    pccl_scale(transfer->exchange->config.kernels, plan->datatype, room, elements, count, transfer->factor);
+    pccl_scale(transfer->exchange->config.kernels, plan->datatype, room, elements, count, transfer->config->factor);
     return room;
 }
 
@@ -270,7 +270,10 @@ static void unpacked(const struct pccl_transfer *transfer)
         pccl_copied_streaming(transfer->exchange->config.kernels);
 }
 
-static bool feeds_back(const struct pccl_transfer *transfer) { return pccl_feedback_is_kept(&transfer->feedback); }
+static bool feeds_back(const struct pccl_transfer *transfer)
+{
+    return pccl_feedback_is_kept(&transfer->config->feedback);
+}
 
 /* Where feedback has its floats of a block. */
 static size_t feedback_at(const struct pccl_piece *piece, const struct block *block)
@@ -288,7 +291,7 @@ static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer
     if (!feeds_back(transfer))
         return elements;
     pccl_feedback_add(transfer->exchange->config.kernels, piece->plan->datatype, elements,
-                      transfer->feedback.kept + feedback_at(piece, block), block->count, (float *)(void *)room);
+                      transfer->config->feedback.kept + feedback_at(piece, block), block->count, (float *)(void *)room);
     return room;
 }
 
@@ -301,7 +304,7 @@ static void keep_feedback(const struct pccl_transfer *transfer, const struct pcc
 {
     const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    float *next = transfer->feedback.next + feedback_at(piece, block);
+    float *next = transfer->config->feedback.next + feedback_at(piece, block);
     _Alignas(PCCL_CACHE_LINE) uint8_t came[WORK_BYTES];
     const struct pccl_packing *packing = finished ? &plan->packing : &plan->folded_packing;
     const float times = finished && plan->reduction == PCCL_AVG ? (float)plan->seat.ranks : 1;

@@ -138,27 +138,16 @@ enum pccl_stay_copy {
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
-    uint64_t start_number; /* grows with each start here */
-    struct pccl_instance instance;
-    struct pccl_epoch view;
-    struct pccl_descriptor descriptor;
-    struct pccl_plan plan;      /* of several sections, that of the whole */
-    struct pccl_plan *sections; /* owned; NULL: it is of one tensor */
+    uint64_t start_number;                     /* grows with each start here */
+    const struct pccl_transfer_config *config; /* the driver's */
+    struct pccl_plan plan;                     /* of several sections, that of the whole */
+    struct pccl_plan *sections;                /* owned; NULL: it is of one tensor */
     uint32_t section_count;
     struct pccl_tensors tensors; /* of several sections: the memory, in the place of `input` and `result` */
     uint64_t seed;               /* of this rank's stochastic rounding */
-    struct pccl_id *ring;        /* owned */
-    uint32_t *positions;         /* owned; NULL: the tensor is not in parts */
-    uint64_t *starts;            /* owned; NULL: the parts are equal */
     uint64_t *missing; /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
-    const uint8_t **inputs; /* owned; where each part is that this rank sends; NULL: in `input` */
-    const uint8_t *input;
-    uint8_t *result;
-    void *user;
-    bool in_place; /* what this rank puts in lies where the result of it belongs */
-    bool scales;   /* it contributes its elements times `factor` */
-    double factor;
-    struct pccl_feedback feedback; /* with a scaled codec */
+    bool in_place;     /* what this rank puts in lies where the result of it belongs */
+    bool scales;       /* it contributes its elements times the factor */
     enum pccl_stay_copy stay;
     enum pccl_transfer_stage stage;
     bool failed;      /* in any stage */
@@ -194,7 +183,7 @@ struct pccl_transfer {
 
 static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
 {
-    return transfer->descriptor.collective == PCCL_SEND;
+    return transfer->config->descriptor.collective == PCCL_SEND;
 }
 
 struct pccl_exchange {

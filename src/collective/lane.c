@@ -89,8 +89,8 @@ bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *r
 bool pccl_lane_take_ready(const struct pccl_lane *lane, const struct pccl_transfer *transfer,
                           struct pccl_msg_ready *ready)
 {
-    struct pccl_held *held = lane->outgoing ? find_held(lane, &transfer->instance) : NULL;
-    int order = held != NULL ? pccl_epoch_compare(&held->view, &transfer->view) : 1;
+    struct pccl_held *held = lane->outgoing ? find_held(lane, &transfer->config->instance) : NULL;
+    int order = held != NULL ? pccl_epoch_compare(&held->view, &transfer->config->view) : 1;
     if (order > 0)
         return false;
     *ready = held->ready;
@@ -322,8 +322,8 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
 bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
                          struct pccl_held_segment *taken)
 {
-    struct pccl_held *held = find_held(lane, &transfer->instance);
-    if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->view))
+    struct pccl_held *held = find_held(lane, &transfer->config->instance);
+    if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->config->view))
         return false;                                  /* of a later view */
     struct pccl_list_node *node = held->segments.next; /* mostly they are taken in this order */
     while (node != &held->segments && segment_of(node)->stripe < stripe)
@@ -402,7 +402,7 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow
 static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
 {
     const struct pccl_flow *flow = pccl_flow_find(transfer, held->lane);
-    int order = pccl_epoch_compare(&held->view, &transfer->view);
+    int order = pccl_epoch_compare(&held->view, &transfer->config->view);
     if (order > 0)
         return; /* that peer is in a later view already, which aborts the operation, or has it begin again */
     if (order < 0 || flow == NULL) {
@@ -417,8 +417,9 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
 /* Whoever takes part in an era has left the one before it. */
 static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
 {
-    const struct pccl_instance *then = &held->instance, *now = &transfer->instance;
-    return pccl_view_is_past(then, &held->view, &transfer->view) || then->joint < now->joint || then->sync < now->sync;
+    const struct pccl_instance *then = &held->instance, *now = &transfer->config->instance;
+    return pccl_view_is_past(then, &held->view, &transfer->config->view) || then->joint < now->joint ||
+           then->sync < now->sync;
 }
 
 void pccl_lanes_begin(struct pccl_transfer *transfer)
@@ -436,7 +437,7 @@ void pccl_lanes_begin(struct pccl_transfer *transfer)
             if (is_past(held_of(old), transfer))
                 drop(held_of(old));
         }
-        struct pccl_held *held = lane->outgoing ? NULL : find_held(lane, &transfer->instance);
+        struct pccl_held *held = lane->outgoing ? NULL : find_held(lane, &transfer->config->instance);
         if (held != NULL)
             begin_with(transfer, held);
     }

@@ -320,7 +320,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
                                       const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
     struct pccl_transfer *transfer = pccl_transfer_find(exchange, &ready->instance);
-    int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->view) : 1;
+    int order = transfer != NULL ? pccl_epoch_compare(&ready->view, &transfer->config->view) : 1;
     if (order > 0)
         return keep_ready(exchange, lane, ready, reason);
     if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
@@ -364,8 +364,9 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     struct pccl_transfer *transfer = pccl_transfer_find(exchange, &data->instance);
     if (transfer == NULL)
         return receive_early(exchange, lane, data, arrival, reason);
-    if (!pccl_epoch_equal(&transfer->view, &data->view)) {
-        bool is_later = pccl_epoch_compare(&data->view, &transfer->view) > 0; /* it may begin again in that view */
+    if (!pccl_epoch_equal(&transfer->config->view, &data->view)) {
+        bool is_later =
+            pccl_epoch_compare(&data->view, &transfer->config->view) > 0; /* it may begin again in that view */
         return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
     }
     if (transfer->failed)

@@ -285,9 +285,9 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
         pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
     }
     departure->msg.type = PCCL_MSG_ready;
-    departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->instance,
-                                                      .view = transfer->view,
-                                                      .descriptor = transfer->descriptor,
+    departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->config->instance,
+                                                      .view = transfer->config->view,
+                                                      .descriptor = transfer->config->descriptor,
                                                       .algorithm = (uint8_t)transfer->plan.algorithm,
                                                       .segment_elements = transfer->plan.segment_elements,
                                                       .granted = flow->told};
@@ -373,8 +373,8 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     departure->stripe = stripe->number;
     departure->scratch = scratch;
     departure->msg.type = PCCL_MSG_data;
-    departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->instance,
-                                                    .view = transfer->view,
+    departure->msg.as.data = (struct pccl_msg_data){.instance = transfer->config->instance,
+                                                    .view = transfer->config->view,
                                                     .stripe = stripe->number,
                                                     .step = parcel->step,
                                                     .length = departure->length};

@@ -7,7 +7,7 @@
 
 static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
 {
-    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->ring[flow->other], flow->outgoing);
+    struct pccl_lane *lane = pccl_lane_get(transfer->exchange, &transfer->config->ring[flow->other], flow->outgoing);
     if (lane == NULL)
         return false;
     flow->lane = lane;
@@ -101,32 +101,7 @@ static void record_flows(struct pccl_transfer *transfer, const struct pccl_trans
     }
 }
 
-static size_t positions_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof *plan->positions; }
-static size_t starts_bytes(const struct pccl_plan *plan) { return (pccl_plan_parts(plan) + 1) * sizeof *plan->starts; }
-static size_t inputs_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof(const uint8_t *); }
 static size_t missing_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof(uint64_t); }
-
-/* NULL: memory is short, or there is nothing to copy. */
-static void *copy(const struct pccl_memory *memory, const void *from, size_t bytes)
-{
-    void *made = from != NULL ? pccl_allocate(memory, bytes) : NULL;
-    if (made != NULL)
-        memcpy(made, from, bytes);
-    return made;
-}
-
-/* The plan refers to the caller's until now. */
-static bool copy_parts(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
-{
-    const struct pccl_memory *memory = &transfer->exchange->memory;
-    struct pccl_plan *plan = &transfer->plan;
-    bool in_parts = plan->positions != NULL, given = plan->starts != NULL;
-    plan->positions = transfer->positions = copy(memory, plan->positions, positions_bytes(plan));
-    plan->starts = transfer->starts = copy(memory, plan->starts, starts_bytes(plan));
-    transfer->inputs = copy(memory, config->inputs, inputs_bytes(plan));
-    return in_parts == (plan->positions != NULL) && given == (plan->starts != NULL) &&
-           (config->inputs == NULL) == (transfer->inputs == NULL);
-}
 
 /* The plans of a coalesced operation. */
 static enum pccl_status plan_sections(struct pccl_transfer *transfer, const struct pccl_transfer_config *config,
@@ -213,13 +188,8 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
 {
     struct pccl_exchange *exchange = transfer->exchange;
     const struct pccl_memory *memory = &exchange->memory;
-    transfer->ring = pccl_allocate(memory, config->ranks * sizeof *transfer->ring);
     transfer->ended = pccl_allocate(memory, sizeof *transfer->ended);
-    if (transfer->ring == NULL || transfer->ended == NULL)
-        return false;
-    memcpy(transfer->ring, config->ring, config->ranks * sizeof *transfer->ring);
-    if (!copy_parts(transfer, config) || (config->tells_arrivals && !expect_arrivals(transfer)) ||
-        !make_flows(transfer))
+    if (transfer->ended == NULL || (config->tells_arrivals && !expect_arrivals(transfer)) || !make_flows(transfer))
         return false;
     record_flows(transfer, config);
     if (!pccl_window_init(transfer))
@@ -275,13 +245,9 @@ static void free_transfer(struct pccl_transfer *transfer)
     pccl_backup_fini(&exchange->backups, &transfer->backup);
     pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
-    pccl_release(memory, transfer->positions, positions_bytes(&transfer->plan));
-    pccl_release(memory, transfer->starts, starts_bytes(&transfer->plan));
     pccl_tensors_fini(&transfer->tensors);
     pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
-    pccl_release(memory, transfer->inputs, inputs_bytes(&transfer->plan));
     pccl_release(memory, transfer->missing, missing_bytes(&transfer->plan));
-    pccl_release(memory, transfer->ring, transfer->plan.seat.ranks * sizeof *transfer->ring);
     pccl_release(memory, transfer, sizeof *transfer);
 }
 
@@ -305,25 +271,18 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     if (made != NULL) {
         made->exchange = exchange;
         made->start_number = exchange->started++;
-        made->instance = config->instance;
-        made->view = config->view;
-        made->descriptor = config->descriptor;
+        made->config = config;
         made->plan = plan;
         pccl_list_init(&made->wanting);
         if (config->tensors != NULL)
             status = plan_sections(made, config, seat, reason);
         made->seed = pccl_packing_seed(&config->instance, rank);
-        made->input = config->input;
-        made->result = config->result;
-        made->user = config->user;
         made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
         made->stay = config->stay.bytes > 0 ? PCCL_STAY_DUE : PCCL_STAY_COPIED_HERE;
-        made->factor = config->factor;
-        made->feedback = config->feedback;
         made->scales = scales(config, &plan);
         if (status == PCCL_OK && allocate_parts(made, config)) {
             pccl_table_insert(&exchange->transfers, &made->by_instance,
-                              pccl_instance_hash(&exchange->hash, &made->instance));
+                              pccl_instance_hash(&exchange->hash, &config->instance));
             *transfer = made;
             return PCCL_OK;
         }
@@ -354,7 +313,7 @@ struct pccl_transfer *pccl_transfer_find(const struct pccl_exchange *exchange, c
     struct pccl_table_node *node = pccl_table_find(&exchange->transfers, pccl_instance_hash(&exchange->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, by_instance);
-        if (pccl_instance_equal(&transfer->instance, instance))
+        if (pccl_instance_equal(&transfer->config->instance, instance))
             return transfer;
     }
     return NULL;

@@ -82,7 +82,6 @@ static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     struct pccl_text reason;
     job->started = true;
-    job->config.ring = job->ring;
     job->config.user = job;
     enum pccl_status status = pccl_exchange_start(engine->exchange, &job->config, &job->transfer, &reason);
     engine->running += status == PCCL_OK;

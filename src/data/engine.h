@@ -28,11 +28,9 @@ enum pccl_job_end {
     PCCL_JOB_GIVEN_UP,   /* this peer leaves; others may still succeed, so nobody may get filler */
 };
 
-/* One operation, from start to `released`. The caller owns it and does not move it in between. */
+/* One operation, from start to `released`. The caller owns it, and what its config points to, and moves neither. */
 struct pccl_engine_job {
-    struct pccl_transfer_config config; /* filled in by the caller, except for `user` and the ring pointer */
-    struct pccl_id *ring;               /* config.ranks ids, allocated by the caller and freed by it after `released` */
-    void *user;                         /* the caller's */
+    struct pccl_transfer_config config; /* filled in by the caller, except for `user` */
     /* the engine's, under its lock */
     size_t stay_taken, stay_copied; /* of what stays */
     uint32_t copiers;               /* threads that copy it, but for the engine's */

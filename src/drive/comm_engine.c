@@ -11,7 +11,7 @@
 
 static struct pccl_comm_op_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
-    struct pccl_comm_op_job *job = engine_job->user;
+    struct pccl_comm_op_job *job = PCCL_CONTAINER_OF(engine_job, struct pccl_comm_op_job, job);
     pccl_comm_enter(context);
     if (job->operation)
         job->operation->traffic = engine_job->traffic;
@@ -31,7 +31,7 @@ static void on_done(void *context, struct pccl_engine_job *engine_job, bool at_r
     struct pccl_comm_op_job *job = enter(context, engine_job);
     job->at_rest = at_rest;
     if (!job->stopped)
-        pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->op});
+        pccl_comm_step(context, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_DONE, .op = job->operation->op});
     pccl_comm_leave(context);
 }
 
@@ -45,9 +45,10 @@ static void on_failed(void *context, struct pccl_engine_job *engine_job, enum pc
                       const struct pccl_text *reason)
 {
     struct pccl_comm_op_job *job = enter(context, engine_job);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_OP_FAILED, .op = job->op, .class = class, .reason = reason};
     if (!job->stopped)
-        pccl_comm_step(context, &event);
+        pccl_comm_step(context,
+                       &(struct pccl_peer_event){
+                           .kind = PCCL_PEER_OP_FAILED, .op = job->operation->op, .class = class, .reason = reason});
     pccl_comm_leave(context);
 }
 

@@ -100,34 +100,36 @@ static uint32_t flows_of(uint32_t ranks)
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
 }
 
-static size_t job_bytes(uint32_t ranks)
+/* Makes a job with room for what its config points to, the most strictly aligned first. */
+static struct pccl_comm_op_job *allocate_job(uint32_t ranks, const struct pccl_op_args *args)
 {
-    return sizeof(struct pccl_comm_op_job) + flows_of(ranks) * sizeof(struct pccl_sight_flow);
-}
-
-static void release_job(struct pccl_comm_op_job *job, uint32_t ranks)
-{
-    pccl_release(pccl_heap(), job->job.ring, ranks * sizeof *job->job.ring);
-    pccl_release(pccl_heap(), job->positions, ranks * sizeof *job->positions);
-    pccl_release(pccl_heap(), job->starts, job->start_count * sizeof *job->starts);
-    pccl_release(pccl_heap(), job->inputs, ranks * sizeof *job->inputs);
-    pccl_release(pccl_heap(), job, job_bytes(ranks));
-}
-
-static struct pccl_comm_op_job *allocate_job(uint32_t ranks, uint32_t start_count, bool has_inputs)
-{
-    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), job_bytes(ranks));
+    const uint32_t flows = flows_of(ranks), inputs = args->blobs ? ranks : 0,
+                   starts = args->starts ? args->part_count + 1 : 0;
+    const size_t bytes = sizeof(struct pccl_comm_op_job) + flows * sizeof(struct pccl_sight_flow) +
+                         starts * sizeof *args->starts + inputs * sizeof(void *) +
+                         ranks * (sizeof(struct pccl_id) + sizeof(uint32_t));
+    struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), bytes);
     if (!job)
         return NULL;
-    job->job.ring = pccl_allocate(pccl_heap(), ranks * sizeof *job->job.ring);
-    job->positions = pccl_allocate(pccl_heap(), ranks * sizeof *job->positions);
-    job->start_count = start_count;
-    job->starts = start_count ? pccl_allocate(pccl_heap(), start_count * sizeof *job->starts) : NULL;
-    job->inputs = has_inputs ? pccl_allocate(pccl_heap(), ranks * sizeof *job->inputs) : NULL;
-    if (job->job.ring && job->positions && (job->starts || !start_count) && (job->inputs || !has_inputs))
-        return job;
-    release_job(job, ranks);
-    return NULL;
+    uint64_t *own_starts = (uint64_t *)(void *)&job->sights[flows];
+    const void **own_inputs = (const void **)(void *)&own_starts[starts];
+    job->bytes = bytes;
+    job->ring = (struct pccl_id *)(void *)&own_inputs[inputs];
+    job->positions = (uint32_t *)(void *)&job->ring[ranks];
+    if (starts)
+        memcpy(own_starts, args->starts, starts * sizeof *own_starts);
+    for (uint32_t i = 0; i < inputs; i++)
+        own_inputs[i] = args->blobs[i].data;
+    job->job.config = (struct pccl_transfer_config){.ring = job->ring,
+                                                    .ranks = ranks,
+                                                    .positions = job->positions,
+                                                    .starts = starts ? own_starts : NULL,
+                                                    .input = args->input,
+                                                    .inputs = inputs ? own_inputs : NULL,
+                                                    .factor = args->factor,
+                                                    .sights = job->sights,
+                                                    .sight_count = flows};
+    return job;
 }
 
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -143,34 +145,20 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                 : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
     const uint32_t ranks = all.count;
     bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
-    struct pccl_comm_op_job *job = allocate_job(ranks, args->starts ? args->part_count + 1 : 0, args->blobs != NULL);
+    struct pccl_comm_op_job *job = allocate_job(ranks, args);
     if (!job)
         return NULL;
-    memcpy(job->job.ring, all.ring, ranks * sizeof *all.ring);
-    memcpy(job->positions, all.positions, ranks * sizeof *job->positions);
-    if (job->starts)
-        memcpy(job->starts, args->starts, job->start_count * sizeof *job->starts);
-    for (uint32_t i = 0; i < ranks && job->inputs; i++)
-        job->inputs[i] = args->blobs[i].data;
-    job->job.user = job;
-    job->job.config =
-        (struct pccl_transfer_config){.descriptor = *descriptor,
-                                      .cost = all.cost,
-                                      .ring = job->job.ring,
-                                      .ranks = ranks,
-                                      .root = has_root ? pccl_id_find(all.ring, ranks, &descriptor->root) : 0,
-                                      .positions = job->positions,
-                                      .starts = job->starts,
-                                      .input = args->input,
-                                      .inputs = job->inputs,
-                                      .tells_arrivals = operation->arrivals.show != NULL,
-                                      .result = operation->result,
-                                      .tensors = operation->tensors,
-                                      .tensor_count = operation->tensor_count,
-                                      .factor = args->factor,
-                                      .sights = job->sights,
-                                      .sight_count = flows_of(ranks),
-                                      .feedback = pccl_comm_feedback_memory(operation->feedback)};
+    struct pccl_transfer_config *config = &job->job.config;
+    memcpy(job->ring, all.ring, ranks * sizeof *all.ring);
+    memcpy(job->positions, all.positions, ranks * sizeof *all.positions);
+    config->descriptor = *descriptor;
+    config->cost = all.cost;
+    config->root = has_root ? pccl_id_find(all.ring, ranks, &descriptor->root) : 0;
+    config->tells_arrivals = operation->arrivals.show != NULL;
+    config->result = operation->result;
+    config->tensors = operation->tensors;
+    config->tensor_count = operation->tensor_count;
+    config->feedback = pccl_comm_feedback_memory(operation->feedback);
     job->operation = operation;
     operation->job = job;
     job->next = comm->data.jobs;
@@ -188,7 +176,7 @@ static void free_job(struct pccl_communicator *comm, struct pccl_comm_op_job *jo
         comm->data.jobs = job->next;
     if (job->next)
         job->next->previous = job->previous;
-    release_job(job, job->job.config.ranks);
+    pccl_release(pccl_heap(), job, job->bytes);
 }
 
 void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -227,7 +215,6 @@ void pccl_comm_op_job_copy(struct pccl_communicator *comm, const struct pccl_com
 static void stop(struct pccl_communicator *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
-    job->op = NULL;
     pccl_engine_stop(comm->data.engine, &job->job, end);
 }
 
@@ -269,7 +256,6 @@ static void set_apart(struct pccl_communicator *comm, const struct pccl_comm_op_
 static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, struct pccl_peer_op *op)
 {
     set_apart(comm, job, &job->job.config);
-    job->op = op;
     job->started = true;
     job->started_us = comm->stepped_us;
     job->job.config.instance = op->instance;
@@ -284,7 +270,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     if (!job)
         return; /* out of memory for it: the machine is told when this step is over */
     if (op->from_anybody) {
-        operation->list->ids[0] = job->job.ring[0] = op->descriptor.root;
+        operation->list->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
         job->job.config.root = 0;
     }
@@ -297,14 +283,14 @@ static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job
     struct pccl_transfer_config *config = &job->job.config;
     const struct pccl_peer_participants all = pccl_peer_participants(comm->peer, 0);
     PCCL_ASSERT(all.count == config->ranks);
-    memcpy(job->job.ring, all.ring, all.count * sizeof *all.ring);
+    memcpy(job->ring, all.ring, all.count * sizeof *all.ring);
     memcpy(job->positions, all.positions, all.count * sizeof *all.positions);
     memset(job->sights, 0, config->sight_count * sizeof *job->sights);
     if (pccl_collective_has_root(config->descriptor.collective))
         config->root = pccl_id_find(all.ring, all.count, &config->descriptor.root);
     config->cost = all.cost;
     job->restarts = job->stopped = job->at_rest = false;
-    start(comm, job, job->op);
+    start(comm, job, job->operation->op);
 }
 
 void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
@@ -316,7 +302,6 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
         return; /* out of memory for it; or it is not released yet, and will start in the latest view */
     job->restarts = true;
     stop(comm, job, PCCL_JOB_BROKEN_OFF);
-    job->op = op;
 }
 
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op)

@@ -19,12 +19,10 @@ struct pccl_communicator;
  */
 struct pccl_comm_op_job {
     struct pccl_engine_job job;
-    struct pccl_comm_op *operation; /* NULL: the operation has ended */
-    struct pccl_peer_op *op;        /* until `stopped`, or while it `restarts` */
-    uint32_t *positions;            /* owned: which of the members each rank of the ring is */
-    uint64_t *starts;               /* owned: of parts of given lengths; or NULL */
-    uint32_t start_count;
-    const void **inputs; /* owned: where the parts for the members are; or NULL */
+    struct pccl_comm_op *operation; /* NULL: the operation has ended, and so was the job stopped */
+    size_t bytes;                   /* of the job, and of what its config points to, behind it */
+    struct pccl_id *ring;           /* that of the config, which a restart changes */
+    uint32_t *positions;            /* likewise */
     bool started, stopped, at_rest;
     bool restarts;       /* once it is released, unless the operation has been decided */
     uint64_t started_us; /* when it was last; as of the machine's step */

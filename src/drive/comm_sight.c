@@ -114,7 +114,7 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
 static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                       const struct pccl_comm_op_job *job)
 {
-    pccl_recorder_add_flows(recorder, entry, job->job.config.sights, job->job.config.sight_count, job->job.ring);
+    pccl_recorder_add_flows(recorder, entry, job->job.config.sights, job->job.config.sight_count, job->job.config.ring);
 }
 
 void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)

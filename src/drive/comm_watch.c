@@ -186,7 +186,7 @@ static void add_flow_wait(const struct pccl_comm_op *operation, const struct pcc
     bool begun = counters.place & PCCL_SIGHT_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
     since_us = pccl_max_u64(since_us, job->started_us);
     waits[sight->waits_count++] = (struct pccl_seen_wait){
-        .peer = job->job.ring[rank],
+        .peer = job->job.config.ring[rank],
         .what = (uint8_t)what,
         .begun = begun,
         .for_ms = (uint32_t)pccl_min_u64((now_us - pccl_min_u64(now_us, since_us)) / 1000, UINT32_MAX)};

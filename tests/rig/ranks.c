@@ -457,9 +457,10 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
 }
 
 /* What an odd rank asks for. */
-static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *config)
+static void make_odd(struct rig_attempt *attempt)
 {
-    struct pccl_descriptor *descriptor = &config->descriptor;
+    const struct pccl_transfer_config *config = &attempt->config;
+    struct pccl_descriptor *descriptor = &attempt->config.descriptor;
     if (attempt->world->spec->ops[attempt->op].given)
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
@@ -478,21 +479,22 @@ static void make_odd(struct rig_attempt *attempt, struct pccl_transfer_config *c
         descriptor->operation = descriptor->datatype == PCCL_BOOL ? PCCL_XOR : PCCL_AVG;
 }
 
-static void plant_in(const struct rig_attempt *attempt, struct pccl_transfer_config *config, uint32_t *positions)
+static void plant_in(struct rig_attempt *attempt)
 {
+    struct pccl_transfer_config *config = &attempt->config;
     const struct rig_place *place = &attempt->place;
     if (config->descriptor.operation == PCCL_PREMUL_SUM && rig_plant(attempt->world, RIG_PLANT_unscaled))
         config->factor = 1;
     if (config->descriptor.collective == PCCL_BROADCAST && rig_plant(attempt->world, RIG_PLANT_wrong_root))
         config->root = pccl_seat_next(place->seat, config->root);
     if (place->in_parts && rig_starts(place) == NULL && rig_plant(attempt->world, RIG_PLANT_exchanged)) {
-        positions[0] = place->positions[1];
-        positions[1] = place->positions[0];
+        attempt->positions[0] = place->positions[1];
+        attempt->positions[1] = place->positions[0];
     }
 }
 
 /* Each part for another one by itself. Whoever has none is told of none. */
-static const void *const *list_inputs(const struct rig_attempt *attempt, const void **inputs)
+static const void *const *list_inputs(struct rig_attempt *attempt)
 {
     const struct rig_place *place = &attempt->place;
     const bool exchanges = place->descriptor.collective == PCCL_ALL_TO_ALL_V;
@@ -501,56 +503,54 @@ static const void *const *list_inputs(const struct rig_attempt *attempt, const v
     if (!place->gives || (!exchanges && place->descriptor.collective != PCCL_SCATTER_V))
         return NULL;
     for (uint32_t i = 0; i < ranks; i++)
-        inputs[i] = attempt->given + (size_t)(place->starts[first + i] - place->starts[first]) * element;
+        attempt->inputs[i] = attempt->given + (size_t)(place->starts[first + i] - place->starts[first]) * element;
     const uint64_t *starts = place->starts + first;
     const bool may_swap = starts[1] - starts[0] > 4 && starts[1] - starts[0] <= starts[2] - starts[1];
     if (may_swap && rig_plant(attempt->world, RIG_PLANT_misdirected))
-        inputs[0] = inputs[1];
-    return inputs;
+        attempt->inputs[0] = attempt->inputs[1];
+    return attempt->inputs;
 }
 
-static struct pccl_transfer_config config_of(struct rig_attempt *attempt, struct pccl_id *ring, uint32_t *positions,
-                                             uint64_t *starts, const void **inputs,
-                                             struct pccl_coalesced_tensor *tensors)
+static void make_config(struct rig_attempt *attempt)
 {
     const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
-    struct pccl_transfer_config config = {
+    struct pccl_transfer_config *config = &attempt->config;
+    *config = (struct pccl_transfer_config){
         .instance = {.tag = attempt->op, .use = attempt->use},
         .view = {.inc = 1, .number = attempt->view_number},
         .descriptor = place->descriptor,
         .cost = rig_cost(spec, attempt->op),
-        .ring = ring,
+        .ring = attempt->ring,
         .ranks = place->seat.ranks,
         .root = place->seat.root,
-        .positions = positions,
-        .starts = rig_starts(place) != NULL ? starts : NULL,
+        .positions = attempt->positions,
+        .starts = rig_starts(place) != NULL ? attempt->starts : NULL,
         .input = attempt->given,
-        .inputs = list_inputs(attempt, inputs),
+        .inputs = list_inputs(attempt),
         .tells_arrivals = tells_arrivals(attempt),
         .result = attempt->got,
         .factor = rig_factor(attempt->rank),
         .user = attempt,
     };
-    config.tensor_count = lay_out(attempt, tensors);
-    if (config.tensor_count > 0) { /* types and reductions are those of the tensors */
-        config.tensors = tensors;
-        config.descriptor.datatype = PCCL_U8;
-        config.descriptor.operation = PCCL_SUM;
-        config.descriptor.counts.bytes[0] = 1;
+    config->tensor_count = lay_out(attempt, attempt->tensors);
+    if (config->tensor_count > 0) { /* types and reductions are those of the tensors */
+        config->tensors = attempt->tensors;
+        config->descriptor.datatype = PCCL_U8;
+        config->descriptor.operation = PCCL_SUM;
+        config->descriptor.counts.bytes[0] = 1;
     }
-    for (uint32_t i = 0; i < config.ranks; i++)
-        ring[i] = spec->ids[place->ring[i]];
-    memcpy(positions, place->positions, sizeof place->positions);
-    memcpy(starts, place->starts, sizeof place->starts);
+    for (uint32_t i = 0; i < config->ranks; i++)
+        attempt->ring[i] = spec->ids[place->ring[i]];
+    memcpy(attempt->positions, place->positions, sizeof place->positions);
+    memcpy(attempt->starts, place->starts, sizeof place->starts);
     if (attempt->odd)
-        make_odd(attempt, &config);
+        make_odd(attempt);
     if ((attempt->rank + attempt->use) % 2 == 0)
-        config.stay = pccl_stay_of(&config, &spec->ids[attempt->rank]);
-    if (pccl_collective_has_root(config.descriptor.collective))
-        config.descriptor.root = ring[config.root];
-    plant_in(attempt, &config, positions);
-    return config;
+        config->stay = pccl_stay_of(config, &spec->ids[attempt->rank]);
+    if (pccl_collective_has_root(config->descriptor.collective))
+        config->descriptor.root = attempt->ring[config->root];
+    plant_in(attempt);
 }
 
 /* Launches the next attempt, which ends at once if its outcome is known already (PROTOCOL 5.1). */
@@ -567,12 +567,7 @@ void rig_start(struct rig_rank *rank, uint32_t op)
         return;
     }
     struct rig_attempt *attempt = attempt_make(rank, op);
-    struct pccl_id ring[RIG_RANKS_MAX];
-    uint32_t positions[RIG_RANKS_MAX];
-    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];
-    const void *inputs[RIG_RANKS_MAX];
-    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
-    const struct pccl_transfer_config told = config_of(attempt, ring, positions, starts, inputs, tensors);
+    make_config(attempt);
     rig_plan_for(spec, &spec->ops[op]);
     if (rig_plant(world, RIG_PLANT_other_cut))
         rig_cut_otherwise();
@@ -581,13 +576,8 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     rank->running[op] = attempt;
     struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
-    attempt->stay = told.stay;
-    attempt->stay_halves = told.stay.bytes > 0 ? 2 : 0;
-    const enum pccl_status status = pccl_exchange_start(rank->exchange, &told, &attempt->transfer, &reason);
-    memset(ring, 0xee, sizeof ring); /* all were copied */
-    memset(positions, 0xee, sizeof positions);
-    memset(starts, 0xee, sizeof starts);
-    memset(tensors, 0xee, sizeof tensors);
+    attempt->stay_halves = attempt->config.stay.bytes > 0 ? 2 : 0;
+    const enum pccl_status status = pccl_exchange_start(rank->exchange, &attempt->config, &attempt->transfer, &reason);
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
     if (status == PCCL_OK)
@@ -610,12 +600,13 @@ bool rig_may_copy(const struct rig_rank *rank, uint32_t op)
 void rig_copy(struct rig_rank *rank, uint32_t op)
 {
     struct rig_attempt *attempt = rank->running[op];
-    const size_t half = attempt->stay.bytes / 2;
+    const size_t half = attempt->config.stay.bytes / 2;
     const bool last = --attempt->stay_halves == 0;
     if (last && half > 0 && rig_plant(rank->world, RIG_PLANT_early_stay))
-        memset(attempt->stay.to, 0xa5, half);
+        memset(attempt->config.stay.to, 0xa5, half);
     else
-        pccl_stay_copy(&attempt->stay, pccl_kernels_for(0), last ? 0 : half, last ? half : attempt->stay.bytes - half);
+        pccl_stay_copy(&attempt->config.stay, pccl_kernels_for(0), last ? 0 : half,
+                       last ? half : attempt->config.stay.bytes - half);
     if (last)
         pccl_exchange_stays(rank->exchange, attempt->transfer);
 }

@@ -179,12 +179,17 @@ struct rig_attempt { /* one instance of an operation at one rank */
     struct rig_buffer input, result; /* in place: no result */
     uint8_t *given, *got;            /* the rank's input and result in them */
     bool in_place, odd, at_rest;
-    bool refused;          /* the exchange did not take it */
-    struct pccl_stay stay; /* what the driver copies, half of it at a time */
-    uint32_t stay_halves;  /* so many are left */
-    uint32_t arrived;      /* bit for each position whose part has been told to be there */
-    bool lost;             /* failed after it was done */
-    uint32_t links_lost;   /* connections that its lanes have lost since it started */
+    bool refused;                       /* the exchange did not take it */
+    uint32_t stay_halves;               /* of what the driver copies, half of it at a time, so many are left */
+    uint32_t arrived;                   /* bit for each position whose part has been told to be there */
+    bool lost;                          /* failed after it was done */
+    uint32_t links_lost;                /* connections that its lanes have lost since it started */
+    struct pccl_transfer_config config; /* refers to the following */
+    struct pccl_id ring[RIG_RANKS_MAX];
+    uint32_t positions[RIG_RANKS_MAX];
+    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];
+    const void *inputs[RIG_RANKS_MAX];
+    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
     struct rig_attempt *next;
 };
 

@@ -53,7 +53,7 @@ static inline void node_note(struct node *node, bool *flag)
 
 static void node_done(void *context, struct pccl_engine_job *job, bool at_rest)
 {
-    struct work *work = job->user;
+    struct work *work = PCCL_CONTAINER_OF(job, struct work, job);
     struct node *node = context;
     uv_mutex_lock(&node->lock);
     work->done = true;
@@ -64,13 +64,13 @@ static void node_done(void *context, struct pccl_engine_job *job, bool at_rest)
 
 static void node_at_rest(void *context, struct pccl_engine_job *job)
 {
-    node_note(context, &((struct work *)job->user)->at_rest);
+    node_note(context, &PCCL_CONTAINER_OF(job, struct work, job)->at_rest);
 }
 
 static void node_failed(void *context, struct pccl_engine_job *job, enum pccl_class class,
                         const struct pccl_text *reason)
 {
-    struct work *work = job->user;
+    struct work *work = PCCL_CONTAINER_OF(job, struct work, job);
     struct node *node = context;
     uv_mutex_lock(&node->lock);
     work->failed = true;
@@ -82,7 +82,7 @@ static void node_failed(void *context, struct pccl_engine_job *job, enum pccl_cl
 
 static void node_released(void *context, struct pccl_engine_job *job)
 {
-    node_note(context, &((struct work *)job->user)->released);
+    node_note(context, &PCCL_CONTAINER_OF(job, struct work, job)->released);
 }
 
 static void node_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
@@ -234,12 +234,11 @@ static inline void work_prepare(struct work *work, struct node *node, uint64_t t
     for (uint32_t i = 0; i < ranks; i++)
         work->ring[i] = node_id((uint8_t)(i + 1));
     work->node = node;
-    work->job.user = work;
-    work->job.ring = work->ring;
     work->job.config = (struct pccl_transfer_config){
         .instance = {.tag = tag},
         .view = {.inc = 1, .number = 1},
         .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .codec_datatype = PCCL_F32, .count = count},
+        .ring = work->ring,
         .ranks = ranks,
         .input = input,
         .result = result};

@@ -199,13 +199,16 @@ static void it_is_known_who_waits_for_credit(void **state)
     end_alone();
 }
 
+/* Tags of operations that run at the same time differ by less than there are configs. */
 static struct pccl_transfer *start_another(uint64_t tag)
 {
-    struct pccl_transfer_config config = alone.job.config;
+    static struct pccl_transfer_config configs[2 * PCCL_AHEAD_SEGMENTS];
+    struct pccl_transfer_config *config = &configs[tag % PCCL_COUNT_OF(configs)];
     struct pccl_transfer *transfer;
     struct pccl_text reason;
-    config.instance.tag = tag;
-    assert_int_equal(pccl_exchange_start(mine(), &config, &transfer, &reason), PCCL_OK);
+    *config = alone.job.config;
+    config->instance.tag = tag;
+    assert_int_equal(pccl_exchange_start(mine(), config, &transfer, &reason), PCCL_OK);
     return transfer;
 }
 

@@ -615,10 +615,12 @@ static void operations_share_a_lane_in_turn(void **state)
     struct pccl_msg ready = ready_of(8);
     struct pccl_transfer *transfers[3];
     struct pccl_text reason;
-    struct pccl_transfer_config config = alone.job.config;
+    struct pccl_transfer_config configs[3];
     for (uint64_t i = 0; i < 3; i++) {
-        config.instance.tag = ready.as.ready.instance.tag = 20 + i;
-        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &config, &transfers[i], &reason), PCCL_OK);
+        configs[i] = alone.job.config;
+        configs[i].instance.tag = ready.as.ready.instance.tag = 20 + i;
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &configs[i], &transfers[i], &reason),
+                         PCCL_OK);
         assert_int_equal(tell_ready(1, &ready), PCCL_OK);
     }
     struct pccl_departure departures[6];
@@ -654,14 +656,16 @@ static uint64_t granted_to(uint32_t from)
 static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct pccl_cost *cost, size_t scratch)
 {
     const struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 1 << 20};
+    struct pccl_transfer_config configs[20];
     struct pccl_transfer *transfers[20];
     struct pccl_text reason;
     const uint64_t elements = (cost->rtt_us >= PCCL_LONG_PATH_RTT_US ? 64 << 10 : 256 << 10) / 4;
     be_alone_with(3 * elements * stripes, cost, &config);
     for (uint32_t i = 0; i < operations; i++) {
-        struct pccl_transfer_config one = alone.job.config;
-        one.instance.tag = 20 + i;
-        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &one, &transfers[i], &reason), PCCL_OK);
+        configs[i] = alone.job.config;
+        configs[i].instance.tag = 20 + i;
+        assert_int_equal(pccl_exchange_start(exchange_of(&alone.world, 0), &configs[i], &transfers[i], &reason),
+                         PCCL_OK);
     }
     const uint64_t granted = granted_to(2);
     for (uint32_t i = 0; i < operations; i++)
