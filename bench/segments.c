@@ -281,8 +281,7 @@ static bool reduce_once(struct world *world, uint32_t use, float *const *buffers
             .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .count = JOB_ELEMENTS},
             .ring = world->ids,
             .ranks = RANKS,
-            .input = buffers[2 * i],
-            .result = buffers[2 * i + 1]};
+            .buffers = {pccl_extents_of(buffers[2 * i]), pccl_extents_of(buffers[2 * i + 1]), NULL, 0}};
         if (pccl_exchange_start(world->exchanges[i], &world->configs[i], &world->transfers[i], &reason) != PCCL_OK)
             return false;
     }

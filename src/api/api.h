@@ -112,10 +112,14 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
 
 /* ---- coalesced.c ---- */
 
-/* Fills in the list of tensors of a coalesced all-reduce, which are the operation's sendbuf. */
+/*
+ * Fills in the buffers of a coalesced all-reduce, whose tensors are the operation's sendbuf. The lists are one block,
+ * whose first one is the extents of the input; it has as many bytes as the other function returns for their number.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked,
                                                     const pcclQuantizationOptions_t *codec, struct pccl_op_args *args,
                                                     struct pccl_text *reason);
+size_t pccl_api_coalesced_bytes(size_t tensor_count);
 
 /* ---- op_args.c ---- */
 

@@ -103,33 +103,49 @@ static enum pccl_status check_overlaps(const pcclCoalescedTensor_t *tensors, siz
 
 /* ---- the list ---- */
 
-/* Those that are alike come together, in the order in which the caller has them. */
-static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_coalesced_tensor *list)
+size_t pccl_api_coalesced_bytes(size_t tensor_count)
+{
+    return tensor_count * (2 * sizeof(struct pccl_extent) + sizeof(struct pccl_section));
+}
+
+/* Tensors that are alike come together, as one section, in the order in which the caller has them. */
+static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_extent *inputs,
+                         struct pccl_buffers *buffers)
 {
     bool listed[PCCL_DATATYPES][PCCL_REDUCE_OPS] = {{false}};
+    struct pccl_extent *input = inputs, *result = &inputs[count];
+    struct pccl_section *section = (struct pccl_section *)(void *)&result[count];
+    size_t from = 0;
+    *buffers = (struct pccl_buffers){
+        .input = {NULL, input, (uint32_t)count}, .result = {NULL, result, (uint32_t)count}, .sections = section};
     for (size_t i = 0; i < count; i++) {
         bool *known = &listed[tensors[i].datatype][tensors[i].op];
-        for (size_t k = i; k < count && !*known; k++)
-            if (tensors[k].datatype == tensors[i].datatype && tensors[k].op == tensors[i].op)
-                *list++ = (struct pccl_coalesced_tensor){tensors[k].sendbuf, tensors[k].recvbuf, tensors[k].count,
-                                                         (enum pccl_datatype)tensors[k].datatype,
-                                                         (enum pccl_reduce_op)tensors[k].op};
+        if (*known)
+            continue;
         *known = true;
+        *section = (struct pccl_section){(uint8_t)tensors[i].datatype, (uint8_t)tensors[i].op, 0};
+        for (size_t k = i; k < count; k++)
+            if (tensors[k].datatype == tensors[i].datatype && tensors[k].op == tensors[i].op) {
+                *input++ = (struct pccl_extent){from, (uint8_t *)(uintptr_t)tensors[k].sendbuf};
+                *result++ = (struct pccl_extent){from, tensors[k].recvbuf};
+                from += tensors[k].count * pccl_datatype_bytes((enum pccl_datatype)tensors[k].datatype);
+                section->count += tensors[k].count;
+            }
+        section++;
+        buffers->section_count++;
     }
+    buffers->input.memory = inputs[0].memory;
+    buffers->result.memory = inputs[count].memory;
 }
 
 /* As long as what goes through the master if the operation is tiny. */
-static enum pccl_status measure(const struct pccl_op_args *args, uint64_t *bytes_out, struct pccl_text *reason)
+static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *bytes_out, struct pccl_text *reason)
 {
-    const size_t list_bytes = args->tensor_count * sizeof(struct pccl_section);
-    struct pccl_section *sections = pccl_allocate(pccl_heap(), list_bytes);
-    if (!sections)
-        return PCCL_MEMORY;
-    const uint32_t count = pccl_tensors_sections(args->tensors, args->tensor_count, sections);
-    uint64_t bytes = pccl_sections_table_bytes(count);
-    for (uint32_t i = 0; i < count && bytes <= SIZE_MAX / 16; i++)
-        bytes += sections[i].count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(&sections[i]);
-    pccl_release(pccl_heap(), sections, list_bytes);
+    uint64_t bytes = pccl_sections_table_bytes(buffers->section_count);
+    for (uint32_t i = 0; i < buffers->section_count && bytes <= SIZE_MAX / 16; i++) {
+        const struct pccl_section *section = &buffers->sections[i];
+        bytes += section->count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(section);
+    }
     *bytes_out = bytes;
     return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_api_refuse(reason, "the tensors are larger than any memory");
 }
@@ -156,15 +172,15 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
         return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
     if (args->factor != 1 && !multiplies)
         return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
-    struct pccl_coalesced_tensor *list = pccl_allocate(pccl_heap(), asked->count * sizeof *list);
-    if (!list)
-        return PCCL_MEMORY;
-    args->tensors = list;
-    args->tensor_count = (uint32_t)asked->count;
     status = check_overlaps(tensors, asked->count, reason);
     if (status != PCCL_OK)
         return status;
-    list_tensors(tensors, asked->count, list);
-    args->descriptor.counts = pccl_op_args_digest_tensors(list, args->tensor_count);
-    return measure(args, &args->descriptor.count, reason);
+    struct pccl_extent *inputs = pccl_allocate(pccl_heap(), pccl_api_coalesced_bytes(asked->count));
+    if (!inputs)
+        return PCCL_MEMORY;
+    list_tensors(tensors, asked->count, inputs, &args->buffers);
+    status = measure(&args->buffers, &args->descriptor.count, reason);
+    if (status == PCCL_OK)
+        args->descriptor.counts = pccl_op_args_digest_tensors(&args->buffers);
+    return status;
 }

@@ -178,10 +178,11 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
         /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known. */
         args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
-        args->input = NULL;
+        args->buffers.input = pccl_extents_of(NULL);
     } else {
         args->length = asked->count;
     }
+    args->out = asked->blobs;
     args->on_arrival = options->on_arrival;
     args->user_data = options->user_data;
     args->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
@@ -223,8 +224,8 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     if (wrong)
         return pccl_api_refuse(reason, wrong);
     args->tag = options->tag;
-    args->input = row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf;
-    args->result = asked->recvbuf;
+    args->buffers.input = pccl_extents_of(row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf);
+    args->buffers.result = pccl_extents_of(row->of == PCCL_OF_BLOBS ? NULL : asked->recvbuf);
     args->root = asked->root;
     args->sends = asked->collective == pcclCollectiveSend;
     args->alone_ok = options->alone_ok && collective != PCCL_SEND;
@@ -256,9 +257,10 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
 
 void pccl_api_op_args_free(struct pccl_op_args *args)
 {
-    if (!args->starts && !args->tensors && !args->members)
+    const struct pccl_extent *extents = args->buffers.input.list; /* api/coalesced.c */
+    if (!args->starts && !extents && !args->members)
         return;
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->starts, (args->part_count + 1) * sizeof *args->starts);
-    pccl_release(pccl_heap(), (void *)(uintptr_t)args->tensors, args->tensor_count * sizeof *args->tensors);
+    pccl_release(pccl_heap(), (void *)(uintptr_t)extents, pccl_api_coalesced_bytes(args->buffers.input.count));
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->members, args->member_count * sizeof *args->members);
 }

@@ -1,7 +1,5 @@
 #include "collective/backup.h"
 
-#include <string.h>
-
 enum {
     REUSED_PART = 8, /* a block is reused for what needs at least this part of it */
     IDLE_COUNT_MOST = 64,
@@ -88,8 +86,8 @@ static struct pccl_backup_block *allocate(struct pccl_backup_pool *pool, size_t 
     return block;
 }
 
-bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, size_t size,
-                      struct pccl_backup *backup)
+bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, const struct pccl_extents *result,
+                      size_t size, struct pccl_backup *backup)
 {
     size_t saved_bytes = (size_t)(plan->stripes * plan->pieces / 64 + 1) * sizeof *backup->saved;
     uint64_t *saved = pccl_allocate(pool->memory, saved_bytes);
@@ -105,7 +103,7 @@ bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *pla
     pool->used_bytes += block->size;
     if (pool->used_bytes > pool->peak_bytes)
         pool->peak_bytes = pool->used_bytes;
-    *backup = (struct pccl_backup){.block = block, .saved = saved, .saved_bytes = saved_bytes};
+    *backup = (struct pccl_backup){.block = block, .saved = saved, .saved_bytes = saved_bytes, .result = result};
     return true;
 }
 
@@ -141,14 +139,8 @@ void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *ker
     size_t bytes = (size_t)segment.count * plan->element_bytes;
     PCCL_ASSERT(at + bytes <= backup->block->size && index / 64 < backup->saved_bytes / sizeof *backup->saved);
     backup->saved[index / 64] |= bit;
-    if (backup->tensors != NULL) {
-        pccl_tensors_read(backup->tensors, at, bytes, bytes_of(backup) + at, plan->large ? kernels : NULL);
-    } else if (plan->large) {
-        pccl_copy_streaming(kernels, bytes_of(backup) + at, backup->elements + at, bytes);
-        pccl_copied_streaming(kernels);
-    } else {
-        memcpy(bytes_of(backup) + at, backup->elements + at, bytes);
-    }
+    pccl_extents_read(backup->result, pccl_plan_result_at(plan, &segment), bytes, bytes_of(backup) + at,
+                      plan->large ? kernels : NULL);
 }
 
 void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan)
@@ -162,9 +154,6 @@ void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_pla
             continue;
         struct pccl_segment segment = pccl_plan_segment(plan, index / plan->pieces, (uint32_t)(index % plan->pieces));
         size_t at = place_of(plan, &segment), bytes = (size_t)segment.count * plan->element_bytes;
-        if (backup->tensors != NULL)
-            pccl_tensors_write(backup->tensors, at, bytes, bytes_of(backup) + at, NULL);
-        else
-            memcpy(backup->elements + at, bytes_of(backup) + at, bytes);
+        pccl_extents_write(backup->result, pccl_plan_result_at(plan, &segment), bytes, bytes_of(backup) + at, NULL);
     }
 }

@@ -6,8 +6,8 @@
 #ifndef PCCL_COLLECTIVE_BACKUP_H
 #define PCCL_COLLECTIVE_BACKUP_H
 
+#include "collective/extents.h"
 #include "collective/plan.h"
-#include "collective/tensors.h"
 #include "core/memory.h"
 
 struct pccl_backup_block {
@@ -28,17 +28,16 @@ struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
     size_t saved_bytes;
-    uint8_t *elements;                  /* the caller's own part; ... */
-    const struct pccl_tensors *tensors; /* ... or several tensors. Borrowed */
+    const struct pccl_extents *result; /* the caller's. Borrowed */
 };
 
 void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
 /* No backup may be left. */
 void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
 
-/* Of so many bytes; the plan is that of the whole. false: memory is short. */
-PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan, size_t bytes,
-                                      struct pccl_backup *backup);
+/* Of so many bytes of the result; the plan is that of the whole. false: memory is short. */
+PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan,
+                                      const struct pccl_extents *result, size_t bytes, struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /*
  * Call exactly once for each segment of the caller's memory, before it is overwritten. What is no

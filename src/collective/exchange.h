@@ -39,9 +39,9 @@
 #define PCCL_COLLECTIVE_EXCHANGE_H
 
 #include "kernels/feedback.h"
+#include "collective/extents.h"
 #include "collective/plan.h"
 #include "collective/stay.h"
-#include "collective/tensors.h"
 #include "core/address.h"
 #include "core/limits.h"
 #include "core/memory.h"
@@ -125,14 +125,10 @@ struct pccl_transfer_config {
      * Reduce, gather: as all-reduce and all-gather, but only the root has a result. Scatter: all parts,
      * of which only the root has any, and the own one, which may be its part of the input.
      * All-to-all: all parts on both sides, which are not the same memory.
-     * NULL: there are no bytes of it.
+     * Memory is NULL where there are no bytes. No part of given length is in more than one extent of the
+     * input, and then the result is one extent; of several sections input and result have extents alike.
      */
-    const void *input;
-    const void *const *inputs; /* Instead: of parts of given lengths, where each is that it sends */
-    void *result;
-    /* Of a coalesced all-reduce, instead of both: its tensors, of which no two overlap. */
-    const struct pccl_coalesced_tensor *tensors;
-    uint32_t tensor_count;
+    struct pccl_buffers buffers;
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     bool tells_arrivals;           /* of parts of given lengths */

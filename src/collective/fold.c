@@ -22,18 +22,18 @@ static size_t bytes_of(const struct pccl_piece *piece)
     return (size_t)piece->segment.count * piece->plan->element_bytes;
 }
 
-/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy (tensors.h). */
+/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy. */
 static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first,
                                  uint32_t count)
 {
-    const struct pccl_plan *plan = piece->plan;
-    if (transfer->config->inputs != NULL)
-        return (const uint8_t *)transfer->config->inputs[piece->segment.part % plan->seat.ranks] +
-               pccl_plan_part_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
-    const size_t at = pccl_plan_input_at(piece->plan, &piece->segment) + (size_t)first * plan->element_bytes;
-    if (transfer->sections == NULL)
-        return (const uint8_t *)transfer->config->input + at;
-    return pccl_tensors_input(&transfer->tensors, at, (size_t)count * plan->element_bytes);
+    const struct pccl_extents *input = &transfer->config->buffers.input;
+    const size_t element = piece->plan->element_bytes, bytes = count * element;
+    const size_t at = pccl_plan_input_at(piece->plan, &piece->segment) + first * element;
+    if (pccl_extents_together(input, at, bytes) == bytes)
+        return pccl_extents_at(input, at);
+    PCCL_ASSERT(bytes <= transfer->room_bytes);
+    pccl_extents_read(input, at, bytes, transfer->input_room, NULL);
+    return transfer->input_room;
 }
 
 static const uint8_t *input_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
@@ -41,36 +41,19 @@ static const uint8_t *input_of(const struct pccl_transfer *transfer, const struc
     return input_part(transfer, piece, 0, piece->segment.count);
 }
 
-/* Copies the input of a segment. */
-static void take_input(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint8_t *to)
+/* Whether the segment lies in one extent of the result. Others come in, and are sent, by way of scratch. */
+static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    if (transfer->sections == NULL)
-        memcpy(to, input_of(transfer, piece), bytes_of(piece));
-    else
-        pccl_tensors_take(&transfer->tensors, pccl_plan_input_at(piece->plan, &piece->segment), bytes_of(piece), to);
+    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment);
+    return pccl_extents_together(&transfer->config->buffers.result, at, bytes_of(piece)) == bytes_of(piece);
 }
 
 /* Where the result of a segment is to be written, before result_written. */
 static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment);
-    if (transfer->sections == NULL)
-        return (uint8_t *)transfer->config->result + at;
-    return pccl_tensors_result(&transfer->tensors, at, bytes_of(piece));
-}
-
-static void result_written(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
-{
-    if (transfer->sections != NULL)
-        pccl_tensors_written(&transfer->tensors, pccl_plan_result_at(piece->plan, &piece->segment), bytes_of(piece));
-}
-
-/* Whether the segment lies in one place of the caller's memory. Others come in, and are sent, by way of scratch. */
-static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
-{
-    return transfer->sections == NULL ||
-           pccl_tensors_are_whole(&transfer->tensors, pccl_plan_result_at(piece->plan, &piece->segment),
-                                  bytes_of(piece));
+    if (!is_whole(transfer, piece))
+        return transfer->result_room;
+    return pccl_extents_at(&transfer->config->buffers.result, pccl_plan_result_at(piece->plan, &piece->segment));
 }
 
 static bool is_scaled(const struct pccl_transfer *transfer, const struct pccl_plan *plan)
@@ -134,7 +117,7 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
 
 /*
  * So many elements at once: of what a rank does not contribute as it is, what has room; of what lies in several
- * places, what stays in the first cache.
+ * extents, what stays in the first cache.
  */
 static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
@@ -173,28 +156,26 @@ static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const st
     return wide;
 }
 
-/* Writes elements from `first` on to a result that lies in several places. */
-static void scatter(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first, uint32_t count,
-                    const uint8_t *from)
+/* Writes elements from `first` on to the result. A large copy bypasses the caches. */
+static void write_result(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first, uint32_t count,
+                         const uint8_t *from)
 {
-    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment) + (size_t)first * piece->plan->element_bytes;
-    pccl_tensors_write(&transfer->tensors, at, (size_t)count * piece->plan->element_bytes, from,
+    const size_t element = piece->plan->element_bytes;
+    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment) + first * element;
+    pccl_extents_write(&transfer->config->buffers.result, at, count * element, from,
                        is_streamed(transfer) ? transfer->exchange->config.kernels : NULL);
 }
 
-/* A large copy bypasses the caches. */
 static void copy_to_result(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *from)
 {
-    const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    size_t bytes = bytes_of(piece);
-    if (transfer->sections != NULL) {
-        scatter(transfer, piece, 0, piece->segment.count, from);
-    } else if (is_streamed(transfer)) {
-        pccl_copy_streaming(kernels, result_of(transfer, piece), from, bytes);
-        pccl_copied_streaming(kernels);
-    } else {
-        memcpy(result_of(transfer, piece), from, bytes);
-    }
+    write_result(transfer, piece, 0, piece->segment.count, from);
+}
+
+static void result_written(struct pccl_transfer *transfer, const struct pccl_piece *piece)
+{
+    if (!is_whole(transfer, piece))
+        pccl_extents_write(&transfer->config->buffers.result, pccl_plan_result_at(piece->plan, &piece->segment),
+                           bytes_of(piece), transfer->result_room, NULL);
 }
 
 /*
@@ -227,7 +208,7 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
         pccl_combine_step(kernels, &work, sum + first * to_bytes, received->bytes + first * from_bytes,
                           contribution_of(transfer, plan, own, count, room), count);
         if (finish && !whole && !streams)
-            scatter(transfer, piece, first, count, sum + at);
+            write_result(transfer, piece, first, count, sum + at);
     }
     if (away)
         pccl_copied_streaming(kernels);
@@ -415,7 +396,8 @@ struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct
     if (is_scaled(transfer, plan))
         contribution_of(transfer, plan, input_of(transfer, piece), piece->segment.count, own->bytes);
     else
-        take_input(transfer, piece, own->bytes);
+        pccl_extents_read(&transfer->config->buffers.input, pccl_plan_input_at(plan, &piece->segment), bytes_of(piece),
+                          own->bytes, NULL);
     return own;
 }
 
@@ -477,7 +459,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
         fold_one(transfer, piece, step, task, scratch);
     else if (scratch != NULL)
         store(transfer, piece, scratch);
-    /* A sum goes on; and so does a result that is packed, hot where it was made, or in several places. */
+    /* A sum goes on; and so does a result that is packed, hot where it was made, or in several extents. */
     if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
         (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole(transfer, piece))
         return scratch;
@@ -506,7 +488,7 @@ static bool fold_all_elements(struct pccl_transfer *transfer, const struct pccl_
         pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, bytes, part_count + 1,
                          count, result + at);
         if (!whole && !streams)
-            scatter(transfer, piece, first, count, result + at);
+            write_result(transfer, piece, first, count, result + at);
     }
     if (!whole && streams)
         copy_to_result(transfer, piece, result);

@@ -140,11 +140,12 @@ struct pccl_transfer {
     struct pccl_exchange *exchange;
     uint64_t start_number;                     /* grows with each start here */
     const struct pccl_transfer_config *config; /* the driver's */
-    struct pccl_plan plan;                     /* of several sections, that of the whole */
-    struct pccl_plan *sections;                /* owned; NULL: it is of one tensor */
+    struct pccl_plan plan;                     /* of the whole */
+    struct pccl_plan *sections;                /* owned, of each; where there is one, it is that of the whole */
     uint32_t section_count;
-    struct pccl_tensors tensors; /* of several sections: the memory, in the place of `input` and `result` */
-    uint64_t seed;               /* of this rank's stochastic rounding */
+    size_t room_bytes;
+    uint8_t *input_room, *result_room; /* owned: for a segment that is in several extents; NULL: none is */
+    uint64_t seed;                     /* of this rank's stochastic rounding */
     uint64_t *missing; /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
     bool in_place;     /* what this rank puts in lies where the result of it belongs */
     bool scales;       /* it contributes its elements times the factor */

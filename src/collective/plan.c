@@ -59,11 +59,6 @@ size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segme
     return plan->bytes_before + (size_t)first * plan->element_bytes;
 }
 
-size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment)
-{
-    return (size_t)(segment->first - plan->starts[segment->part]) * plan->element_bytes;
-}
-
 bool pccl_plan_shares_lines(const struct pccl_plan *plan)
 {
     switch (plan->algorithm) {

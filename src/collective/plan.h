@@ -189,8 +189,6 @@ size_t pccl_plan_result_at(const struct pccl_plan *plan, const struct pccl_segme
 /* Of given lengths, by position: the part that this rank gets from a member, if any; and from whom it gets a part. */
 uint32_t pccl_plan_part_from(const struct pccl_plan *plan, uint32_t position);
 uint32_t pccl_plan_giver(const struct pccl_plan *plan, uint32_t part);
-/* How far it is from the beginning of its part, in bytes. */
-size_t pccl_plan_part_at(const struct pccl_plan *plan, const struct pccl_segment *segment);
 
 /* Returns true if the links of one member carry data at the same time, so that they share its line. */
 bool pccl_plan_shares_lines(const struct pccl_plan *plan);

@@ -20,11 +20,8 @@ struct pccl_stay pccl_stay_of(const struct pccl_transfer_config *config, const s
             PCCL_OK ||
         !pccl_plan_stays(&plan, &first, &count))
         return stay;
-    if (config->inputs != NULL)
-        stay.from = (const uint8_t *)config->inputs[first.part % seat.ranks] + pccl_plan_part_at(&plan, &first);
-    else
-        stay.from = (const uint8_t *)config->input + pccl_plan_input_at(&plan, &first);
-    stay.to = (uint8_t *)config->result + pccl_plan_result_at(&plan, &first);
+    stay.from = pccl_extents_at(&config->buffers.input, pccl_plan_input_at(&plan, &first));
+    stay.to = pccl_extents_at(&config->buffers.result, pccl_plan_result_at(&plan, &first));
     stay.bytes = stay.from != stay.to ? (size_t)count * plan.element_bytes : 0;
     stay.streamed = plan.large;
     return stay;

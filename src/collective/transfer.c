@@ -1,8 +1,6 @@
 /* Operations: makes one, finds it and frees it, and remembers that it has ended. */
 #include "collective/internal.h"
 
-#include <string.h>
-
 /* ---- making ---- */
 
 static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
@@ -103,64 +101,62 @@ static void record_flows(struct pccl_transfer *transfer, const struct pccl_trans
 
 static size_t missing_bytes(const struct pccl_plan *plan) { return plan->seat.ranks * sizeof(uint64_t); }
 
-/* The plans of a coalesced operation. */
-static enum pccl_status plan_sections(struct pccl_transfer *transfer, const struct pccl_transfer_config *config,
-                                      struct pccl_seat seat, struct pccl_text *reason)
+static enum pccl_status make_plans(struct pccl_transfer *transfer, struct pccl_seat seat, struct pccl_text *reason)
+{
+    const struct pccl_transfer_config *config = transfer->config;
+    const struct pccl_buffers *buffers = &config->buffers;
+    if (buffers->sections == NULL)
+        return pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts,
+                              &transfer->plan, reason);
+    if (buffers->section_count > 1) {
+        struct pccl_plan *plans =
+            pccl_allocate(&transfer->exchange->memory, buffers->section_count * sizeof *transfer->sections);
+        if (plans == NULL)
+            return PCCL_MEMORY;
+        transfer->sections = plans;
+        transfer->section_count = buffers->section_count;
+    }
+    return pccl_plan_make_sections(&config->descriptor, &config->cost, seat, buffers->sections, buffers->section_count,
+                                   transfer->sections, &transfer->plan, reason);
+}
+
+/* Room for a segment of any section. false: memory is short. */
+static bool make_rooms(struct pccl_transfer *transfer)
 {
     const struct pccl_memory *memory = &transfer->exchange->memory;
-    const size_t list_bytes = config->tensor_count * sizeof(struct pccl_section);
-    struct pccl_section *list = pccl_allocate(memory, list_bytes);
-    enum pccl_status status = PCCL_MEMORY;
-    if (list != NULL) {
-        transfer->section_count = pccl_tensors_sections(config->tensors, config->tensor_count, list);
-        transfer->sections = pccl_allocate(memory, transfer->section_count * sizeof *transfer->sections);
-    }
-    if (transfer->sections != NULL)
-        status = pccl_plan_make_sections(&config->descriptor, &config->cost, seat, list, transfer->section_count,
-                                         transfer->sections, &transfer->plan, reason);
-    pccl_release(memory, list, list_bytes);
-    return status;
-}
-
-/* Room for a segment of any section. */
-static bool take_tensors(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
-{
-    size_t room = 0;
+    if (transfer->config->buffers.result.count <= 1)
+        return true; /* parts of given lengths, of which each is in one extent of the input, or no list at all */
     for (uint32_t i = 0; i < transfer->section_count; i++) {
         const struct pccl_plan *plan = &transfer->sections[i];
-        room = (size_t)pccl_max_u64(room, (uint64_t)plan->segment_elements * plan->element_bytes);
+        const uint64_t bytes = (uint64_t)plan->segment_elements * plan->element_bytes;
+        transfer->room_bytes = (size_t)pccl_max_u64(transfer->room_bytes, bytes);
     }
-    return pccl_tensors_init(&transfer->tensors, &transfer->exchange->memory, config->tensors, config->tensor_count,
-                             room);
+    transfer->input_room = pccl_allocate(memory, transfer->room_bytes);
+    transfer->result_room = pccl_allocate(memory, transfer->room_bytes);
+    return transfer->input_room != NULL && transfer->result_room != NULL;
 }
 
-static bool is_any_in_place(const struct pccl_transfer_config *config)
+static bool scales(const struct pccl_transfer *transfer)
 {
-    for (uint32_t i = 0; i < config->tensor_count; i++)
-        if (config->tensors[i].input == config->tensors[i].result)
-            return true;
-    return false;
+    bool some = false;
+    for (uint32_t i = 0; i < transfer->section_count; i++)
+        some = some || (transfer->sections[i].reduces && transfer->sections[i].reduction == PCCL_PREMUL_SUM);
+    return some && transfer->config->factor != 1;
 }
 
-static bool scales(const struct pccl_transfer_config *config, const struct pccl_plan *plan)
+/* Whether input and result of the own part begin at the same place, in any extent. */
+static bool is_in_place(const struct pccl_transfer *transfer)
 {
-    bool some = plan->reduces && plan->reduction == PCCL_PREMUL_SUM;
-    for (uint32_t i = 0; i < config->tensor_count; i++)
-        some = some || config->tensors[i].reduction == PCCL_PREMUL_SUM;
-    return some && config->factor != 1;
-}
-
-/* Where the result of the own part belongs. */
-static uint8_t *own_result(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
-{
-    return (uint8_t *)config->result + pccl_plan_result_at(plan, &(struct pccl_segment){.first = plan->own_from});
-}
-
-static bool is_in_place(const struct pccl_plan *plan, const struct pccl_transfer_config *config)
-{
+    const struct pccl_plan *plan = &transfer->plan;
+    const struct pccl_extents *input = &transfer->config->buffers.input, *result = &transfer->config->buffers.result;
     const struct pccl_segment own = {.first = plan->own_from};
-    return plan->own > 0 && config->inputs == NULL &&
-           (const uint8_t *)config->input + pccl_plan_input_at(plan, &own) == own_result(plan, config);
+    const size_t from = pccl_plan_input_at(plan, &own), to = pccl_plan_result_at(plan, &own);
+    if (plan->own == 0)
+        return false;
+    bool some = pccl_extents_at(input, from) == pccl_extents_at(result, to);
+    for (uint32_t i = 0; i < result->count; i++)
+        some = some || input->list[i].memory == result->list[i].memory;
+    return some;
 }
 
 /* Of parts that are empty nothing is told. */
@@ -179,8 +175,7 @@ static bool expect_arrivals(struct pccl_transfer *transfer)
 
 static size_t own_bytes(const struct pccl_transfer *transfer)
 {
-    const struct pccl_plan *last =
-        transfer->sections != NULL ? &transfer->sections[transfer->section_count - 1] : &transfer->plan;
+    const struct pccl_plan *last = &transfer->sections[transfer->section_count - 1];
     return last->bytes_before + (size_t)last->own * last->element_bytes;
 }
 
@@ -192,20 +187,12 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (transfer->ended == NULL || (config->tells_arrivals && !expect_arrivals(transfer)) || !make_flows(transfer))
         return false;
     record_flows(transfer, config);
-    if (!pccl_window_init(transfer))
+    if (!make_rooms(transfer) || !pccl_window_init(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
-    if (transfer->sections != NULL && !take_tensors(transfer, config))
-        return false;
     if (!transfer->in_place || (!plan->reduces && !pccl_plan_packs_own(plan)))
         return true;
-    if (!pccl_backup_init(&exchange->backups, plan, own_bytes(transfer), &transfer->backup))
-        return false;
-    if (transfer->sections != NULL)
-        transfer->backup.tensors = &transfer->tensors;
-    else
-        transfer->backup.elements = own_result(plan, config);
-    return true;
+    return pccl_backup_init(&exchange->backups, plan, &config->buffers.result, own_bytes(transfer), &transfer->backup);
 }
 
 void pccl_arrival_release(struct pccl_arrival *arrival)
@@ -245,8 +232,10 @@ static void free_transfer(struct pccl_transfer *transfer)
     pccl_backup_fini(&exchange->backups, &transfer->backup);
     pccl_release(memory, transfer->flows, transfer->flow_count * sizeof *transfer->flows);
     pccl_release(memory, transfer->ended, sizeof *transfer->ended);
-    pccl_tensors_fini(&transfer->tensors);
-    pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
+    pccl_release(memory, transfer->input_room, transfer->room_bytes);
+    pccl_release(memory, transfer->result_room, transfer->room_bytes);
+    if (transfer->sections != &transfer->plan)
+        pccl_release(memory, transfer->sections, transfer->section_count * sizeof *transfer->sections);
     pccl_release(memory, transfer->missing, missing_bytes(&transfer->plan));
     pccl_release(memory, transfer, sizeof *transfer);
 }
@@ -260,26 +249,22 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         return PCCL_ARGUMENT;
     }
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
-    struct pccl_plan plan = {.seat = seat};
-    enum pccl_status status = PCCL_OK;
-    if (config->tensors == NULL)
-        status =
-            pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, reason);
-    if (status != PCCL_OK)
-        return status;
+    enum pccl_status status = PCCL_MEMORY;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
     if (made != NULL) {
         made->exchange = exchange;
         made->start_number = exchange->started++;
         made->config = config;
-        made->plan = plan;
+        made->sections = &made->plan;
+        made->section_count = 1;
         pccl_list_init(&made->wanting);
-        if (config->tensors != NULL)
-            status = plan_sections(made, config, seat, reason);
+        status = make_plans(made, seat, reason);
         made->seed = pccl_packing_seed(&config->instance, rank);
-        made->in_place = config->tensors != NULL ? is_any_in_place(config) : is_in_place(&plan, config);
         made->stay = config->stay.bytes > 0 ? PCCL_STAY_DUE : PCCL_STAY_COPIED_HERE;
-        made->scales = scales(config, &plan);
+        if (status == PCCL_OK) {
+            made->in_place = is_in_place(made);
+            made->scales = scales(made);
+        }
         if (status == PCCL_OK && allocate_parts(made, config)) {
             pccl_table_insert(&exchange->transfers, &made->by_instance,
                               pccl_instance_hash(&exchange->hash, &config->instance));
@@ -296,8 +281,6 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
 
 void pccl_transfer_restore(const struct pccl_transfer *transfer)
 {
-    if (transfer->sections == NULL)
-        pccl_backup_restore(&transfer->backup, &transfer->plan);
     for (uint32_t i = 0; i < transfer->section_count; i++)
         pccl_backup_restore(&transfer->backup, &transfer->sections[i]);
 }

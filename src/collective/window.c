@@ -21,8 +21,7 @@ enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 
 const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
 {
-    return transfer->sections == NULL ? &transfer->plan
-                                      : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
+    return pccl_plan_section(transfer->sections, transfer->section_count, stripe);
 }
 
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)
@@ -322,7 +321,7 @@ static void set_size(struct pccl_transfer *transfer)
     uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
-                     transfer->sections != NULL; /* what it sends of its own is in scratch, too */
+                     transfer->input_room != NULL; /* what it sends of its own is in scratch, too */
     transfer->stripe_scratch =
         pccl_schedules[plan->algorithm]->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;

@@ -202,13 +202,13 @@ static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args
     if (!blobs)
         return false;
     operation->blobs = blobs;
-    blobs->out = args->result;
+    blobs->out = args->out;
     blobs->row = row;
     blobs->root = args->root;
     blobs->bytes_max = args->descriptor.count;
     blobs->count = count;
     for (uint32_t i = 0; i < count; i++)
-        blobs->own[i] = args->blobs ? args->blobs[i] : (pcclPart_t){args->input, (size_t)args->length};
+        blobs->own[i] = args->blobs ? args->blobs[i] : (pcclPart_t){args->buffers.input.memory, (size_t)args->length};
     return expect_arrivals(operation, args) && make_room(operation, PCCL_TINY_BYTES_MAX);
 }
 
@@ -336,22 +336,34 @@ bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *o
     return true;
 }
 
-/* What one peer sends may lie anywhere. false: out of memory. */
+/* What a member sends: its blobs, wherever they are. list: with room for all. */
+static struct pccl_extents input_of(const struct pccl_comm_blobs *blobs, struct pccl_extent *list)
+{
+    size_t from = 0;
+    for (uint32_t i = 0; i < blobs->count; i++) {
+        list[i] = (struct pccl_extent){from, (uint8_t *)(uintptr_t)blobs->own[i].data};
+        from += blobs->own[i].length;
+    }
+    struct pccl_extents input = pccl_extents_of(blobs->count ? list[0].memory : NULL);
+    if (blobs->count > 1) {
+        input.list = list;
+        input.count = blobs->count;
+    }
+    return input;
+}
+
+/* false: out of memory. */
 static bool prepare(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
                     const struct pccl_launch *launch, const struct pccl_peer_subgroup *subgroup)
 {
-    static const uint8_t nothing;
-    const struct pccl_comm_blobs *blobs = operation->blobs;
-    struct pccl_op_args args = {.input = &nothing, .starts = lengths->starts, .part_count = lengths->count};
-    if (has_one_for_each(blobs))
-        args.blobs = blobs->count ? blobs->own : NULL;
-    else if (blobs->own->length)
-        args.input = blobs->own->data;
+    struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
+    struct pccl_op_args args = {.starts = lengths->starts, .part_count = lengths->count};
     if (!make_room(operation, bytes_for(operation, operation->rank, lengths)))
         return false;
     lay_out(operation, lengths);
     note_arrivals(comm, operation, true);
-    operation->result = data_of(operation);
+    args.buffers.input = input_of(operation->blobs, list);
+    args.buffers.result = pccl_extents_of(data_of(operation));
     return pccl_comm_op_job_make(comm, operation, &args, &launch->descriptor, subgroup) != NULL;
 }
 

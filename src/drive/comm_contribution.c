@@ -10,7 +10,7 @@
 
 /* ---- elements ---- */
 
-/* What is made of the elements of one tensor. */
+/* What is made of elements of one section. */
 struct making {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
@@ -19,6 +19,25 @@ struct making {
     struct pccl_feedback feedback;
 };
 
+/* Feedback has a place for each element of all sections, and is used for those that can be packed. */
+static struct making making_of(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
+                               const struct pccl_section *section, size_t elements_before)
+{
+    struct making making = {.datatype = (enum pccl_datatype)section->datatype,
+                            .reduction = (enum pccl_reduce_op)section->operation,
+                            .reduces = pccl_collective_reduces(args->descriptor.collective),
+                            .factor = args->factor,
+                            .feedback = pccl_comm_feedback_memory(operation->feedback)};
+    if (!pccl_datatype_is_float(making.datatype))
+        making.feedback = (struct pccl_feedback){0};
+    if (pccl_feedback_is_kept(&making.feedback)) {
+        making.feedback.kept += elements_before;
+        making.feedback.next += elements_before;
+    }
+    return making;
+}
+
+/* false: the elements stay as they are, and nothing was written. `result` may be the input. */
 static bool make(const struct making *making, const void *input, size_t count, void *result)
 {
     const bool scales = making->reduction == PCCL_PREMUL_SUM, adds = pccl_feedback_is_kept(&making->feedback);
@@ -32,148 +51,120 @@ static bool make(const struct making *making, const void *input, size_t count, v
     return true;
 }
 
-/* Its contribution is the result, but a bool that is reduced becomes 0 or 1. */
-static void reduce_alone(const struct making *making, const void *input, size_t count, void *result)
+static size_t bytes_of(const struct pccl_section *section)
 {
-    if (make(making, input, count, result))
-        return;
-    const size_t bytes = count * pccl_datatype_bytes(making->datatype);
-    if (making->reduces && making->datatype == PCCL_BOOL)
-        pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &input, 1, bytes, result);
-    else if (bytes && result != input)
-        memmove(result, input, bytes);
+    return (size_t)section->count * pccl_datatype_bytes((enum pccl_datatype)section->datatype);
 }
 
-static struct making making_of(const struct pccl_op_args *args, const struct pccl_comm_op *operation)
+/* ---- contributions ---- */
+
+/* The sections, and behind them the elements of each, as wire/coalesced.h says. */
+static void put_sections(const struct pccl_op_args *args, const struct pccl_comm_op *operation, uint8_t *contribution,
+                         size_t bytes)
 {
-    return (struct making){.datatype = (enum pccl_datatype)args->descriptor.datatype,
-                           .reduction = (enum pccl_reduce_op)args->descriptor.operation,
-                           .reduces = pccl_collective_reduces(args->descriptor.collective),
-                           .factor = args->factor,
-                           .feedback = pccl_comm_feedback_memory(operation->feedback)};
-}
-
-/* Feedback has a place for each element of the list, and is used for those that can be packed. */
-static struct making making_of_tensor(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
-                                      const struct pccl_coalesced_tensor *tensor, size_t elements_before)
-{
-    struct making making = making_of(args, operation);
-    making.datatype = tensor->datatype;
-    making.reduction = tensor->reduction;
-    if (!pccl_datatype_is_float(tensor->datatype))
-        making.feedback = (struct pccl_feedback){0};
-    if (pccl_feedback_is_kept(&making.feedback)) {
-        making.feedback.kept += elements_before;
-        making.feedback.next += elements_before;
-    }
-    return making;
-}
-
-/* ---- several tensors ---- */
-
-uint64_t pccl_coalesced_elements(const struct pccl_op_args *args)
-{
-    uint64_t elements = 0;
-    for (uint32_t i = 0; i < args->tensor_count; i++)
-        elements += args->tensors[i].count;
-    return elements;
-}
-
-bool pccl_coalesced_copy(struct pccl_comm_op *operation, const struct pccl_op_args *args)
-{
-    const size_t bytes = args->tensor_count * sizeof *operation->tensors;
-    if (!args->tensors)
-        return true;
-    operation->tensors = pccl_allocate(pccl_heap(), bytes);
-    if (!operation->tensors)
-        return false;
-    operation->tensor_count = args->tensor_count;
-    memcpy(operation->tensors, args->tensors, bytes);
-    return true;
-}
-
-/* Where the tensor's elements are in a tiny contribution or result, once those before it have been asked for. */
-struct cursor {
-    const struct pccl_comm_op *operation;
-    uint8_t *bytes;
-    size_t at;
-    uint32_t index;
-};
-
-/* By the own list: what a table says that came from others is nothing to rely on. */
-static struct cursor first(const struct pccl_comm_op *operation, uint8_t *bytes)
-{
-    uint32_t sections = 0;
-    for (uint32_t i = 0; i < operation->tensor_count; i++)
-        sections += pccl_tensors_begin_section(operation->tensors, i);
-    return (struct cursor){.operation = operation, .bytes = bytes, .at = (size_t)pccl_sections_table_bytes(sections)};
-}
-
-/* Each section begins at a multiple of PCCL_SECTION_BYTES. */
-static uint8_t *next(struct cursor *cursor)
-{
-    const struct pccl_coalesced_tensor *tensor = &cursor->operation->tensors[cursor->index];
-    if (pccl_tensors_begin_section(cursor->operation->tensors, cursor->index))
-        cursor->at = (size_t)pccl_round_up(cursor->at, PCCL_SECTION_BYTES);
-    uint8_t *place = cursor->bytes + cursor->at;
-    cursor->at += (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype);
-    cursor->index++;
-    return place;
-}
-
-static void put_tensors(const struct pccl_op_args *args, const struct pccl_comm_op *operation, uint8_t *contribution,
-                        size_t bytes)
-{
-    struct pccl_section sections[PCCL_TINY_BYTES_MAX / PCCL_SECTION_BYTES];
-    size_t elements = 0;
+    const struct pccl_buffers *buffers = &args->buffers;
+    size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0, elements = 0;
     memset(contribution, 0, bytes);
-    pccl_sections_write(sections, pccl_tensors_sections(operation->tensors, operation->tensor_count, sections),
-                        contribution);
-    struct cursor cursor = first(operation, contribution);
-    for (uint32_t i = 0; i < operation->tensor_count; i++) {
-        const struct pccl_coalesced_tensor *tensor = &operation->tensors[i];
-        const struct making making = making_of_tensor(args, operation, tensor, elements);
-        uint8_t *place = next(&cursor);
-        if (!make(&making, tensor->input, (size_t)tensor->count, place))
-            memcpy(place, tensor->input, (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype));
-        elements += (size_t)tensor->count;
+    pccl_sections_write(buffers->sections, buffers->section_count, contribution);
+    for (uint32_t i = 0; i < buffers->section_count; i++) {
+        const struct pccl_section *section = &buffers->sections[i];
+        const struct making making = making_of(args, operation, section, elements);
+        pccl_extents_read(&buffers->input, before, bytes_of(section), contribution + at, NULL);
+        (void)make(&making, contribution + at, (size_t)section->count, contribution + at);
+        at += (size_t)pccl_section_bytes(section);
+        before += bytes_of(section);
+        elements += (size_t)section->count;
     }
 }
-
-void pccl_coalesced_take(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
-{
-    struct cursor cursor = first(operation, op->payload);
-    for (uint32_t i = 0; i < operation->tensor_count; i++) {
-        const struct pccl_coalesced_tensor *tensor = &operation->tensors[i];
-        memcpy(tensor->result, next(&cursor), (size_t)tensor->count * pccl_datatype_bytes(tensor->datatype));
-    }
-}
-
-/* ---- of an operation ---- */
 
 bool pccl_contribution_make(const struct pccl_op_args *args, const struct pccl_comm_op *operation, void *contribution,
                             size_t bytes)
 {
-    if (!args->tensors && !operation->feedback && args->descriptor.operation != PCCL_PREMUL_SUM)
+    if (!args->buffers.sections && !operation->feedback && args->descriptor.operation != PCCL_PREMUL_SUM)
         return false; /* nearly always */
-    const struct making making = making_of(args, operation);
-    if (!args->tensors)
-        return make(&making, args->input, bytes / pccl_datatype_bytes(making.datatype), contribution);
-    put_tensors(args, operation, contribution, bytes);
+    if (args->buffers.sections) {
+        put_sections(args, operation, contribution, bytes);
+        return true;
+    }
+    const struct pccl_section all = pccl_op_args_section(args, 0, bytes);
+    const struct making making = making_of(args, operation, &all, 0);
+    return make(&making, args->buffers.input.memory, (size_t)all.count, contribution);
+}
+
+/* ---- results ---- */
+
+static size_t lists_bytes(const struct pccl_buffers *buffers)
+{
+    return buffers->result.count * sizeof *buffers->result.list + buffers->section_count * sizeof *buffers->sections;
+}
+
+bool pccl_contribution_keep_result(struct pccl_comm_op *operation, const struct pccl_op_args *args)
+{
+    const struct pccl_buffers *given = &args->buffers;
+    operation->buffers.result.memory = given->result.memory;
+    if (!given->result.list)
+        return true;
+    struct pccl_extent *list = pccl_allocate(pccl_heap(), lists_bytes(given));
+    if (!list)
+        return false;
+    struct pccl_section *sections = (struct pccl_section *)(void *)&list[given->result.count];
+    memcpy(list, given->result.list, given->result.count * sizeof *list);
+    memcpy(sections, given->sections, given->section_count * sizeof *sections);
+    operation->buffers = (struct pccl_buffers){.result = {list->memory, list, given->result.count},
+                                               .sections = sections,
+                                               .section_count = given->section_count};
     return true;
+}
+
+void pccl_contribution_drop_result(struct pccl_comm_op *operation)
+{
+    struct pccl_buffers *buffers = &operation->buffers;
+    pccl_release(pccl_heap(), (void *)(uintptr_t)buffers->result.list, lists_bytes(buffers));
+}
+
+void pccl_contribution_take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    const struct pccl_buffers *buffers = &operation->buffers;
+    size_t part = operation->result_bytes / operation->outcome_parts,
+           all = op->payload_bytes / operation->outcome_parts;
+    PCCL_ASSERT(operation->outcome_skip + part <= all);
+    for (uint32_t i = 0; i < operation->outcome_parts && !buffers->sections; i++)
+        pccl_extents_write(&buffers->result, i * part, part, op->payload + i * all + operation->outcome_skip, NULL);
+    /* By the own list: what a table says that came from others is nothing to rely on. */
+    size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;
+    for (uint32_t i = 0; i < buffers->section_count; i++) {
+        const struct pccl_section *section = &buffers->sections[i];
+        pccl_extents_write(&buffers->result, before, bytes_of(section), op->payload + at, NULL);
+        at += (size_t)pccl_section_bytes(section);
+        before += bytes_of(section);
+    }
+}
+
+/* ---- a peer that is alone ---- */
+
+/* Its contribution is the result, but a bool that is reduced becomes 0 or 1. */
+static void reduce_alone(const struct making *making, const void *input, size_t bytes, void *result)
+{
+    if (make(making, input, bytes / pccl_datatype_bytes(making->datatype), result))
+        return;
+    if (making->reduces && making->datatype == PCCL_BOOL)
+        pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &input, 1, bytes, result);
+    else if (result != input)
+        memmove(result, input, bytes);
 }
 
 void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_comm_op *operation)
 {
-    const struct making making = making_of(args, operation);
-    size_t elements = 0;
-    if (!args->tensors)
-        reduce_alone(&making, args->input, operation->result_bytes / pccl_datatype_bytes(making.datatype),
-                     args->result);
-    for (uint32_t i = 0; i < operation->tensor_count; i++) {
-        const struct pccl_coalesced_tensor *tensor = &operation->tensors[i];
-        const struct making one = making_of_tensor(args, operation, tensor, elements);
-        reduce_alone(&one, tensor->input, (size_t)tensor->count, tensor->result);
-        elements += (size_t)tensor->count;
+    const struct pccl_buffers *buffers = &args->buffers;
+    size_t at = 0, end = 0, elements = 0;
+    for (uint32_t i = 0; i == 0 || i < buffers->section_count; i++) {
+        const struct pccl_section section = pccl_op_args_section(args, i, operation->result_bytes);
+        end += bytes_of(&section);
+        for (size_t bytes; at < end; at += bytes) { /* extents of the result are like those of the input */
+            const struct making making = making_of(args, operation, &section, elements);
+            bytes = pccl_extents_together(&buffers->input, at, end - at);
+            reduce_alone(&making, pccl_extents_at(&buffers->input, at), bytes, pccl_extents_at(&buffers->result, at));
+            elements += bytes / pccl_datatype_bytes(making.datatype);
+        }
     }
 }

@@ -100,35 +100,42 @@ static uint32_t flows_of(uint32_t ranks)
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
 }
 
-/* Makes a job with room for what its config points to, the most strictly aligned first. */
-static struct pccl_comm_op_job *allocate_job(uint32_t ranks, const struct pccl_op_args *args)
+/* Copies a list to the room behind the job. NULL: there is none. */
+static void *put(uint8_t **room, const void *list, size_t bytes)
 {
-    const uint32_t flows = flows_of(ranks), inputs = args->blobs ? ranks : 0,
-                   starts = args->starts ? args->part_count + 1 : 0;
-    const size_t bytes = sizeof(struct pccl_comm_op_job) + flows * sizeof(struct pccl_sight_flow) +
-                         starts * sizeof *args->starts + inputs * sizeof(void *) +
-                         ranks * (sizeof(struct pccl_id) + sizeof(uint32_t));
+    void *copy = bytes ? memcpy(*room, list, bytes) : NULL;
+    *room += bytes;
+    return copy;
+}
+
+/* One block with all that the config points to, the most strictly aligned first. */
+static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *all, const struct pccl_op_args *args)
+{
+    const struct pccl_buffers *given = &args->buffers;
+    const size_t flows = flows_of(all->count) * sizeof(struct pccl_sight_flow),
+                 starts = args->starts ? (args->part_count + 1) * sizeof *args->starts : 0,
+                 inputs = given->input.count * sizeof *given->input.list,
+                 results = given->result.count * sizeof *given->result.list,
+                 sections = given->section_count * sizeof *given->sections, ring = all->count * sizeof *all->ring,
+                 positions = all->count * sizeof *all->positions;
+    const size_t bytes =
+        sizeof(struct pccl_comm_op_job) + flows + starts + inputs + results + sections + ring + positions;
     struct pccl_comm_op_job *job = pccl_allocate(pccl_heap(), bytes);
     if (!job)
         return NULL;
-    uint64_t *own_starts = (uint64_t *)(void *)&job->sights[flows];
-    const void **own_inputs = (const void **)(void *)&own_starts[starts];
+    struct pccl_transfer_config *config = &job->job.config;
+    uint8_t *room = (uint8_t *)job->sights + flows;
     job->bytes = bytes;
-    job->ring = (struct pccl_id *)(void *)&own_inputs[inputs];
-    job->positions = (uint32_t *)(void *)&job->ring[ranks];
-    if (starts)
-        memcpy(own_starts, args->starts, starts * sizeof *own_starts);
-    for (uint32_t i = 0; i < inputs; i++)
-        own_inputs[i] = args->blobs[i].data;
-    job->job.config = (struct pccl_transfer_config){.ring = job->ring,
-                                                    .ranks = ranks,
-                                                    .positions = job->positions,
-                                                    .starts = starts ? own_starts : NULL,
-                                                    .input = args->input,
-                                                    .inputs = inputs ? own_inputs : NULL,
-                                                    .factor = args->factor,
-                                                    .sights = job->sights,
-                                                    .sight_count = flows};
+    config->starts = put(&room, args->starts, starts);
+    config->buffers = *given;
+    config->buffers.input.list = put(&room, given->input.list, inputs);
+    config->buffers.result.list = put(&room, given->result.list, results);
+    config->buffers.sections = put(&room, given->sections, sections);
+    config->ring = job->ring = put(&room, all->ring, ring);
+    config->positions = job->positions = put(&room, all->positions, positions);
+    config->ranks = all->count;
+    config->sights = job->sights;
+    config->sight_count = flows_of(all->count);
     return job;
 }
 
@@ -138,26 +145,21 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                const struct pccl_peer_subgroup *subgroup)
 {
     static const uint32_t positions_of_pair[] = {0, 1};
-    bool is_pair = descriptor->collective == PCCL_SEND;
     /* Of a pair both ends plan alike, whatever view they are in. */
     const struct pccl_peer_participants all =
-        is_pair ? (struct pccl_peer_participants){2, operation->members, positions_of_pair, {0}}
-                : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
-    const uint32_t ranks = all.count;
-    bool has_root = pccl_collective_has_root(descriptor->collective); /* no member: refused by the machine */
-    struct pccl_comm_op_job *job = allocate_job(ranks, args);
+        descriptor->collective == PCCL_SEND
+            ? (struct pccl_peer_participants){2, operation->members, positions_of_pair, {0}}
+            : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
+    struct pccl_comm_op_job *job = make_job(&all, args);
     if (!job)
         return NULL;
     struct pccl_transfer_config *config = &job->job.config;
-    memcpy(job->ring, all.ring, ranks * sizeof *all.ring);
-    memcpy(job->positions, all.positions, ranks * sizeof *all.positions);
     config->descriptor = *descriptor;
     config->cost = all.cost;
-    config->root = has_root ? pccl_id_find(all.ring, ranks, &descriptor->root) : 0;
+    if (pccl_collective_has_root(descriptor->collective)) /* no member: refused by the machine */
+        config->root = pccl_id_find(all.ring, all.count, &descriptor->root);
     config->tells_arrivals = operation->arrivals.show != NULL;
-    config->result = operation->result;
-    config->tensors = operation->tensors;
-    config->tensor_count = operation->tensor_count;
+    config->factor = args->factor;
     config->feedback = pccl_comm_feedback_memory(operation->feedback);
     job->operation = operation;
     operation->job = job;

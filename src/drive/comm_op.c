@@ -180,9 +180,8 @@ static enum pccl_status make(struct launching *l)
     operation->list = list;
     operation->members = list->ids;
     operation->member_count = list->count;
-    operation->result = args->result;
     l->operation = operation;
-    return pccl_coalesced_copy(operation, args) ? PCCL_OK : PCCL_MEMORY;
+    return PCCL_OK;
 }
 
 /* A list that the caller of an operation in a group gave. */
@@ -272,7 +271,7 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
  * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
  * alike.
  */
-static void plan_tiny(struct launching *l)
+static enum pccl_status plan_tiny(struct launching *l)
 {
     const struct pccl_communicator *comm = l->handle->comm;
     const struct pccl_op_args *args = l->args;
@@ -284,7 +283,7 @@ static void plan_tiny(struct launching *l)
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
-        return;
+        return PCCL_OK;
     operation->outcome_parts = 1;
     if (pccl_row_exchanges(row)) { /* one from each contribution */
         operation->outcome_parts = operation->member_count;
@@ -294,21 +293,21 @@ static void plan_tiny(struct launching *l)
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     l->launch.tiny = true;
-    const void *input = args->tensors ? args->tensors : args->input; /* those are put together */
-    l->launch.payload = sizes.contribution ? input : NULL;
+    l->launch.payload = sizes.contribution ? args->buffers.input.memory : NULL;
     l->launch.payload_bytes = (uint32_t)sizes.contribution;
+    return pccl_contribution_keep_result(operation, args) ? PCCL_OK : PCCL_MEMORY;
 }
 
 static enum pccl_status plan(struct launching *l)
 {
     if (pccl_collective_is_of_blobs(l->args->descriptor.collective))
         return pccl_comm_blobs_plan(l->handle->comm, l->operation, l->args, &l->launch, l->reason);
-    plan_tiny(l);
+    enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
      */
     l->moves = !l->operation->tiny && (has_peers || is_send(l->args));
-    return PCCL_OK;
+    return status;
 }
 
 static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -349,8 +348,9 @@ static enum pccl_status begin_feedback(struct launching *l)
     if (!args->feedback || (pccl_choice_is_automatic(&args->descriptor) && descriptor->codec < PCCL_PACKING_SCALED))
         return PCCL_OK;
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
-    uint64_t count = args->tensors ? pccl_coalesced_elements(args)
-                                   : extent.input / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i == 0 || i < args->buffers.section_count; i++)
+        count += pccl_op_args_section(args, i, extent.input).count;
     return pccl_comm_feedback_begin(l->handle, args->tag, descriptor, count, &operation->feedback, l->reason);
 }
 

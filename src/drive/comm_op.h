@@ -37,16 +37,14 @@ struct pccl_comm_op {
     uint32_t world, rank;
     uint64_t number, launched_us; /* of its launch at this peer; 0: it is being launched */
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
-    void *result;
+    struct pccl_buffers buffers;  /* of a tiny one: where its result goes; its lists are owned */
     size_t result_bytes;
     /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
     uint32_t outcome_parts;
     size_t outcome_skip;
-    struct pccl_comm_feedback *feedback;   /* NULL: it has none */
-    bool contributed;                      /* it has ended well */
-    struct pccl_coalesced_tensor *tensors; /* owned: of a coalesced all-reduce */
-    uint32_t tensor_count;
-    struct pccl_comm_blobs *blobs; /* owned: of blobs */
+    struct pccl_comm_feedback *feedback; /* NULL: it has none */
+    bool contributed;                    /* it has ended well */
+    struct pccl_comm_blobs *blobs;       /* owned: of blobs */
     struct pccl_comm_arrivals arrivals;
     bool tiny;
     uint8_t codec;                         /* how elements travel, as in the descriptor */

@@ -28,7 +28,7 @@ void pccl_comm_op_release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_drop(operation);
     pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
-    pccl_release(pccl_heap(), operation->tensors, operation->tensor_count * sizeof *operation->tensors);
+    pccl_contribution_drop_result(operation);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
     pccl_comm_members_drop(operation->list);
     pccl_release(pccl_heap(), operation, sizeof *operation);
@@ -49,15 +49,6 @@ static enum pccl_status status_of(enum pccl_class class)
     case PCCL_CLASS_COUNT: break;
     }
     return PCCL_INTERNAL;
-}
-
-static void take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
-{
-    size_t part = operation->result_bytes / operation->outcome_parts,
-           all = op->payload_bytes / operation->outcome_parts;
-    PCCL_ASSERT(operation->outcome_skip + part <= all);
-    for (uint32_t i = 0; i < operation->outcome_parts; i++)
-        memcpy((uint8_t *)operation->result + i * part, op->payload + i * all + operation->outcome_skip, part);
 }
 
 /* In words, of an automatic codec. */
@@ -93,7 +84,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
-        (operation->tensors ? pccl_coalesced_take : take_result)(operation, op);
+        pccl_contribution_take_result(operation, op);
 }
 
 static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)

@@ -23,15 +23,33 @@ struct pccl_id pccl_op_args_digest(const uint64_t *starts, uint32_t part_count)
     return digest;
 }
 
-struct pccl_id pccl_op_args_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count)
+struct pccl_id pccl_op_args_digest_tensors(const struct pccl_buffers *buffers)
 {
     struct pccl_id digest = {{2}};
-    for (uint32_t i = 0; i < count; i++) {
-        digest_number(&digest, tensors[i].count);
-        digest_number(&digest, (uint64_t)tensors[i].datatype << 8 | (uint64_t)tensors[i].reduction);
+    const struct pccl_extents *input = &buffers->input;
+    size_t end = 0;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < buffers->section_count; i++) {
+        const struct pccl_section *section = &buffers->sections[i];
+        const size_t element = pccl_datatype_bytes((enum pccl_datatype)section->datatype), begin = end;
+        end += (size_t)section->count * element;
+        for (size_t at = begin, bytes; at < end; at += bytes, next++) {
+            bytes = (next + 1 < input->count ? input->list[next + 1].from : end) - at;
+            digest_number(&digest, bytes / element);
+            digest_number(&digest, (uint64_t)section->datatype << 8 | section->operation);
+        }
     }
     digest.bytes[0] |= 1;
     return digest;
+}
+
+struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32_t index, size_t bytes)
+{
+    if (args->buffers.sections)
+        return args->buffers.sections[index];
+    const struct pccl_descriptor *descriptor = &args->descriptor;
+    return (struct pccl_section){descriptor->datatype, descriptor->operation,
+                                 bytes / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype)};
 }
 
 bool pccl_op_args_needs_members(const struct pccl_op_args *args)
@@ -75,7 +93,7 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
 /* The one place where the other buffer may lie although they overlap. */
 static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_args_extent *extent)
 {
-    uintptr_t input = (uintptr_t)args->input, result = (uintptr_t)args->result;
+    uintptr_t input = (uintptr_t)args->buffers.input.memory, result = (uintptr_t)args->buffers.result.memory;
     if (pccl_row_exchanges(pccl_collective(args->descriptor.collective)))
         return false;
     return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
@@ -111,18 +129,18 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     if (row->of == PCCL_OF_BLOBS)
         return check_blobs(args, world, rank, reason); /* the result is in memory of ours */
-    if (args->tensors)
+    if (args->buffers.sections)
         return PCCL_OK; /* they were checked when they were listed */
     if (args->descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;
     }
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, world, rank);
-    if ((extent.result && !args->result) || (extent.input && !args->input)) {
+    if ((extent.result && !args->buffers.result.memory) || (extent.input && !args->buffers.input.memory)) {
         pccl_text_format(reason, "a buffer is NULL");
         return PCCL_ARGUMENT;
     }
-    uintptr_t input = (uintptr_t)args->input, result = (uintptr_t)args->result;
+    uintptr_t input = (uintptr_t)args->buffers.input.memory, result = (uintptr_t)args->buffers.result.memory;
     bool both = extent.input && extent.result;
     bool overlap = both && input < result + extent.result && result < input + extent.input;
     if (!overlap || is_in_place(args, &extent))

@@ -5,7 +5,7 @@
 #ifndef PCCL_DRIVE_OP_ARGS_H
 #define PCCL_DRIVE_OP_ARGS_H
 
-#include "collective/tensors.h"
+#include "collective/extents.h"
 #include "core/text.h"
 #include "pccl.h"
 #include "wire/wire.h"
@@ -13,9 +13,9 @@
 struct pccl_op_args {
     uint64_t tag;
     struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
-    const void *input;                 /* in a broadcast the same as the result; NULL: nothing is put in here */
-    void *result;                      /* of blobs the caller's pcclBlobs_t */
-    uint64_t length;                   /* of a blob, in bytes; the descriptor's count is what each may get together */
+    struct pccl_buffers buffers;       /* in a broadcast both are one; memory NULL: nothing is put in here, or got */
+    pcclBlobs_t *out;                  /* of blobs, instead of a result; the descriptor's count is their most bytes */
+    uint64_t length;                   /* of a blob, in bytes */
     const pcclPart_t *blobs;           /* instead of the input: of whom has one for each member; NULL: none */
     uint32_t blob_count;
     pcclArrivalCallback_t on_arrival; /* of blobs; NULL: not wanted */
@@ -26,9 +26,6 @@ struct pccl_op_args {
     bool sends;             /* ... and this one is the source */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
-    /* Of a coalesced all-reduce, instead of buffers: tensors that are alike next to each other. */
-    const struct pccl_coalesced_tensor *tensors;
-    uint32_t tensor_count;
     bool alone_ok;        /* a peer that is alone in its group carries it out by itself */
     double factor;        /* of a premultiplied sum: what the elements of this peer are multiplied by */
     bool feedback;        /* with a scaled codec: what packing takes is kept for the next use of the tag */
@@ -46,8 +43,10 @@ struct pccl_op_args_extent {
 
 /* Of the lengths of parts, for peers to compare; never zero. */
 struct pccl_id pccl_op_args_digest(const uint64_t *starts, uint32_t part_count);
-/* The same of the counts, types and reductions of tensors. */
-struct pccl_id pccl_op_args_digest_tensors(const struct pccl_coalesced_tensor *tensors, uint32_t count);
+/* The same of the counts, types and reductions of tensors, each an extent of the input, and none empty. */
+struct pccl_id pccl_op_args_digest_tensors(const struct pccl_buffers *buffers);
+/* The section with this index; without a list of them the only one, of so many bytes. */
+struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32_t index, size_t bytes);
 /* Whether ranks matter, so that it can only be carried out by certain members. */
 bool pccl_op_args_needs_members(const struct pccl_op_args *args);
 bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args);

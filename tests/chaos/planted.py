@@ -86,8 +86,8 @@ BUGS = [
         ["wrong"],
         [
             ("src/collective/transfer.c",
-             "if (transfer->sections == NULL) pccl_backup_restore(&transfer->backup, &transfer->plan);",
-             "if (transfer->sections == NULL) return;"),
+             "for (uint32_t i = 0; i < transfer->section_count; i++) pccl_backup_restore(",
+             "for (uint32_t i = 1; i < transfer->section_count; i++) pccl_backup_restore("),
         ]),
 ]
 

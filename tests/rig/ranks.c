@@ -80,7 +80,7 @@ static const uint8_t *original_of(const struct rig_attempt *attempt)
  * Several tensors lie in the caller's memory in the reverse of their order, so that none goes on where
  * the one before it ends. Tells the engine where they are, and returns how many there are.
  */
-static uint32_t lay_out(const struct rig_attempt *attempt, struct pccl_coalesced_tensor *tensors)
+static uint32_t lay_out(const struct rig_attempt *attempt, struct rig_tensor *tensors)
 {
     const uint32_t count = rig_tensors(&attempt->world->spec->ops[attempt->op], tensors);
     size_t at = 0;
@@ -92,15 +92,15 @@ static uint32_t lay_out(const struct rig_attempt *attempt, struct pccl_coalesced
     return count;
 }
 
-static size_t offset_of(const struct rig_attempt *attempt, const struct pccl_coalesced_tensor *tensor)
+static size_t offset_of(const struct rig_attempt *attempt, const struct rig_tensor *tensor)
 {
-    return (size_t)((const uint8_t *)tensor->input - attempt->given);
+    return (size_t)(tensor->input - attempt->given);
 }
 
 /* What lies in the memory, in the order of the tensors; NULL: there is only one. */
 static uint8_t *copy_in_order(const struct rig_attempt *attempt, const uint8_t *memory, size_t bytes)
 {
-    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    struct rig_tensor tensors[RIG_TENSORS_MAX];
     const uint32_t count = lay_out(attempt, tensors);
     uint8_t *copy = count > 0 ? malloc(bytes) : NULL;
     for (size_t i = 0, at = 0; i < count; i++) {
@@ -416,7 +416,7 @@ static void make_buffers(struct rig_attempt *attempt, uint32_t shift)
     PCCL_ASSERT(attempt->in_place || buffer_make(&attempt->result, place->result_bytes, (shift * 3) % 7));
     attempt->given = attempt->input.data + (attempt->in_place && gathers ? place->own : 0);
     attempt->got = attempt->in_place ? attempt->input.data + (gathers ? 0 : place->own) : attempt->result.data;
-    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    struct rig_tensor tensors[RIG_TENSORS_MAX];
     const uint32_t count = lay_out(attempt, tensors);
     const uint8_t *original = original_of(attempt);
     if (count == 0)
@@ -465,7 +465,7 @@ static void make_odd(struct rig_attempt *attempt)
         descriptor->counts.bytes[1]++;
     else if (attempt->world->spec->ops[attempt->op].odd_in_length)
         descriptor->count--;
-    else if (config->tensors != NULL)
+    else if (config->buffers.sections != NULL)
         descriptor->counts.bytes[1]++;
     else if (descriptor->codec >= PCCL_PACKING_SCALED)
         descriptor->codec_block *= 2;
@@ -494,21 +494,51 @@ static void plant_in(struct rig_attempt *attempt)
 }
 
 /* Each part for another one by itself. Whoever has none is told of none. */
-static const void *const *list_inputs(struct rig_attempt *attempt)
+static void list_inputs(struct rig_attempt *attempt)
 {
     const struct rig_place *place = &attempt->place;
     const bool exchanges = place->descriptor.collective == PCCL_ALL_TO_ALL_V;
     const size_t element = pccl_datatype_bytes((enum pccl_datatype)place->descriptor.datatype);
     const uint32_t ranks = place->seat.ranks, first = exchanges ? place->positions[place->seat.rank] * ranks : 0;
     if (!place->gives || (!exchanges && place->descriptor.collective != PCCL_SCATTER_V))
-        return NULL;
-    for (uint32_t i = 0; i < ranks; i++)
-        attempt->inputs[i] = attempt->given + (size_t)(place->starts[first + i] - place->starts[first]) * element;
+        return;
+    for (uint32_t i = 0; i < ranks; i++) {
+        const size_t at = (size_t)(place->starts[first + i] - place->starts[first]) * element;
+        attempt->inputs[i] = (struct pccl_extent){at, attempt->given + at};
+    }
     const uint64_t *starts = place->starts + first;
     const bool may_swap = starts[1] - starts[0] > 4 && starts[1] - starts[0] <= starts[2] - starts[1];
     if (may_swap && rig_plant(attempt->world, RIG_PLANT_misdirected))
-        attempt->inputs[0] = attempt->inputs[1];
-    return attempt->inputs;
+        attempt->inputs[0].memory = attempt->inputs[1].memory;
+    attempt->config.buffers.input.list = attempt->inputs;
+    attempt->config.buffers.input.count = ranks;
+}
+
+/* Several tensors. Those that are reduced alike are one section. */
+static void list_tensors(struct rig_attempt *attempt)
+{
+    struct pccl_buffers *buffers = &attempt->config.buffers;
+    struct rig_tensor tensors[RIG_TENSORS_MAX];
+    const uint32_t count = lay_out(attempt, tensors);
+    size_t from = 0;
+    _Static_assert(RIG_TENSORS_MAX <= RIG_RANKS_MAX, "the extents of the input have room");
+    if (count == 0)
+        return;
+    buffers->input = (struct pccl_extents){NULL, attempt->inputs, count};
+    buffers->result = (struct pccl_extents){NULL, attempt->results, count};
+    buffers->sections = attempt->sections;
+    for (uint32_t i = 0; i < count; i++) {
+        attempt->inputs[i] = (struct pccl_extent){from, (uint8_t *)(uintptr_t)tensors[i].input};
+        attempt->results[i] = (struct pccl_extent){from, tensors[i].result};
+        from += (size_t)tensors[i].count * pccl_datatype_bytes(tensors[i].datatype);
+        if (i == 0 || tensors[i].reduction != tensors[i - 1].reduction)
+            attempt->sections[buffers->section_count++] =
+                (struct pccl_section){(uint8_t)tensors[i].datatype, (uint8_t)tensors[i].reduction, 0};
+        attempt->sections[buffers->section_count - 1].count += tensors[i].count;
+    }
+    attempt->config.descriptor.datatype = PCCL_U8; /* types and reductions are those of the sections */
+    attempt->config.descriptor.operation = PCCL_SUM;
+    attempt->config.descriptor.counts.bytes[0] = 1;
 }
 
 static void make_config(struct rig_attempt *attempt)
@@ -526,20 +556,13 @@ static void make_config(struct rig_attempt *attempt)
         .root = place->seat.root,
         .positions = attempt->positions,
         .starts = rig_starts(place) != NULL ? attempt->starts : NULL,
-        .input = attempt->given,
-        .inputs = list_inputs(attempt),
+        .buffers = {pccl_extents_of(attempt->given), pccl_extents_of(attempt->got), NULL, 0},
         .tells_arrivals = tells_arrivals(attempt),
-        .result = attempt->got,
         .factor = rig_factor(attempt->rank),
         .user = attempt,
     };
-    config->tensor_count = lay_out(attempt, attempt->tensors);
-    if (config->tensor_count > 0) { /* types and reductions are those of the tensors */
-        config->tensors = attempt->tensors;
-        config->descriptor.datatype = PCCL_U8;
-        config->descriptor.operation = PCCL_SUM;
-        config->descriptor.counts.bytes[0] = 1;
-    }
+    list_inputs(attempt);
+    list_tensors(attempt);
     for (uint32_t i = 0; i < config->ranks; i++)
         attempt->ring[i] = spec->ids[place->ring[i]];
     memcpy(attempt->positions, place->positions, sizeof place->positions);

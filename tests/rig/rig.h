@@ -139,8 +139,15 @@ bool rig_passes_on(const struct rig_op *op);
 static inline double rig_factor(uint32_t rank) { return 1.75 - 0.75 * rank; }
 /* What the engine is told of them: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
+struct rig_tensor {
+    const uint8_t *input;
+    uint8_t *result;
+    uint64_t count;
+    enum pccl_datatype datatype;
+    enum pccl_reduce_op reduction;
+};
 /* Of a coalesced operation: its tensors without their memory. Returns their number; 0: it is of one tensor. */
-uint32_t rig_tensors(const struct rig_op *op, struct pccl_coalesced_tensor *tensors);
+uint32_t rig_tensors(const struct rig_op *op, struct rig_tensor *tensors);
 /* Refers to the place. false: alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
 /* The exact result that the operation must have for this rank in this view. NULL: none. */
@@ -188,8 +195,8 @@ struct rig_attempt { /* one instance of an operation at one rank */
     struct pccl_id ring[RIG_RANKS_MAX];
     uint32_t positions[RIG_RANKS_MAX];
     uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];
-    const void *inputs[RIG_RANKS_MAX];
-    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    struct pccl_extent inputs[RIG_RANKS_MAX], results[RIG_TENSORS_MAX];
+    struct pccl_section sections[RIG_TENSORS_MAX];
     struct rig_attempt *next;
 };
 

@@ -254,13 +254,13 @@ bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *
                                                     rig_starts(place), plan, &reason) == PCCL_OK;
 }
 
-uint32_t rig_tensors(const struct rig_op *op, struct pccl_coalesced_tensor *tensors)
+uint32_t rig_tensors(const struct rig_op *op, struct rig_tensor *tensors)
 {
     const bool coded = op->descriptor.codec != PCCL_CODEC_NONE; /* some codecs can only add */
     const enum pccl_reduce_op first = coded ? PCCL_AVG : PCCL_MAX, second = coded ? PCCL_SUM : PCCL_MIN;
     const enum pccl_reduce_op other = op->descriptor.operation == first ? second : first;
     for (uint32_t i = 0; i < op->tensor_count; i++)
-        tensors[i] = (struct pccl_coalesced_tensor){
+        tensors[i] = (struct rig_tensor){
             .count = op->tensors[i],
             .datatype = (enum pccl_datatype)op->descriptor.datatype,
             .reduction = i + 1 < op->tensor_count ? (enum pccl_reduce_op)op->descriptor.operation : other};
@@ -271,7 +271,7 @@ uint32_t rig_tensors(const struct rig_op *op, struct pccl_coalesced_tensor *tens
 static uint32_t plan_sections(const struct rig_spec *spec, uint32_t op, const struct rig_place *place,
                               struct pccl_plan plans[2])
 {
-    struct pccl_coalesced_tensor tensors[RIG_TENSORS_MAX];
+    struct rig_tensor tensors[RIG_TENSORS_MAX];
     const uint32_t count = rig_tensors(&spec->ops[op], tensors);
     if (count == 0)
         return rig_plan(spec, op, place, plans);

@@ -240,8 +240,7 @@ static inline void work_prepare(struct work *work, struct node *node, uint64_t t
         .descriptor = {.datatype = PCCL_F32, .operation = PCCL_SUM, .codec_datatype = PCCL_F32, .count = count},
         .ring = work->ring,
         .ranks = ranks,
-        .input = input,
-        .result = result};
+        .buffers = {pccl_extents_of(input), pccl_extents_of(result), NULL, 0}};
 }
 
 static inline void work_start(struct work *work) { pccl_engine_start(work->node->engine, &work->job); }

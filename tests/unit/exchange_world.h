@@ -38,10 +38,10 @@ struct job {
     struct pccl_transfer_config config;
     uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
-    size_t bytes, result_bytes;     /* of the input, of the result */
-    const void *inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
-    bool gives, in_place;           /* its input is read; its result belongs into the same block */
-    uint32_t arrived;               /* bit for each position whose blob has been told to be there */
+    size_t bytes, result_bytes;            /* of the input, of the result */
+    struct pccl_extent inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
+    bool gives, in_place;                  /* its input is read; its result belongs into the same block */
+    uint32_t arrived;                      /* bit for each position whose blob has been told to be there */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -362,7 +362,8 @@ static inline void job_allocate_blobs(const struct world *w, struct job *job, ui
     job->other_block = job->result = malloc(job->result_bytes + 1);
     job->before = malloc(job->bytes + 1);
     for (uint32_t i = 0; i < w->ranks; i++)
-        job->inputs[i] = job->input + (job->gives ? own[w->ranks] - own[i + 1] : 0);
+        job->inputs[i] =
+            (struct pccl_extent){(size_t)(own[i] - own[0]), job->input + (job->gives ? own[w->ranks] - own[i + 1] : 0)};
 }
 
 /* The caller's memory: `count` elements on each side, or all parts on one of them, or on both. */
@@ -400,21 +401,24 @@ static inline void job_init(struct world *w, struct job *job, uint32_t rank, uin
         job_allocate_blobs(w, job, rank, descriptor->collective == PCCL_ALL_TO_ALL_V);
     else
         job_allocate(w, job, rank, descriptor, in_place);
-    job->config = (struct pccl_transfer_config){.instance = {.joint = 1, .tag = tag, .use = 1},
-                                                .view = {1, 5},
-                                                .descriptor = *descriptor,
-                                                .cost = *cost,
-                                                .ring = w->ring,
-                                                .ranks = w->ranks,
-                                                .root = w->root,
-                                                .positions = w->positions,
-                                                .starts = w->starts,
-                                                .input = job->input,
-                                                .inputs = for_each && job->gives ? job->inputs : NULL,
-                                                .tells_arrivals = pccl_collective_is_of_blobs(descriptor->collective),
-                                                .result = job->result,
-                                                .factor = 1.75 - 0.75 * rank,
-                                                .user = job};
+    job->config =
+        (struct pccl_transfer_config){.instance = {.joint = 1, .tag = tag, .use = 1},
+                                      .view = {1, 5},
+                                      .descriptor = *descriptor,
+                                      .cost = *cost,
+                                      .ring = w->ring,
+                                      .ranks = w->ranks,
+                                      .root = w->root,
+                                      .positions = w->positions,
+                                      .starts = w->starts,
+                                      .buffers = {pccl_extents_of(job->input), pccl_extents_of(job->result), NULL, 0},
+                                      .tells_arrivals = pccl_collective_is_of_blobs(descriptor->collective),
+                                      .factor = 1.75 - 0.75 * rank,
+                                      .user = job};
+    if (for_each && job->gives) {
+        job->config.buffers.input.list = job->inputs;
+        job->config.buffers.input.count = w->ranks;
+    }
     if (pccl_collective_has_root(descriptor->collective))
         job->config.descriptor.root = w->ring[w->root];
 }

@@ -176,7 +176,8 @@ static void check_blobs(const struct pccl_plan *plan, const struct job *jobs)
             assert_int_equal(jobs[to].arrived >> plan->positions[from] & 1, length > 0);
             if (length == 0)
                 continue;
-            const uint8_t *input = giver->config.inputs ? giver->config.inputs[plan->positions[to]] : giver->input;
+            const uint8_t *input =
+                giver->config.buffers.input.list ? giver->inputs[plan->positions[to]].memory : giver->input;
             assert_memory_equal(jobs[to].result + at, giver->before + (input - giver->input), length);
         }
 }

@@ -86,7 +86,8 @@ static pcclOperation_t asked_of(const struct kind *kind, const pcclCollectiveOpt
 static struct pccl_op_args comparable(struct pccl_op_args args)
 {
     pccl_api_op_args_free(&args);
-    args.tensors = NULL;
+    args.buffers.input.list = args.buffers.result.list = NULL;
+    args.buffers.sections = NULL;
     args.starts = NULL;
     args.members = NULL;
     return args;
@@ -107,9 +108,11 @@ static void same(const struct kind *kind, const struct pccl_op_args *canonical, 
 {
     const struct pccl_op_args args = must(asked, kind->name);
     if (!pccl_descriptor_equal(&canonical->descriptor, &args.descriptor) || args.root != canonical->root ||
-        args.input != canonical->input || args.result != canonical->result || args.length != canonical->length ||
-        args.blobs != canonical->blobs || args.blob_count != canonical->blob_count ||
-        args.tensor_count != canonical->tensor_count)
+        args.buffers.input.memory != canonical->buffers.input.memory ||
+        args.buffers.result.memory != canonical->buffers.result.memory || args.length != canonical->length ||
+        args.blobs != canonical->blobs || args.blob_count != canonical->blob_count || args.out != canonical->out ||
+        args.buffers.input.count != canonical->buffers.input.count ||
+        args.buffers.section_count != canonical->buffers.section_count)
         fail_msg("%s: %s %u is in the args, though it is not used", kind->name, member, value);
 }
 

@@ -1,0 +1,46 @@
+/*
+ * The caller's memory for the input or the result of an operation: one extent, or several that count as if they lay
+ * one behind the other. Pure.
+ */
+#ifndef PCCL_COLLECTIVE_EXTENTS_H
+#define PCCL_COLLECTIVE_EXTENTS_H
+
+#include "kernels/kernels.h"
+#include "wire/coalesced.h"
+
+struct pccl_extent {
+    size_t from;     /* bytes of all extents before it: it ends where the next one begins */
+    uint8_t *memory; /* of an input, only read */
+};
+
+struct pccl_extents {
+    uint8_t *memory;                /* of the first */
+    const struct pccl_extent *list; /* borrowed; NULL: there is one */
+    uint32_t count;                 /* of the list */
+};
+
+/* What an operation works on. */
+struct pccl_buffers {
+    struct pccl_extents input, result;
+    /* Types and reductions of the elements, one section behind the other. Borrowed; NULL: all as in the descriptor. */
+    const struct pccl_section *sections;
+    uint32_t section_count;
+};
+
+/* Returns the extents of one stretch of memory. */
+static inline struct pccl_extents pccl_extents_of(const void *memory)
+{
+    return (struct pccl_extents){.memory = (uint8_t *)(uintptr_t)memory};
+}
+
+/* Returns where a byte lies. */
+uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at);
+/* Returns how many of the `bytes` bytes from `at` on lie in the extent of the first. */
+size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes);
+/* Copies from or to other memory; with kernels past the caches (pccl_copy_streaming). */
+void pccl_extents_read(const struct pccl_extents *extents, size_t at, size_t bytes, uint8_t *to,
+                       const struct pccl_kernels *streaming);
+void pccl_extents_write(const struct pccl_extents *extents, size_t at, size_t bytes, const uint8_t *from,
+                        const struct pccl_kernels *streaming);
+
+#endif
