@@ -3,6 +3,7 @@
  * their struct, and the reductions of PCCL 1.0.
  */
 #include "api/list.h"
+#include "drive/comm_blobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 

@@ -5,15 +5,13 @@
 /* The extent in which a byte lies: the last one that does not begin behind it. */
 static uint32_t find(const struct pccl_extents *extents, size_t at)
 {
-    uint32_t low = 0, high = extents->count;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (extents->list[middle].from <= at)
-            low = middle;
-        else
-            high = middle;
+    uint32_t first = 0;
+    for (uint32_t count = extents->count, half; count > 1; count -= half) {
+        half = count / 2;
+        if (extents->list[first + half].from <= at)
+            first += half;
     }
-    return low;
+    return first;
 }
 
 uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at)

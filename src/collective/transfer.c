@@ -150,10 +150,8 @@ static bool is_in_place(const struct pccl_transfer *transfer)
     const struct pccl_plan *plan = &transfer->plan;
     const struct pccl_extents *input = &transfer->config->buffers.input, *result = &transfer->config->buffers.result;
     const struct pccl_segment own = {.first = plan->own_from};
-    const size_t from = pccl_plan_input_at(plan, &own), to = pccl_plan_result_at(plan, &own);
-    if (plan->own == 0)
-        return false;
-    bool some = pccl_extents_at(input, from) == pccl_extents_at(result, to);
+    bool some = plan->own > 0 && pccl_extents_at(input, pccl_plan_input_at(plan, &own)) ==
+                                     pccl_extents_at(result, pccl_plan_result_at(plan, &own));
     for (uint32_t i = 0; i < result->count; i++)
         some = some || input->list[i].memory == result->list[i].memory;
     return some;

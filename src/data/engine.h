@@ -28,7 +28,7 @@ enum pccl_job_end {
     PCCL_JOB_GIVEN_UP,   /* this peer leaves; others may still succeed, so nobody may get filler */
 };
 
-/* One operation, from start to `released`. The caller owns it, and what its config points to, and moves neither. */
+/* One operation, from start to `released`. The caller owns it and all that its config points to, and moves neither. */
 struct pccl_engine_job {
     struct pccl_transfer_config config; /* filled in by the caller, except for `user` */
     /* the engine's, under its lock */

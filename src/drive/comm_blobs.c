@@ -1,7 +1,7 @@
 #include "drive/comm_blobs.h"
 #include "drive/comm_jobs.h"
-#include "drive/comm_machine.h"
-#include "drive/comm_op.h"
+#include "drive/comm_op_next.h"
+#include "drive/communicator.h"
 
 #include "net/heap.h"
 #include "peer/queries.h"
@@ -20,12 +20,9 @@ struct pccl_comm_blobs {
     const struct pccl_collective_row *row;
     uint32_t root; /* its rank, where there is one */
     uint64_t bytes_max;
-    struct memory *memory;   /* at first with room for what comes through the master */
-    bool is_given;           /* the memory is the caller's, who has been shown something in it; else it is owned */
-    bool is_moving;          /* the second step runs */
-    enum pccl_status status; /* of the first step, with the reason: committed, it may have told too much */
-    struct pccl_text reason;
-    uint32_t count; /* of this peer's own */
+    struct memory *memory; /* at first with room for what comes through the master */
+    bool is_given;         /* the memory is the caller's, who has been shown something in it; else it is owned */
+    uint32_t count;        /* of this peer's own */
     pcclPart_t own[];
 };
 
@@ -98,7 +95,7 @@ static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
     return operation->blobs->memory != NULL;
 }
 
-/* What this peer gets. */
+/* Returns the bytes that a member gets. */
 static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint64_t bytes = 0;
@@ -129,7 +126,8 @@ static void hand_over(struct pccl_comm_op *operation)
     blobs->out->blobs = blobs->memory->blobs;
 }
 
-void pccl_comm_blobs_give(struct pccl_comm_op *operation)
+/* Tells the caller where its blobs are. */
+static void give(struct pccl_comm_op *operation)
 {
     struct pccl_comm_blobs *blobs = operation->blobs;
     uint32_t count = line_count(operation);
@@ -146,15 +144,16 @@ static size_t bytes_of(const struct pccl_comm_blobs *blobs)
     return sizeof *blobs + blobs->count * sizeof *blobs->own;
 }
 
-void pccl_comm_blobs_drop(struct pccl_comm_op *operation)
+void pccl_comm_blobs_end(struct pccl_comm_op *operation)
 {
     struct pccl_comm_blobs *blobs = operation->blobs;
     if (!blobs)
         return;
+    if (operation->contributed)
+        give(operation);
     if (!blobs->is_given)
         free_memory(blobs->memory);
     pccl_release(pccl_heap(), blobs, bytes_of(blobs));
-    operation->blobs = NULL;
 }
 
 /* ---- arrivals ---- */
@@ -236,7 +235,7 @@ enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, stru
     struct pccl_tiny_blob own[PCCL_TINY_BLOBS_MAX];
     for (uint32_t i = 0; i < blobs->count; i++)
         own[i] = (struct pccl_tiny_blob){blobs->own[i].length, blobs->own[i].data};
-    operation->tiny = launch->tiny = true;
+    operation->tiny = operation->goes_on = launch->tiny = launch->followed = true;
     launch->payload = data_of(operation);
     launch->payload_bytes = pccl_tiny_put_blobs(data_of(operation), collective, own, blobs->count, world,
                                                 pccl_peer_tiny_bytes_max(comm->peer));
@@ -318,25 +317,9 @@ enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pc
     return PCCL_OK;
 }
 
-enum pccl_status pccl_comm_blobs_status(const struct pccl_comm_op *operation, struct pccl_text *reason)
-{
-    if (operation->blobs->status != PCCL_OK)
-        *reason = operation->blobs->reason;
-    return operation->blobs->status;
-}
-
 /* ---- the second step ---- */
 
-bool pccl_comm_blobs_note(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool committed)
-{
-    if (!operation->blobs || operation->blobs->is_moving || !committed)
-        return false;
-    PCCL_ASSERT(!comm->operations.told_lengths); /* a step tells one outcome, or else only aborts */
-    comm->operations.told_lengths = operation;
-    return true;
-}
-
-/* What a member sends: its blobs, wherever they are. list: with room for all. */
+/* Lists the blobs that this member sends, in `list`, which has room for all. */
 static struct pccl_extents input_of(const struct pccl_comm_blobs *blobs, struct pccl_extent *list)
 {
     size_t from = 0;
@@ -352,97 +335,27 @@ static struct pccl_extents input_of(const struct pccl_comm_blobs *blobs, struct 
     return input;
 }
 
-/* false: out of memory. */
-static bool prepare(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
-                    const struct pccl_launch *launch, const struct pccl_peer_subgroup *subgroup)
-{
-    struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
-    struct pccl_op_args args = {.starts = lengths->starts, .part_count = lengths->count};
-    if (!make_room(operation, bytes_for(operation, operation->rank, lengths)))
-        return false;
-    lay_out(operation, lengths);
-    note_arrivals(comm, operation, true);
-    args.buffers.input = input_of(operation->blobs, list);
-    args.buffers.result = pccl_extents_of(data_of(operation));
-    return pccl_comm_op_job_make(comm, operation, &args, &launch->descriptor, subgroup) != NULL;
-}
-
-/* The others wait for a launch that will never come, unless the group has ended or this peer leaves the run. */
-static void leave(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status)
-{
-    operation->status = status;
-    if (status == PCCL_USAGE) {
-        operation->status = pccl_comm_why_unconnected(comm, &operation->why.reason);
-    } else if (operation->handle->group && !operation->handle->group->open) {
-        operation->status = PCCL_PEER_LOST;
-        pccl_text_format(&operation->why.reason, "the group is closed"); /* by another thread of this peer */
-    } else {
-        pccl_text_format(&operation->why.reason, "%s; this peer leaves the run", pccl_status_text(status));
-        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
-    }
-    pccl_comm_op_job_leave(comm, operation);
-    if (!operation->decided)
-        pccl_comm_op_decided(comm, operation, NULL, false);
-}
-
-/* It has been launched, which nothing at this peer can undo. */
-static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op,
-                   bool has_room)
-{
-    operation->op = op;
-    operation->why.details.sequence = op->instance.use;
-    if (operation->job && !operation->job->started)
-        pccl_comm_op_job_leave(comm, operation);
-    if (op->state == PCCL_OP_DECIDED) {
-        if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
-        return;
-    }
-    struct pccl_peer_event awaited = {.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true};
-    if (operation->awaited || operation->wait_expires_us)
-        pccl_comm_step(comm, &awaited);
-    if (has_room || operation->decided)
-        return;
-    struct pccl_text reason;
-    pccl_text_format(&reason, "out of memory for blobs of %" PRIu64 " bytes", op->descriptor.count);
-    struct pccl_peer_event failed = {
-        .kind = PCCL_PEER_OP_FAILED, .op = op, .class = PCCL_CLASS_INTERNAL, .reason = &reason};
-    pccl_comm_step(comm, &failed);
-}
-
-/*
- * All peers do so in the same view, that of the first step: one that has changed would have aborted
- * it. Nothing else can happen in between; but this peer may have closed the group before.
- */
+/* The second step: an operation on bytes, of which each peer knows how many it sends and gets. */
 static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths)
 {
-    struct pccl_peer_op *first = operation->op;
-    uint32_t count = operation->member_count;
-    const struct pccl_group_handle *group = operation->handle->group;
-    const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
-    struct pccl_launch launch = {.subgroup = first->instance.subgroup,
-                                 .tag = first->instance.tag,
-                                 .descriptor = {.collective = first->descriptor.collective,
-                                                .datatype = PCCL_U8,
-                                                .count = lengths->starts[lengths->count],
-                                                .root = first->descriptor.root,
-                                                .counts = pccl_op_args_digest(lengths->starts, lengths->count),
-                                                .label = first->descriptor.label},
-                                 .members = group ? NULL : operation->members,
-                                 .member_count = group ? 0 : count,
-                                 .after = first,
-                                 .deadline_us = first->deadline_us,
-                                 .user = operation};
-    bool has_room = (!group || subgroup) && prepare(comm, operation, lengths, &launch, subgroup);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
-    operation->tiny = false;
-    operation->blobs->is_moving = true;
-    operation->op = NULL;
-    enum pccl_status status = pccl_comm_step(comm, &event);
-    if (status == PCCL_OK)
-        follow(comm, operation, event.op, has_room);
-    else if (!operation->decided)
-        leave(comm, operation, status);
+    struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
+    const struct pccl_descriptor *first = &operation->op->descriptor;
+    struct pccl_op_args args = {.descriptor = {.collective = first->collective,
+                                               .datatype = PCCL_U8,
+                                               .count = lengths->starts[lengths->count],
+                                               .root = first->root,
+                                               .counts = pccl_op_args_digest(lengths->starts, lengths->count),
+                                               .label = first->label},
+                                .starts = lengths->starts,
+                                .part_count = lengths->count};
+    bool has_room = make_room(operation, bytes_for(operation, operation->rank, lengths));
+    if (has_room) {
+        lay_out(operation, lengths);
+        note_arrivals(comm, operation, true);
+        args.buffers.input = input_of(operation->blobs, list);
+        args.buffers.result = pccl_extents_of(data_of(operation));
+    }
+    pccl_comm_op_next(comm, operation, &args, has_room);
 }
 
 /* Through the master: what this peer has put in, and what it gets. */
@@ -457,20 +370,19 @@ static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, cons
 
 void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
 {
-    struct pccl_comm_op *operation = comm->operations.told_lengths;
+    struct pccl_comm_op *operation = comm->operations.due;
     struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];
     struct lengths lengths;
-    comm->operations.told_lengths = NULL;
+    comm->operations.due = NULL;
     if (!operation || operation->decided)
         return; /* no lengths, or the machine broke */
     read_lengths(operation, blobs, &lengths);
-    enum pccl_status status = check(operation, &lengths, &operation->blobs->reason);
-    operation->blobs->status = status;
-    if (status == PCCL_OK && !lengths.are_all) {
+    operation->status = check(operation, &lengths, &operation->why.reason);
+    if (operation->status == PCCL_OK && !lengths.are_all) {
         move(comm, operation, &lengths);
         return;
     }
-    if (status == PCCL_OK) {
+    if (operation->status == PCCL_OK) {
         take(comm, operation, &lengths, blobs);
         operation->traffic = traffic_of(operation, &lengths);
     }

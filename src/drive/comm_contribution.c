@@ -10,7 +10,7 @@
 
 /* ---- elements ---- */
 
-/* What is made of elements of one section. */
+/* Changes to elements of one section. */
 struct making {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
@@ -160,7 +160,7 @@ void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_
     for (uint32_t i = 0; i == 0 || i < buffers->section_count; i++) {
         const struct pccl_section section = pccl_op_args_section(args, i, operation->result_bytes);
         end += bytes_of(&section);
-        for (size_t bytes; at < end; at += bytes) { /* extents of the result are like those of the input */
+        for (size_t bytes; at < end; at += bytes) { /* input and result have extents alike */
             const struct making making = making_of(args, operation, &section, elements);
             bytes = pccl_extents_together(&buffers->input, at, end - at);
             reduce_alone(&making, pccl_extents_at(&buffers->input, at), bytes, pccl_extents_at(&buffers->result, at));

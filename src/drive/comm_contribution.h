@@ -1,6 +1,6 @@
 /*
- * What a peer contributes to an operation where that is not its elements as they are, where the result of a tiny one
- * goes, and what it has of one that it carries out alone.
+ * Contributions to operations that differ from the caller's elements, results of tiny operations, and results of a
+ * peer that is alone.
  */
 #ifndef PCCL_DRIVE_COMM_CONTRIBUTION_H
 #define PCCL_DRIVE_COMM_CONTRIBUTION_H
@@ -16,7 +16,7 @@ PCCL_MUST_CHECK bool pccl_contribution_make(const struct pccl_op_args *args, con
 /* The result of a peer that is alone. */
 void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_comm_op *operation);
 
-/* Copies to a tiny operation where its result goes, and drops that again. false: memory is short. */
+/* Copies the lists of the result to a tiny operation, and frees them. false: memory is short. */
 PCCL_MUST_CHECK bool pccl_contribution_keep_result(struct pccl_comm_op *operation, const struct pccl_op_args *args);
 void pccl_contribution_drop_result(struct pccl_comm_op *operation);
 /* Writes the result of a tiny operation. */

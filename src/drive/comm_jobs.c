@@ -64,6 +64,17 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     finish_if_over(operation, comm);
 }
 
+void pccl_comm_op_outcome(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+{
+    const bool committed = op->class == PCCL_CLASS_NONE;
+    if (!committed || !operation->goes_on) {
+        pccl_comm_op_decided(comm, operation, op, committed);
+        return;
+    }
+    PCCL_ASSERT(!comm->operations.due); /* a step tells one outcome, or else only aborts */
+    comm->operations.due = operation;
+}
+
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
@@ -100,7 +111,7 @@ static uint32_t flows_of(uint32_t ranks)
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
 }
 
-/* Copies a list to the room behind the job. NULL: there is none. */
+/* Copies a list to the room behind the job. NULL: it is empty. */
 static void *put(uint8_t **room, const void *list, size_t bytes)
 {
     void *copy = bytes ? memcpy(*room, list, bytes) : NULL;

@@ -20,7 +20,7 @@ struct pccl_communicator;
 struct pccl_comm_op_job {
     struct pccl_engine_job job;
     struct pccl_comm_op *operation; /* NULL: the operation has ended, and so was the job stopped */
-    size_t bytes;                   /* of the job, and of what its config points to, behind it */
+    size_t bytes;                   /* of the job and the lists of its config, behind it */
     struct pccl_id *ring;           /* that of the config, which a restart changes */
     uint32_t *positions;            /* likewise */
     bool started, stopped, at_rest;
@@ -74,6 +74,9 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
 /* The part of the member with this rank has come: its caller is to see it, if it wants to. */
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
+/* The machine's operation is decided: so is this one, unless it goes on. */
+void pccl_comm_op_outcome(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                          const struct pccl_peer_op *op);
 /* The operation's outcome is known, op (may be NULL) has it. To be called once. */
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
                           bool committed);

@@ -28,7 +28,7 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         if (msg.type == PCCL_MSG_hello_ok && comm->keys)
             pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
-        pccl_comm_blobs_go_on(comm); /* an outcome may have told the lengths of blobs */
+        pccl_comm_blobs_go_on(comm);
         return;
     }
     pccl_comm_step(comm,

@@ -1,5 +1,6 @@
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
+#include "drive/comm_blobs.h"
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
@@ -300,13 +301,14 @@ static enum pccl_status plan_tiny(struct launching *l)
 
 static enum pccl_status plan(struct launching *l)
 {
+    struct pccl_comm_op *operation = l->operation;
     if (pccl_collective_is_of_blobs(l->args->descriptor.collective))
-        return pccl_comm_blobs_plan(l->handle->comm, l->operation, l->args, &l->launch, l->reason);
+        return pccl_comm_blobs_plan(l->handle->comm, operation, l->args, &l->launch, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
      */
-    l->moves = !l->operation->tiny && (has_peers || is_send(l->args));
+    l->moves = !operation->tiny && (has_peers || is_send(l->args));
     return status;
 }
 

@@ -8,17 +8,17 @@
 #include "collective/exchange.h"
 #include "config/errors.h"
 #include "core/table.h"
-#include "drive/comm_blobs.h"
 #include "drive/comm_feedback.h"
 #include "drive/comm_members.h"
 #include "drive/op_args.h"
 
+struct pccl_comm_blobs;
 struct pccl_comm_op_job;
 struct pccl_waiter;
 struct pccl_communicator;
 struct pcclComm_t;
 
-/* Of blobs, whose parts a caller wants to see as they come. */
+/* Parts that a caller wants to see as they come. */
 struct pccl_comm_arrivals {
     pcclArrivalCallback_t show; /* NULL: it does not */
     void *user_data;
@@ -44,7 +44,8 @@ struct pccl_comm_op {
     size_t outcome_skip;
     struct pccl_comm_feedback *feedback; /* NULL: it has none */
     bool contributed;                    /* it has ended well */
-    struct pccl_comm_blobs *blobs;       /* owned: of blobs */
+    struct pccl_comm_blobs *blobs;       /* owned, of blobs; NULL: none, or given up before it was made */
+    bool goes_on; /* another operation of the machine follows when the present one has committed */
     struct pccl_comm_arrivals arrivals;
     bool tiny;
     uint8_t codec;                         /* how elements travel, as in the descriptor */
@@ -67,7 +68,7 @@ struct pccl_comm_ops {
     struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and name */
     uint64_t last_send;                /* the last name of a send */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
-    struct pccl_comm_op *told_lengths; /* comm_blobs.h; until the message with the outcome is handled */
+    struct pccl_comm_op *due;          /* goes on when the message with an outcome is handled */
     struct pccl_comm_members *members; /* referred to: the list that was shared last; NULL: none */
 };
 

@@ -1,6 +1,7 @@
 /* Operations from their launch on: awaits, the end, and all operations of a communicator. */
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
+#include "drive/comm_blobs.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
@@ -26,7 +27,7 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 
 void pccl_comm_op_release(struct pccl_comm_op *operation)
 {
-    pccl_comm_blobs_drop(operation);
+    pccl_comm_blobs_end(operation);
     pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
     pccl_contribution_drop_result(operation);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
@@ -77,10 +78,10 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->world = op->world;
     operation->why.details.sequence = op->instance.use;
     describe_choice(operation, op);
-    operation->why.reason = op->reason;
-    operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
-    if (operation->blobs && operation->status == PCCL_OK)
-        operation->status = pccl_comm_blobs_status(operation, &operation->why.reason);
+    if (operation->status == PCCL_OK) { /* else comm_blobs.c has said why it failed */
+        operation->why.reason = op->reason;
+        operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+    }
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
     if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
@@ -118,8 +119,6 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
         describe(operation, info);
     }
     operation->contributed = status == PCCL_OK;
-    if (status == PCCL_OK && operation->blobs)
-        pccl_comm_blobs_give(operation);
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_op_job_leave(comm, operation);

@@ -64,9 +64,8 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
 
 static void effect_op_decided(void *context, struct pccl_peer_op *op)
 {
-    bool committed = op->class == PCCL_CLASS_NONE;
-    if (op->user && !pccl_comm_blobs_note(context, op->user, committed))
-        pccl_comm_op_decided(context, op->user, op, committed);
+    if (op->user)
+        pccl_comm_op_outcome(context, op->user, op);
 }
 
 /* Its operations have been decided one by one, and what is launched is refused from now on. */

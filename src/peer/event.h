@@ -168,11 +168,12 @@ struct pccl_launch {
     const struct pccl_id *members;
     uint32_t member_count;
     /*
-     * An operation of this tag that has told the lengths of blobs, and this one moves them: it is
-     * released, without an effect on the attributes, as no call returns. There is room for this one:
+     * An operation of this tag that was launched as one that may be `followed`, and has committed. It is
+     * released, without an effect on the attributes, as no call returns, and this one takes its place:
      * no limit refuses it. NULL: none.
      */
     struct pccl_peer_op *after;
+    bool followed; /* another launch may name this one as `after`: room is kept; tiny: its result has any length */
     uint32_t timeout_ms;  /* 0: the default */
     uint64_t deadline_us; /* deadline of the launch that this one repeats or continues; 0: none, timeout_ms applies */
     /*

@@ -112,7 +112,8 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     op->tiny = launch->tiny;
     op->user = launch->user;
     op->world = world_of(p, launch);
-    p->followed_count += pccl_peer_is_followed(&op->descriptor, op->tiny);
+    op->followed = launch->followed;
+    p->followed_count += op->followed;
     op->launched_us = op->begun_us = p->now_us;
     op->deadline_us = timeout_ms != 0 ? p->now_us + timeout_ms * UINT64_C(1000) : UINT64_MAX;
     if (launch->deadline_us != 0)
@@ -128,8 +129,8 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
         return 0;
     if (launch->descriptor.collective == PCCL_ALL_REDUCE)
         return launch->payload_bytes;
-    if (pccl_collective_is_of_blobs(launch->descriptor.collective))
-        return PCCL_TINY_BYTES_MAX; /* however long the blobs of the others are */
+    if (launch->followed)
+        return PCCL_TINY_BYTES_MAX; /* however long what the others contribute is */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)result;
@@ -264,7 +265,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
     instance.use = use->launches;
     struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
-    uint32_t needed = pccl_peer_is_followed(&launch->descriptor, launch->tiny) ? 2 : 1;
+    uint32_t needed = launch->followed ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
     if (tombstone != NULL) {

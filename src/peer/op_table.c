@@ -48,19 +48,14 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_table_insert(&p->by_tag, &op->by_tag, key_of(&op->instance));
 }
 
-bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny)
-{
-    return tiny && pccl_collective_is_of_blobs(descriptor->collective);
-}
-
 void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && p->held_count > 0);
-    PCCL_ASSERT(p->followed_count > 0 || !pccl_peer_is_followed(&op->descriptor, op->tiny));
+    PCCL_ASSERT(p->followed_count > 0 || !op->followed);
     pccl_table_remove(&p->by_tag, &op->by_tag);
     op->held = false;
     p->held_count--;
-    p->followed_count -= pccl_peer_is_followed(&op->descriptor, op->tiny);
+    p->followed_count -= op->followed;
 }
 
 bool pccl_peer_is_decided(const struct pccl_peer_op *op)

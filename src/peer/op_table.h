@@ -12,8 +12,6 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
 /* Returns the operation of all members of this subgroup, or of the whole group (0), that its caller holds. */
 struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
-/* When the lengths of blobs are known, the operation that moves the blobs takes its place: room is kept for that. */
-bool pccl_peer_is_followed(const struct pccl_descriptor *descriptor, bool tiny);
 void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);

@@ -34,6 +34,7 @@ struct pccl_peer_op {
     enum pccl_class class; /* DECIDED: NONE = committed */
     uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
     bool tiny;
+    bool followed;     /* another operation may take its place, for which room is kept while this one is held */
     bool from_anybody; /* a receive whose caller named nobody; once somebody is chosen that is the root */
     bool given_up;     /* launched as given up: its descriptor was never completed and may be invalid */
     bool started;      /* op_start was called for it */

@@ -240,6 +240,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.payload_bytes = sim_contribution(&launch.descriptor, request->step, request->tag, world, peer, payload);
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }
+    launch.followed = launch.tiny && row->of == PCCL_OF_BLOBS && request->given_up == PCCL_CLASS_NONE;
     if (request->given_up != PCCL_CLASS_NONE) { /* the driver does not prepare such a request */
         launch.tiny = false;
         launch.payload = NULL;

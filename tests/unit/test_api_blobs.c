@@ -125,8 +125,8 @@ static void what_all_cannot_have_nobody_gets(void **state)
     fails_for_all(world, fits, other, pcclInvalidUsage, "all-gather of blobs of at most 11 bytes in all");
     fails_for_all(world, huge, given, pcclInvalidUsage, "more than the 268435456 that max_bytes permits");
     fails_for_all(world, beyond, given, pcclInvalidUsage, "the blobs of all are 18446744073709551615 bytes long");
-    fails_for_all(world, huge, any, pcclInternalError, "out of memory for blobs of 1152921504606846977 bytes");
-    fails_for_all(world, beyond, any, pcclInternalError, "out of memory for blobs of 18446744073709551615 bytes");
+    fails_for_all(world, huge, any, pcclInternalError, "out of memory for a result of 1152921504606846977 bytes");
+    fails_for_all(world, beyond, any, pcclInternalError, "out of memory for a result of 18446744073709551615 bytes");
     blobs_of_all_lengths_come_to_all(state);
 }
 

@@ -246,9 +246,9 @@ PLANTS = [
         "5.8: room is kept for the operation that moves blobs, whichever it is",
         ["STATE", "ASSERT"], [],
         [
-            ("src/peer/op_table.c",
-             "return tiny && pccl_collective_is_of_blobs(descriptor->collective);",
-             "return tiny && descriptor->collective == PCCL_ALL_GATHER_V;"),
+            ("src/peer/launches.c",
+             "op->followed = launch->followed;",
+             "op->followed = launch->followed && op->descriptor.collective == PCCL_ALL_GATHER_V;"),
         ]),
     Bug("lengths_tell_members",
         "8: who the members are changes for a caller while none of its calls returns",
