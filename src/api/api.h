@@ -14,49 +14,63 @@
 /* Initializes the process at the first call; later calls return at once. For pcclInit. */
 void pccl_api_initialize(void);
 bool pccl_api_initialized(void);
+
+/* What a public call is about. */
+enum pccl_api_subject {
+    PCCL_API_PROCESS,      /* no communicator: the process, a master, options */
+    PCCL_API_CREATION,     /* no communicator yet; pcclInit has been called */
+    PCCL_API_ANY,          /* a communicator or a group */
+    PCCL_API_COMMUNICATOR, /* a communicator; groups cannot do this */
+    PCCL_API_OPERATION,    /* an operation, by the communicator or group of its handle */
+    PCCL_API_DESTRUCTION   /* a communicator or a group, which the call does not enter */
+};
+
+/* A public call. It lives in the frame of the exported function, which a guard never abandons. */
+struct pccl_api_call {
+    struct pccl_caller caller;      /* its guard; the rest only inside a communicator */
+    pcclComm_t *handle;             /* NULL: PROCESS */
+    struct pccl_communicator *comm; /* the handle's; NULL: the call is inside of none */
+    enum pccl_family family;
+    uint64_t key;  /* of the handle, for config/errors; 0: none */
+    bool extended; /* codes from 13 upwards may be given: as the handle says, unless the body decides */
+    struct pccl_why why;
+};
+
 /*
- * The body of a public function on a handle: `call`, if it can be used here. An invariant that breaks in it ends the
- * communicator. Returns from the function.
+ * The whole body of an exported function. `body` is an expression, mostly a call of a static function, which gets
+ * `call`, writes why it fails to call->why and returns a status. An invariant that breaks in it ends the communicator.
  */
-#define PCCL_API_CALL(handle, family, call) PCCL_API_CALL_OF(handle, family, false, call)
-/* The same for what a communicator can do, and a group cannot. */
-#define PCCL_API_WHOLE_CALL(handle, family, call) PCCL_API_CALL_OF(handle, family, true, call)
-#define PCCL_API_CALL_OF(handle, family, whole, call)                                                                  \
+#define PCCL_API_CALL(subject, handle, family, body)                                                                   \
     do {                                                                                                               \
-        struct pccl_caller caller;                                                                                     \
-        pcclResult_t refused = pccl_api_begin(&caller, handle, family, whole);                                         \
-        if (refused != pcclSuccess)                                                                                    \
-            return refused;                                                                                            \
-        if (setjmp(caller.guard.place) == 0)                                                                           \
-            return pccl_api_end(&caller, handle, call);                                                                \
-        return pccl_api_broken(&caller, handle, family);                                                               \
+        struct pccl_api_call frame, *const call = &frame;                                                              \
+        enum pccl_status refused = pccl_api_begin(&frame, PCCL_API_##subject, handle, family);                         \
+        if (refused != PCCL_OK)                                                                                        \
+            return pccl_api_result(&frame, refused);                                                                   \
+        if (setjmp(frame.caller.guard.place) == 0)                                                                     \
+            return pccl_api_end(call, body);                                                                           \
+        return pccl_api_broken(&frame);                                                                                \
     } while (0)
-/* The same without a communicator: the call fails, and what it worked on stays behind. */
-#define PCCL_API_GUARDED(family, call)                                                                                 \
+/* The same for functions that handlers of signals may call: about a process, and without a guard. */
+#define PCCL_API_SIGNAL_CALL(family, body)                                                                             \
     do {                                                                                                               \
-        struct pccl_guard guard;                                                                                       \
-        pccl_api_enter(&guard);                                                                                        \
-        if (setjmp(guard.place) == 0)                                                                                  \
-            return pccl_api_leave(&guard, call);                                                                       \
-        return pccl_errors_fail(0, family, true, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));                \
+        struct pccl_api_call frame, *const call = &frame;                                                              \
+        pccl_api_init(call, family);                                                                                   \
+        return pccl_api_result(call, body);                                                                            \
     } while (0)
 
-/* What they are made of. begin: pcclSuccess, or the failure, with a reason; end and leave hand the result through. */
-pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *handle, enum pccl_family family, bool whole);
-pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result);
-pcclResult_t pccl_api_broken(struct pccl_caller *caller, pcclComm_t *handle, enum pccl_family family);
-/* Can this handle be used in this process? pcclSuccess, or the failure, with a reason. */
-pcclResult_t pccl_api_check(const pcclComm_t *handle, enum pccl_family family);
-void pccl_api_enter(struct pccl_guard *guard);
-pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result);
+/* What they are made of. result: records the failure, if there is one; end and broken call it, too. */
+void pccl_api_init(struct pccl_api_call *call, enum pccl_family family);
+PCCL_MUST_CHECK enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subject subject,
+                                                const pcclComm_t *handle, enum pccl_family family);
+pcclResult_t pccl_api_result(const struct pccl_api_call *call, enum pccl_status status);
+pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status);
+pcclResult_t pccl_api_broken(struct pccl_api_call *call);
 
-/* The reason and the code of a failed call on a communicator. */
-pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                           const struct pccl_text *reason);
-pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                               const struct pccl_why *why);
-pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                                const char *reason);
+/*
+ * Runs body(argument) on a thread inside the communicator, for a DESTRUCTION. An invariant that breaks in it ends the
+ * communicator.
+ */
+void pccl_api_run_inside(struct pccl_communicator *comm, void (*body)(void *argument), void *argument);
 
 /* Returns OK if connected and in no joint call, else USAGE or why it is unconnected. Caller holds the lock. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct pccl_text *reason);
@@ -71,8 +85,6 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *
 
 enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
 
-/* ARGUMENT, with these words as the reason. */
-enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words);
 /*
  * Checks or reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason:
  * that is not set (`init` is the macro that does it), or it has what we do not know.
@@ -140,20 +152,18 @@ void pccl_api_op_args_free(struct pccl_op_args *args);
 
 /* ---- group.c ---- */
 
-/* pcclCloseCommunicator, inside the call, and pcclDestroyCommunicator for a group. */
-pcclResult_t pccl_api_close_group(pcclComm_t *handle);
-pcclResult_t pccl_api_destroy_group(pcclComm_t *handle);
+/* pcclCloseCommunicator and pcclDestroyCommunicator for a group. */
+void pccl_api_close_group(pcclComm_t *handle);
+PCCL_MUST_CHECK enum pccl_status pccl_api_destroy_group(struct pccl_api_call *call);
 
 /* ---- await.c ---- */
 
-/* Returns the result of a call whose failure the operation, or the check of its arguments, has explained. */
-pcclResult_t pccl_api_operation_result(const pcclComm_t *comm, enum pccl_status status, const struct pccl_why *why);
 /*
- * Launches and awaits, but no longer than that: pcclTimeout, and the handle names what is still under way. Takes the
- * lock itself. The handle is written when the operation is launched.
+ * Waits no longer than that, and ends the operation unless it is still under way then: TIMEOUT, always as pcclTimeout,
+ * which then has no other meaning. Caller holds the lock.
  */
-PCCL_MUST_CHECK pcclResult_t pccl_api_operation_for(pcclComm_t *comm, const struct pccl_op_args *args,
-                                                    uint32_t timeout_ms, pcclAsyncReduceOp_t *handle);
+PCCL_MUST_CHECK enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_comm_op *operation,
+                                                     uint32_t timeout_ms, pcclOperationInfo_t *info);
 /* Fills in the info of PCCL 1.0, which may be NULL. */
 static inline void pccl_api_reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
 {

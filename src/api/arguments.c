@@ -3,23 +3,16 @@
 
 #include <string.h>
 
-enum pccl_status pccl_api_refuse(struct pccl_text *reason, const char *words)
-{
-    pccl_text_format(reason, "%s", words);
-    return PCCL_ARGUMENT;
-}
-
 enum pccl_status pccl_api_struct_check(const void *given, size_t size, const char *init, struct pccl_text *reason)
 {
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
-    if (given_size < size || given_size > PCCL_API_STRUCT_MAX) {
-        pccl_text_format(reason, "the size of a struct is not set; use %s", init);
-        return PCCL_ARGUMENT;
-    }
+    if (given_size < size || given_size > PCCL_API_STRUCT_MAX)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the size of a struct is not set; use %s", init);
     for (size_t i = size; i < given_size; i++) {
         if (((const unsigned char *)given)[i] != 0)
-            return pccl_api_refuse(reason, "a struct has a member that this version of the library does not know");
+            return pccl_fail(reason, PCCL_ARGUMENT,
+                             "a struct has a member that this version of the library does not know");
     }
     return PCCL_OK;
 }
@@ -40,10 +33,8 @@ enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, 
         *needed = length + 1;
     if (!text)
         return PCCL_OK;
-    if (size <= length) {
-        pccl_text_format(reason, "the text needs %zu bytes, and there are %zu", length + 1, size);
-        return PCCL_ARGUMENT;
-    }
+    if (size <= length)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the text needs %zu bytes, and there are %zu", length + 1, size);
     memcpy(text, made, length);
     text[length] = '\0';
     return PCCL_OK;
@@ -57,10 +48,8 @@ enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOpera
     *info = (pcclOperationInfo_t)PCCL_OPERATION_INFO_INIT;
     if (!given)
         return PCCL_OK;
-    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX) {
-        pccl_text_format(reason, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
-        return PCCL_ARGUMENT;
-    }
+    if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
     info->participants = given->participants;
     info->participants_max = given->participants_max;
     return PCCL_OK;
@@ -90,30 +79,23 @@ enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct 
             return status;
         if (!more)
             break;
-        if (*count == max) {
-            pccl_text_format(reason, "more than %u addresses", max);
-            return PCCL_ARGUMENT;
-        }
+        if (*count == max)
+            return pccl_fail(reason, PCCL_ARGUMENT, "more than %u addresses", max);
         memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);
         hosts[(*count)++].port = endpoint.port;
     }
     if (*count > 0)
         return PCCL_OK;
-    pccl_text_format(reason, "the list of addresses is empty");
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "the list of addresses is empty");
 }
 
 enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *reason)
 {
     bool v6 = address->inet.protocol == inetIPv6;
-    if (!v6 && address->inet.protocol != inetIPv4) {
-        pccl_text_format(reason, "the address is neither IPv4 nor IPv6");
-        return PCCL_ARGUMENT;
-    }
-    if (address->port == 0) {
-        pccl_text_format(reason, "the port is 0");
-        return PCCL_ARGUMENT;
-    }
+    if (!v6 && address->inet.protocol != inetIPv4)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the address is neither IPv4 nor IPv6");
+    if (address->port == 0)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the port is 0");
     const void *octets = v6 ? (const void *)address->inet.ipv6.data : (const void *)address->inet.ipv4.data;
     (void)uv_inet_ntop(v6 ? AF_INET6 : AF_INET, octets, host->name, sizeof host->name); /* 256 bytes are enough */
     host->port = address->port;

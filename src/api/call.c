@@ -1,4 +1,4 @@
-/* The frame of every public call: whether it may run, its guard, and how it fails. */
+/* The frame of every public call: whether it may run, its guard, and the one way to fail. */
 #include "api/api.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_callers.h"
@@ -30,83 +30,106 @@ void pccl_api_initialize(void) { uv_once(&init_once, initialize); }
 
 bool pccl_api_initialized(void) { return atomic_load(&initialized); }
 
-void pccl_api_enter(struct pccl_guard *guard)
+/* ---- a call ---- */
+
+void pccl_api_init(struct pccl_api_call *call, enum pccl_family family)
 {
-    pccl_guard_install(); /* pcclInit may not have been called */
-    pccl_guard_push(guard);
+    call->handle = NULL;
+    call->comm = NULL;
+    call->family = family;
+    call->key = 0;
+    call->extended = false;
+    pccl_why_clear(&call->why);
 }
 
-pcclResult_t pccl_api_leave(const struct pccl_guard *guard, pcclResult_t result)
+static enum pccl_status check(struct pccl_api_call *call, enum pccl_api_subject subject, const pcclComm_t *handle)
 {
-    pccl_guard_pop(guard);
-    return result;
-}
-
-/* ---- a communicator ---- */
-
-pcclResult_t pccl_api_fail_with(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                                const char *reason)
-{
-    return pccl_errors_fail(comm ? comm->key : 0, family, comm && comm->extended_results, status, "%s", reason);
-}
-
-pcclResult_t pccl_api_fail(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                           const struct pccl_text *reason)
-{
-    return pccl_api_fail_with(comm, family, status, reason->length ? reason->bytes : pccl_status_text(status));
-}
-
-pcclResult_t pccl_api_fail_why(const pcclComm_t *comm, enum pccl_family family, enum pccl_status status,
-                               const struct pccl_why *why)
-{
-    return pccl_errors_fail_why(comm->key, family, comm->extended_results, status, why);
-}
-
-pcclResult_t pccl_api_check(const pcclComm_t *comm, enum pccl_family family)
-{
+    struct pccl_text *reason = &call->why.reason;
+    if (subject == PCCL_API_PROCESS)
+        return PCCL_OK;
     if (!pccl_api_initialized())
-        return pccl_api_fail_with(NULL, family, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
-    if (!comm)
-        return pccl_api_fail_with(NULL, family, PCCL_ARGUMENT, "comm is NULL");
-    if (comm->generation != pccl_fork_generation())
-        return pccl_api_fail_with(comm, family, PCCL_USAGE,
-                                  "this communicator belongs to the parent process; after a fork it cannot be used");
-    return pcclSuccess;
+        return pccl_fail(reason, PCCL_NOT_INITIALIZED, "pcclInit has not been called");
+    if (subject == PCCL_API_CREATION)
+        return PCCL_OK;
+    if (!handle)
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         subject == PCCL_API_OPERATION ? "the handle or its communicator is NULL" : "comm is NULL");
+    call->handle = (pcclComm_t *)(uintptr_t)handle;
+    call->key = handle->key;
+    call->extended = handle->extended_results;
+    if (subject == PCCL_API_DESTRUCTION)
+        return PCCL_OK;
+    if (handle->generation != pccl_fork_generation())
+        return pccl_fail(reason, PCCL_USAGE,
+                         "this communicator belongs to the parent process; after a fork it cannot be used");
+    if (subject == PCCL_API_COMMUNICATOR && handle->group)
+        return pccl_fail(reason, PCCL_USAGE, "a group cannot do this; its communicator can");
+    return pccl_handle_enter(call->handle, reason);
 }
 
-pcclResult_t pccl_api_begin(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family, bool whole)
+enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subject subject, const pcclComm_t *handle,
+                                enum pccl_family family)
 {
-    struct pccl_text reason;
-    pcclResult_t result = pccl_api_check(comm, family);
-    if (result != pcclSuccess)
-        return result;
-    if (whole && comm->group)
-        return pccl_api_fail_with(comm, family, PCCL_USAGE, "a group cannot do this; its communicator can");
-    enum pccl_status status = pccl_handle_enter(comm, &reason);
+    pccl_api_init(call, family);
+    enum pccl_status status = check(call, subject, handle);
     if (status != PCCL_OK)
-        return pccl_api_fail(comm, family, status, &reason);
-    pccl_caller_begin(caller, comm->comm);
-    return pcclSuccess;
+        return status;
+    if (!call->handle || subject == PCCL_API_DESTRUCTION) {
+        pccl_guard_install(); /* pcclInit may not have been called */
+        pccl_guard_push(&call->caller.guard);
+    } else {
+        call->comm = call->handle->comm;
+        pccl_caller_begin(&call->caller, call->comm);
+    }
+    return PCCL_OK;
 }
 
-pcclResult_t pccl_api_end(const struct pccl_caller *caller, pcclComm_t *handle, pcclResult_t result)
+pcclResult_t pccl_api_result(const struct pccl_api_call *call, enum pccl_status status)
 {
-    pccl_comm_sight_after_call(handle->comm);
-    pccl_caller_end(caller);
-    pccl_handle_leave(handle);
+    return status == PCCL_OK ? pcclSuccess
+                             : pccl_errors_fail(call->key, call->family, call->extended, status, &call->why);
+}
+
+pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status)
+{
+    pcclResult_t result = pccl_api_result(call, status);
+    if (!call->comm) {
+        pccl_guard_pop(&call->caller.guard);
+        return result;
+    }
+    pccl_comm_sight_after_call(call->comm);
+    pccl_caller_end(&call->caller);
+    pccl_handle_leave(call->handle);
     return result;
 }
 
-pcclResult_t pccl_api_broken(struct pccl_caller *caller, pcclComm_t *comm, enum pccl_family family)
+pcclResult_t pccl_api_broken(struct pccl_api_call *call)
 {
-    pccl_caller_broke(caller);
-    pcclResult_t result =
-        pccl_api_fail_with(comm, family, PCCL_INTERNAL,
-                           "internal error in this call; the communicator can only be destroyed, and what was to be "
-                           "reduced or synchronized may be partly overwritten");
-    pccl_handle_leave(comm);
+    pccl_why_clear(&call->why);
+    if (!call->comm) /* what it worked on stays behind */
+        return pccl_api_result(call, PCCL_INTERNAL);
+    pccl_caller_broke(&call->caller);
+    pcclResult_t result = pccl_api_result(
+        call, pccl_fail(&call->why.reason, PCCL_INTERNAL,
+                        "internal error in this call; the communicator can only be destroyed, and what was to be "
+                        "reduced or synchronized may be partly overwritten"));
+    pccl_handle_leave(call->handle);
     return result;
 }
+
+void pccl_api_run_inside(struct pccl_communicator *comm, void (*body)(void *argument), void *argument)
+{
+    struct pccl_caller caller;
+    pccl_caller_begin(&caller, comm);
+    if (setjmp(caller.guard.place) == 0) {
+        body(argument);
+        pccl_caller_end(&caller);
+    } else {
+        pccl_caller_broke(&caller);
+    }
+}
+
+/* ---- joint calls ---- */
 
 static const char *name_of(enum pccl_call call)
 {
@@ -126,9 +149,8 @@ enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct 
         enum pccl_call call = pccl_call_of_round(kind);
         if (!comm->calls[call].outstanding)
             continue;
-        pccl_text_format(reason, "joint call refused: %s of another thread is outstanding, or was interrupted",
-                         name_of(call));
-        return PCCL_USAGE;
+        return pccl_fail(reason, PCCL_USAGE,
+                         "joint call refused: %s of another thread is outstanding, or was interrupted", name_of(call));
     }
     return PCCL_OK;
 }
@@ -150,8 +172,8 @@ enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *
     pccl_comm_enter(comm);
     enum pccl_status status = pccl_api_may_call(comm, reason);
     if (status == PCCL_OK && comm->operations.by_tag.count) {
-        pccl_text_format(reason, "%u operations are launched and not yet awaited", comm->operations.by_tag.count);
-        status = PCCL_PENDING_OPS;
+        status = pccl_fail(reason, PCCL_PENDING_OPS, "%u operations are launched and not yet awaited",
+                           comm->operations.by_tag.count);
     } else if (status == PCCL_OK) {
         *world = pccl_peer_attributes(comm->peer).world;
     }

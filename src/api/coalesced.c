@@ -10,8 +10,7 @@ enum { TENSORS_MAX = 1 << 16 };
 
 static enum pccl_status refuse_tensor(struct pccl_text *reason, size_t index, const char *words)
 {
-    pccl_text_format(reason, "tensor %zu: %s", index, words);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "tensor %zu: %s", index, words);
 }
 
 /* Quantization packs floats; what else is in the list travels as it is. */
@@ -147,7 +146,8 @@ static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *by
         bytes += section->count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(section);
     }
     *bytes_out = bytes;
-    return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_api_refuse(reason, "the tensors are larger than any memory");
+    return bytes <= SIZE_MAX / 16 ? PCCL_OK
+                                  : pccl_fail(reason, PCCL_ARGUMENT, "the tensors are larger than any memory");
 }
 
 enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuantizationOptions_t *codec,
@@ -158,8 +158,8 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
     enum pccl_status status = PCCL_OK;
     bool multiplies = false;
     if (asked->count == 0 || asked->count > TENSORS_MAX)
-        return pccl_api_refuse(reason,
-                               asked->count ? "the list of tensors is too long" : "the list of tensors is empty");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         asked->count ? "the list of tensors is too long" : "the list of tensors is empty");
     for (size_t i = 0; i < asked->count && status == PCCL_OK; i++) {
         status = check_tensor(&tensors[i], i, reason);
         multiplies = multiplies || tensors[i].op == pcclPremulSum;
@@ -169,9 +169,9 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
     if (status != PCCL_OK)
         return status;
     if (quantized && args->descriptor.codec == PCCL_CODEC_NONE && !pccl_choice_is_automatic(&args->descriptor))
-        return pccl_api_refuse(reason, "no tensor of the list has floats, which alone are quantized");
+        return pccl_fail(reason, PCCL_ARGUMENT, "no tensor of the list has floats, which alone are quantized");
     if (args->factor != 1 && !multiplies)
-        return pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
     status = check_overlaps(tensors, asked->count, reason);
     if (status != PCCL_OK)
         return status;

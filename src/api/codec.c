@@ -53,10 +53,10 @@ static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *
     const unsigned budget = number >> BUDGET_SHIFT & BUDGET_MASK;
     const bool is_share = number >> SHARE_SHIFT != 0;
     if ((number & MADE) == 0 || budget == 0 || (is_share && budget > PCCL_BUDGET_PERCENT_MAX))
-        return pccl_api_refuse(reason, "an automatic codec is made by pcclCreateCodec");
+        return pccl_fail(reason, PCCL_ARGUMENT, "an automatic codec is made by pcclCreateCodec");
     const char *misfit = pccl_choice_misfit(descriptor);
     if (misfit)
-        return pccl_api_refuse(reason, misfit);
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit);
     descriptor->budget_ms = is_share ? 0 : budget;
     descriptor->budget_percent = is_share ? (uint8_t)budget : 0;
     take_scales(number, descriptor);
@@ -73,30 +73,23 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     if (kind == AUTO)
         return take_automatic(number, descriptor, reason);
     if (kind >= PCCL_PACKING_KINDS)
-        return pccl_api_refuse(reason, "unknown quantization algorithm");
+        return pccl_fail(reason, PCCL_ARGUMENT, "unknown quantization algorithm");
     descriptor->codec = (uint8_t)kind;
     if (kind == PCCL_CODEC_NONE)
         return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
-        if (number > PCCL_F64) { /* numbers of PCCL 1.0 */
-            pccl_text_format(reason, "no such quantized data type: %u", number);
-            return PCCL_ARGUMENT;
-        }
+        if (number > PCCL_F64) /* numbers of PCCL 1.0 */
+            return pccl_fail(reason, PCCL_ARGUMENT, "no such quantized data type: %u", number);
         descriptor->codec_datatype = (uint8_t)number;
     } else {
         if ((number & MADE) == 0 || number >= 2 * FEEDBACK)
-            return pccl_api_refuse(reason, "a codec with scales is made by pcclCreateCodec");
+            return pccl_fail(reason, PCCL_ARGUMENT, "a codec with scales is made by pcclCreateCodec");
         if ((number & FEEDBACK) != 0 && !can_feed_back(descriptor))
-            return pccl_api_refuse(reason, "error feedback is for reductions that are a sum or an average");
+            return pccl_fail(reason, PCCL_ARGUMENT, "error feedback is for reductions that are a sum or an average");
         take_scales(number, descriptor);
     }
     return pccl_packing_find(descriptor, (enum pccl_datatype)descriptor->datatype, &packing, reason) ? PCCL_OK
                                                                                                      : PCCL_ARGUMENT;
-}
-
-static pcclResult_t answer(enum pccl_status status, const struct pccl_text *reason)
-{
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(NULL, PCCL_FAMILY_GENERAL, status, reason);
 }
 
 static bool is_budget_right(const pcclCodecParams_t *params, bool automatic, struct pccl_text *reason)
@@ -122,7 +115,7 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
 {
     pcclCodecParams_t params;
     if (!given || !codec)
-        return pccl_api_refuse(reason, "the parameters or the codec is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "the parameters or the codec is NULL");
     enum pccl_status status = pccl_api_struct_read(given, &params, sizeof params, "PCCL_CODEC_PARAMS_INIT", reason);
     if (status != PCCL_OK)
         return status;
@@ -147,9 +140,7 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
 
 pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out)
 {
-    struct pccl_text reason;
-    pccl_text_clear(&reason);
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(create(params, codec_out, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, create(params, codec_out, &call->why.reason));
 }
 
 /* Newton's, from above; not negative. */
@@ -186,14 +177,14 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     struct pccl_packing packing;
     struct pccl_codec_error error = {0};
     if (!codec || !elements || !given)
-        return pccl_api_refuse(reason, "the codec, the elements or the error is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "the codec, the elements or the error is NULL");
     if (given->size < sizeof *given || given->size > PCCL_API_STRUCT_MAX)
-        return pccl_api_refuse(reason, "the size of the error is not set; use PCCL_CODEC_ERROR_INIT");
+        return pccl_fail(reason, PCCL_ARGUMENT, "the size of the error is not set; use PCCL_CODEC_ERROR_INIT");
     if ((unsigned)datatype >= PCCL_DATATYPES)
-        return pccl_api_refuse(reason, "unknown data type");
+        return pccl_fail(reason, PCCL_ARGUMENT, "unknown data type");
     enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);
     if (status == PCCL_OK && pccl_choice_is_automatic(&descriptor))
-        return pccl_api_refuse(reason, "which codec an automatic one is, only an operation tells");
+        return pccl_fail(reason, PCCL_ARGUMENT, "which codec an automatic one is, only an operation tells");
     if (status != PCCL_OK || !pccl_packing_find(&descriptor, (enum pccl_datatype)datatype, &packing, reason))
         return PCCL_ARGUMENT;
     const bool packs = pccl_packing_packs(&packing);
@@ -215,52 +206,47 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
 pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
                               pcclDataType_t datatype, pcclCodecError_t *error_out)
 {
-    struct pccl_text reason;
-    pccl_text_clear(&reason);
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL,
-                     answer(measure_for(codec, elements, count, datatype, error_out, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL,
+                  measure_for(codec, elements, count, datatype, error_out, &call->why.reason));
 }
 
 /* ---- error feedback ---- */
 
-static pcclResult_t get_feedback(const pcclComm_t *comm, uint64_t tag, float *feedback_out, size_t *count)
+static enum pccl_status get_feedback(struct pccl_api_call *call, uint64_t tag, float *feedback_out, size_t *count)
 {
-    struct pccl_text reason;
     uint64_t kept_count;
     if (!count)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclGetFeedback: count is NULL");
-    pccl_comm_enter(comm->comm);
-    const float *kept = pccl_comm_feedback_kept(comm, tag, &kept_count);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetFeedback: count is NULL");
+    pccl_comm_enter(call->comm);
+    const float *kept = pccl_comm_feedback_kept(call->handle, tag, &kept_count);
     bool fits = !feedback_out || *count == kept_count;
     if (fits && feedback_out && kept)
         memcpy(feedback_out, kept, kept_count * sizeof *kept);
-    pccl_comm_leave(comm->comm);
-    if (!fits) {
-        pccl_text_format(&reason, "pcclGetFeedback: of the tag %" PRIu64 ", %" PRIu64 " floats are kept, not %zu", tag,
+    pccl_comm_leave(call->comm);
+    if (!fits)
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
+                         "pcclGetFeedback: of the tag %" PRIu64 ", %" PRIu64 " floats are kept, not %zu", tag,
                          kept_count, *count);
-        return pccl_api_fail(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, &reason);
-    }
     *count = kept_count;
-    return pcclSuccess;
+    return PCCL_OK;
 }
 
 pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *feedback_out, size_t *count)
 {
-    PCCL_API_CALL((pcclComm_t *)(uintptr_t)comm, PCCL_FAMILY_GENERAL, get_feedback(comm, tag, feedback_out, count));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, get_feedback(call, tag, feedback_out, count));
 }
 
-static pcclResult_t set_feedback(const pcclComm_t *comm, uint64_t tag, const float *feedback, size_t count)
+static enum pccl_status set_feedback(struct pccl_api_call *call, uint64_t tag, const float *feedback, size_t count)
 {
-    struct pccl_text reason;
     if (!feedback && count > 0)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclSetFeedback: feedback is NULL");
-    pccl_comm_enter(comm->comm);
-    enum pccl_status status = pccl_comm_feedback_set(comm, tag, feedback, count, &reason);
-    pccl_comm_leave(comm->comm);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(comm, PCCL_FAMILY_GENERAL, status, &reason);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclSetFeedback: feedback is NULL");
+    pccl_comm_enter(call->comm);
+    enum pccl_status status = pccl_comm_feedback_set(call->handle, tag, feedback, count, &call->why.reason);
+    pccl_comm_leave(call->comm);
+    return status;
 }
 
 pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *feedback, size_t count)
 {
-    PCCL_API_CALL((pcclComm_t *)(uintptr_t)comm, PCCL_FAMILY_GENERAL, set_feedback(comm, tag, feedback, count));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, set_feedback(call, tag, feedback, count));
 }

@@ -367,10 +367,8 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
 {
     uint32_t count = present_count(list);
     struct pccl_id *pinned = pccl_allocate(pccl_heap(), count * sizeof *pinned);
-    if (!pinned) {
-        pccl_text_format(reason, "out of memory for a list of %u members", count);
-        return PCCL_MEMORY;
-    }
+    if (!pinned)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a list of %u members", count);
     for (uint32_t i = 0; i < count; i++)
         pinned[i] = *present_member(list, i);
     pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
@@ -487,10 +485,8 @@ static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text 
 {
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
-        if (pccl_table_find(&list->by_tag, entry->args.tag)) {
-            pccl_text_format(reason, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->args.tag);
-            return PCCL_ARGUMENT;
-        }
+        if (pccl_table_find(&list->by_tag, entry->args.tag))
+            return pccl_fail(reason, PCCL_ARGUMENT, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->args.tag);
         pccl_table_insert(&list->by_tag, &entry->by_tag, entry->args.tag);
     }
     return PCCL_OK;
@@ -556,8 +552,7 @@ enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *hand
     list->shown = pccl_allocate(pccl_heap(), sizeof *list->shown);
     if (list->entries && list->shown)
         return PCCL_OK;
-    pccl_text_format(reason, "out of memory for a list of %zu operations", count);
-    return PCCL_MEMORY;
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for a list of %zu operations", count);
 }
 
 void pccl_api_list_fini(struct pccl_api_list *list)

@@ -34,15 +34,16 @@ static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOpe
     if (row->of == PCCL_OF_BLOBS)
         asked->recvbuf = asked->blobs;
     else if (asked->blobs)
-        return pccl_api_refuse(reason, "this operation gives no blobs");
+        return pccl_fail(reason, PCCL_ARGUMENT, "this operation gives no blobs");
     if (row->of == PCCL_OF_NOTHING) {
         asked->sendbuf = asked->recvbuf = NULL;
         asked->count = 0;
     }
     if (row->of == PCCL_OF_TENSORS && asked->recvbuf)
-        return pccl_api_refuse(reason, "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
     if (row->one_buffer && asked->sendbuf && asked->sendbuf != asked->recvbuf)
-        return pccl_api_refuse(reason, "a broadcast has one buffer, recvbuf");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a broadcast has one buffer, recvbuf");
     if (row->one_buffer || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
     else if (asked->collective == pcclCollectiveSend)
@@ -71,10 +72,11 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
     if (!wrong)
         wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
     if (wrong)
-        return pccl_api_refuse(reason, wrong);
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     if (quantized && row->codecs == PCCL_NEVER_PACKED)
-        return pccl_api_refuse(reason, row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
-                                                                   : "there is nothing here that can be quantized");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
+                                                     : "there is nothing here that can be quantized");
     descriptor->collective = (uint8_t)collective_of(asked->collective);
     descriptor->datatype = (uint8_t)asked->datatype;
     descriptor->operation = (uint8_t)asked->op;
@@ -90,11 +92,11 @@ enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf, const pc
                                     struct pccl_text *reason)
 {
     if (!sendbuf || !recvbuf || !descriptor)
-        return pccl_api_refuse(reason, "sendbuf, recvbuf or the descriptor is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "sendbuf, recvbuf or the descriptor is NULL");
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
-        return pccl_api_refuse(reason, "unknown distribution hint");
+        return pccl_fail(reason, PCCL_ARGUMENT, "unknown distribution hint");
     if (descriptor->op == pcclPremulSum)
-        return pccl_api_refuse(reason, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
     *options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options->tag = descriptor->tag;
     options->quantization = descriptor->quantization_options;
@@ -117,21 +119,19 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
     if (!options->members)
         return PCCL_OK;
     if (options->member_count == 0 || options->member_count > PCCL_PEERS_MAX)
-        return pccl_api_refuse(reason, options->member_count ? "the list of members is longer than any group"
-                                                             : "the list of members is empty");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         options->member_count ? "the list of members is longer than any group"
+                                               : "the list of members is empty");
     struct pccl_id *members = pccl_allocate(pccl_heap(), options->member_count * sizeof *members);
-    if (!members) {
-        pccl_text_format(reason, "out of memory for a list of %u members", options->member_count);
-        return PCCL_MEMORY;
-    }
+    if (!members)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a list of %u members", options->member_count);
     args->members = members;
     args->member_count = options->member_count;
     for (uint32_t i = 0; i < options->member_count; i++) {
         const char *digits = options->members[i].digits;
-        if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i])) {
-            pccl_text_format(reason, "member %u of the list is no id: it has 32 lower-case hexadecimal digits", i);
-            return PCCL_ARGUMENT;
-        }
+        if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i]))
+            return pccl_fail(reason, PCCL_ARGUMENT,
+                             "member %u of the list is no id: it has 32 lower-case hexadecimal digits", i);
     }
     return PCCL_OK;
 }
@@ -146,22 +146,18 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
         return PCCL_OK;
     const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     if (!row->has_counts || row->of != PCCL_OF_ELEMENTS)
-        return pccl_api_refuse(reason, "only a reduce-scatter is given counts");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
-        return pccl_api_refuse(reason, length ? "counts is longer than any group" : "counts is empty");
+        return pccl_fail(reason, PCCL_ARGUMENT, length ? "counts is longer than any group" : "counts is empty");
     uint64_t *starts = pccl_allocate(pccl_heap(), (length + 1) * sizeof *starts);
-    if (!starts) {
-        pccl_text_format(reason, "out of memory for %u counts", length);
-        return PCCL_MEMORY;
-    }
+    if (!starts)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for %u counts", length);
     args->starts = starts;
     args->part_count = length;
     for (uint32_t i = 0; i < length && options->counts[i] <= all - given; i++)
         starts[i + 1] = given += options->counts[i];
-    if (starts[length] != all) {
-        pccl_text_format(reason, "the counts do not make up the %" PRIu64 " elements", all);
-        return PCCL_ARGUMENT;
-    }
+    if (starts[length] != all)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the counts do not make up the %" PRIu64 " elements", all);
     args->descriptor.counts = pccl_op_args_digest(starts, length);
     return PCCL_OK;
 }
@@ -187,7 +183,7 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     args->user_data = options->user_data;
     args->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     return size < sizeof *blobs || size > PCCL_API_STRUCT_MAX
-               ? pccl_api_refuse(reason, "the size of the blobs is not set; use PCCL_BLOBS_INIT")
+               ? pccl_fail(reason, PCCL_ARGUMENT, "the size of the blobs is not set; use PCCL_BLOBS_INIT")
                : PCCL_OK;
 }
 
@@ -213,7 +209,7 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     *args = (struct pccl_op_args){0};
     const enum pccl_collective collective = collective_of(asked->collective);
     if (collective == PCCL_COLLECTIVES)
-        return pccl_api_refuse(reason, "unknown collective");
+        return pccl_fail(reason, PCCL_ARGUMENT, "unknown collective");
     const struct pccl_collective_row *row = pccl_collective((uint8_t)collective);
     enum pccl_status status = canonical(row, asked, reason);
     if (status == PCCL_OK)
@@ -222,7 +218,7 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
         return status;
     const char *wrong = missing_buffer(row, asked, options);
     if (wrong)
-        return pccl_api_refuse(reason, wrong);
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     args->tag = options->tag;
     args->buffers.input = pccl_extents_of(row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf);
     args->buffers.result = pccl_extents_of(row->of == PCCL_OF_BLOBS ? NULL : asked->recvbuf);
@@ -237,17 +233,17 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     if (row->of == PCCL_OF_TENSORS)
         status = pccl_api_coalesced(asked, &options->quantization, args, reason);
     else if (args->descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
-        status = pccl_api_refuse(reason, "only a premultiplied sum is given a factor");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
     else if (row->of == PCCL_OF_BLOBS)
         status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)
         return status;
     if (options->label && !pccl_label_of(options->label, &args->descriptor.label))
-        return pccl_api_refuse(reason, "a label has at most 32 bytes of printable UTF-8");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(options, args, reason);
     const char *misfit = pccl_choice_is_automatic(&args->descriptor) ? pccl_choice_misfit(&args->descriptor) : NULL;
     if (status == PCCL_OK && misfit)
-        return pccl_api_refuse(reason, misfit); /* parts of given lengths, which were not known before */
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)
         status = read_members(options, args, reason);
     if (status != PCCL_OK || pccl_op_args_needs_members(args))

@@ -7,62 +7,52 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_op.h"
 
-static pcclResult_t perform(pcclOperation_t *operation, pcclComm_t *comm, pcclOperationInfo_t *info_out)
+static enum pccl_status perform(struct pccl_api_call *call, pcclOperation_t *operation, pcclOperationInfo_t *info_out)
 {
-    struct pccl_why why;
     struct pccl_op_args args;
     struct pccl_comm_op *launched;
     pcclOperationInfo_t info;
-    pccl_why_clear(&why);
-    enum pccl_status status = pccl_api_op_args(operation, &args, &why.reason);
+    enum pccl_status status = pccl_api_op_args(operation, &args, &call->why.reason);
     if (status == PCCL_OK)
-        status = pccl_api_info_begin(info_out, &info, &why.reason);
+        status = pccl_api_info_begin(info_out, &info, &call->why.reason);
     if (status == PCCL_OK) {
-        pccl_comm_enter(comm->comm);
-        status = pccl_comm_op_launch(comm, &args, NULL, &launched, &why);
+        pccl_comm_enter(call->comm);
+        status = pccl_comm_op_launch(call->handle, &args, NULL, &launched, &call->why);
         if (status == PCCL_OK)
-            status = pccl_comm_op_await(comm->comm, launched, &info, &why);
-        pccl_comm_leave(comm->comm);
+            status = pccl_comm_op_await(call->comm, launched, &info, &call->why);
+        pccl_comm_leave(call->comm);
     }
     if (status == PCCL_OK)
         pccl_api_info_end(&info, info_out);
     pccl_api_op_args_free(&args);
-    return pccl_api_operation_result(comm, status, &why);
+    return status;
 }
 
-static pcclResult_t start(pcclOperation_t *operation, pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
+/* timeout_ms NULL: only launches; otherwise also awaits, no longer than that. */
+static enum pccl_status launch(struct pccl_api_call *call, pcclOperation_t *operation, const uint32_t *timeout_ms,
+                               pcclAsyncReduceOp_t *handle)
 {
-    struct pccl_why why;
     struct pccl_op_args args;
     struct pccl_comm_op *launched;
-    pccl_why_clear(&why);
     if (!handle)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_op_args(operation, &args, &why.reason);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "the handle is NULL");
+    enum pccl_status status = pccl_api_op_args(operation, &args, &call->why.reason);
     if (status == PCCL_OK) {
-        pccl_comm_enter(comm->comm);
-        status = pccl_comm_op_launch(comm, &args, NULL, &launched, &why);
+        pccl_comm_enter(call->comm);
+        status = pccl_comm_op_launch(call->handle, &args, NULL, &launched, &call->why);
         if (status == PCCL_OK)
-            *handle = (pcclAsyncReduceOp_t){.comm = comm, .tag = launched->name};
-        pccl_comm_leave(comm->comm);
+            *handle = (pcclAsyncReduceOp_t){.comm = call->handle, .tag = launched->name};
+        if (status == PCCL_OK && timeout_ms)
+            status = pccl_api_end_within(call, launched, *timeout_ms, NULL);
+        pccl_comm_leave(call->comm);
     }
     pccl_api_op_args_free(&args);
-    return pccl_api_operation_result(comm, status, &why);
+    return status;
 }
 
-static pcclResult_t perform_for(pcclOperation_t *operation, pcclComm_t *comm, uint32_t timeout_ms,
-                                pcclAsyncReduceOp_t *handle)
+static enum pccl_status start(struct pccl_api_call *call, pcclOperation_t *operation, pcclAsyncReduceOp_t *handle)
 {
-    struct pccl_why why;
-    struct pccl_op_args args;
-    pccl_why_clear(&why);
-    if (!handle)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_op_args(operation, &args, &why.reason);
-    pcclResult_t result = status == PCCL_OK ? pccl_api_operation_for(comm, &args, timeout_ms, handle)
-                                            : pccl_api_operation_result(comm, status, &why);
-    pccl_api_op_args_free(&args);
-    return result;
+    return launch(call, operation, NULL, handle);
 }
 
 /* ---- any operation ---- */
@@ -71,41 +61,37 @@ static enum pccl_status read_operation(const pcclOperation_t *given, pcclOperati
                                        struct pccl_text *reason)
 {
     if (!given)
-        return pccl_api_refuse(reason, "operation is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "operation is NULL");
     enum pccl_status status = pccl_api_struct_read(given, operation, sizeof *operation, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && operation->info)
-        return pccl_api_refuse(reason, "only an operation of a list has its info as a member");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only an operation of a list has its info as a member");
     return status;
 }
 
-static pcclResult_t perform_given(const pcclOperation_t *given, pcclComm_t *comm, pcclOperationInfo_t *info)
+static enum pccl_status perform_given(struct pccl_api_call *call, const pcclOperation_t *given,
+                                      pcclOperationInfo_t *info)
 {
-    struct pccl_text reason;
     pcclOperation_t operation;
-    enum pccl_status status = read_operation(given, &operation, &reason);
-    return status == PCCL_OK ? perform(&operation, comm, info)
-                             : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &reason);
+    enum pccl_status status = read_operation(given, &operation, &call->why.reason);
+    return status == PCCL_OK ? perform(call, &operation, info) : status;
 }
 
-pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcclComm_t *comm_const, pcclOperationInfo_t *info)
+pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcclComm_t *comm, pcclOperationInfo_t *info)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, perform_given(operation, comm, info));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, perform_given(call, operation, info));
 }
 
-static pcclResult_t start_given(const pcclOperation_t *given, pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
+static enum pccl_status start_given(struct pccl_api_call *call, const pcclOperation_t *given,
+                                    pcclAsyncReduceOp_t *handle)
 {
-    struct pccl_text reason;
     pcclOperation_t operation;
-    enum pccl_status status = read_operation(given, &operation, &reason);
-    return status == PCCL_OK ? start(&operation, comm, handle)
-                             : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &reason);
+    enum pccl_status status = read_operation(given, &operation, &call->why.reason);
+    return status == PCCL_OK ? start(call, &operation, handle) : status;
 }
 
-pcclResult_t pcclStart(const pcclOperation_t *operation, const pcclComm_t *comm_const, pcclAsyncReduceOp_t *handle_out)
+pcclResult_t pcclStart(const pcclOperation_t *operation, const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, start_given(operation, comm, handle_out));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, start_given(call, operation, handle_out));
 }
 
 pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
@@ -153,19 +139,18 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
     X(pcclAllToAllV, AllToAllV, (PARTS), (BLOBS), (SET_PARTS))
 
 #define UNWRAP(...) __VA_ARGS__
-#define DEFINE(name, kind, given, behind, members, first, call)                                                        \
-    pcclResult_t name(UNWRAP given const pcclCollectiveOptions_t *options, const pcclComm_t *comm_const UNWRAP behind) \
+#define DEFINE(name, kind, given, behind, members, first, body)                                                        \
+    pcclResult_t name(UNWRAP given const pcclCollectiveOptions_t *options, const pcclComm_t *comm UNWRAP behind)       \
     {                                                                                                                  \
-        pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;                                                        \
         pcclOperation_t operation = {                                                                                  \
             .size = sizeof operation, .collective = pcclCollective##kind, .options = options, UNWRAP members};         \
         first;                                                                                                         \
-        PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, call);                                                                 \
+        PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, body);                                                            \
     }
 #define DEFINE_PAIR(name, kind, given, behind, members)                                                                \
-    DEFINE(name, kind, given, (UNWRAP behind, pcclOperationInfo_t * info), members, , perform(&operation, comm, info)) \
+    DEFINE(name, kind, given, (UNWRAP behind, pcclOperationInfo_t * info), members, , perform(call, &operation, info)) \
     DEFINE(name##Async, kind, given, (UNWRAP behind, pcclAsyncReduceOp_t * handle), members, ,                         \
-           start(&operation, comm, handle))
+           start(call, &operation, handle))
 OPERATIONS(DEFINE_PAIR)
 
 static void forget(pcclAsyncReduceOp_t *handle)
@@ -176,51 +161,46 @@ static void forget(pcclAsyncReduceOp_t *handle)
 
 DEFINE(pcclAllReduceWithOptionsFor, AllReduce, (ELEMENTS pcclRedOp_t op, ),
        (, uint32_t timeout_ms, pcclAsyncReduceOp_t *handle), (SET_ELEMENTS, .op = op), forget(handle),
-       perform_for(&operation, comm, timeout_ms, handle))
+       launch(call, &operation, &timeout_ms, handle))
 
 /* ---- reductions of PCCL 1.0 ---- */
 
-static pcclResult_t all_reduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
-                               pcclComm_t *comm, pcclReduceInfo_t *info_out)
+static enum pccl_status all_reduce(struct pccl_api_call *call, const void *sendbuf, void *recvbuf,
+                                   const pcclReduceDescriptor_t *descriptor, pcclReduceInfo_t *info_out)
 {
-    struct pccl_text reason;
     pcclCollectiveOptions_t options;
     pcclOperation_t operation;
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
-    enum pccl_status status = pccl_api_reduction(sendbuf, recvbuf, descriptor, &options, &operation, &reason);
-    if (status != PCCL_OK)
-        return pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &reason);
-    pcclResult_t result = perform(&operation, comm, &info);
-    if (result == pcclSuccess)
+    enum pccl_status status = pccl_api_reduction(sendbuf, recvbuf, descriptor, &options, &operation, &call->why.reason);
+    if (status == PCCL_OK)
+        status = perform(call, &operation, &info);
+    if (status == PCCL_OK)
         pccl_api_reduce_info(&info, info_out);
-    return result;
+    return status;
 }
 
 pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
-                           const pcclComm_t *comm_const, pcclReduceInfo_t *reduce_info_out)
+                           const pcclComm_t *comm, pcclReduceInfo_t *reduce_info_out)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_info_out));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, all_reduce(call, sendbuf, recvbuf, descriptor, reduce_info_out));
 }
 
-static pcclResult_t start_all_reduce(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
-                                     pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
+static enum pccl_status start_all_reduce(struct pccl_api_call *call, const void *sendbuf, void *recvbuf,
+                                         const pcclReduceDescriptor_t *descriptor, pcclAsyncReduceOp_t *handle)
 {
-    struct pccl_text reason;
     pcclCollectiveOptions_t options;
     pcclOperation_t operation;
     if (!handle)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, "the handle is NULL");
-    enum pccl_status status = pccl_api_reduction(sendbuf, recvbuf, descriptor, &options, &operation, &reason);
-    return status == PCCL_OK ? start(&operation, comm, handle)
-                             : pccl_api_fail(comm, PCCL_FAMILY_REDUCE, status, &reason);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "the handle is NULL");
+    enum pccl_status status = pccl_api_reduction(sendbuf, recvbuf, descriptor, &options, &operation, &call->why.reason);
+    return status == PCCL_OK ? start(call, &operation, handle) : status;
 }
 
 pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf, const pcclReduceDescriptor_t *descriptor,
-                                const pcclComm_t *comm_const, pcclAsyncReduceOp_t *reduce_handle_out)
+                                const pcclComm_t *comm, pcclAsyncReduceOp_t *reduce_handle_out)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, start_all_reduce(sendbuf, recvbuf, descriptor, comm, reduce_handle_out));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE,
+                  start_all_reduce(call, sendbuf, recvbuf, descriptor, reduce_handle_out));
 }
 
 static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpDescriptor_t *descriptors,
@@ -247,31 +227,29 @@ static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpD
     return pccl_api_list_end(list, why);
 }
 
-static pcclResult_t reduce_list(const pcclReduceOpDescriptor_t *descriptors, size_t count, pcclComm_t *comm,
-                                pcclReduceInfo_t *info_out, int max_in_flight)
+static enum pccl_status reduce_list(struct pccl_api_call *call, const pcclReduceOpDescriptor_t *descriptors,
+                                    size_t count, pcclReduceInfo_t *info_out, int max_in_flight)
 {
     const char *wrong = !descriptors         ? "descriptors is NULL"
                         : count == 0         ? "the list is empty"
                         : max_in_flight <= 0 ? "max_in_flight is less than 1"
                                              : NULL;
     if (wrong)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_REDUCE, PCCL_ARGUMENT, wrong);
-    struct pccl_why why = {0};
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "%s", wrong);
     struct pccl_api_list list;
-    enum pccl_status status = pccl_api_list_init(&list, comm, count, &why.reason);
+    enum pccl_status status = pccl_api_list_init(&list, call->handle, count, &call->why.reason);
     list.max_in_flight = (uint32_t)max_in_flight;
     if (status == PCCL_OK)
-        status = run_list(&list, descriptors, &why);
+        status = run_list(&list, descriptors, &call->why);
     if (info_out && (status == PCCL_OK || status == PCCL_TOO_FEW_PEERS))
         *info_out = list.sum;
     pccl_api_list_fini(&list);
-    return pccl_api_operation_result(comm, status, &why);
+    return status;
 }
 
 pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescriptor_t *descriptors, size_t count,
-                                            const pcclComm_t *comm_const, pcclReduceInfo_t *reduce_info_out,
+                                            const pcclComm_t *comm, pcclReduceInfo_t *reduce_info_out,
                                             int max_in_flight)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, reduce_list(descriptors, count, comm, reduce_info_out, max_in_flight));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, reduce_list(call, descriptors, count, reduce_info_out, max_in_flight));
 }

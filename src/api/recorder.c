@@ -9,44 +9,37 @@
 
 #include <stdio.h>
 
-static pcclResult_t dump(const pcclComm_t *handle, char *text, size_t size, size_t *needed)
+static enum pccl_status dump(struct pccl_api_call *call, char *text, size_t size, size_t *needed)
 {
-    struct pccl_text reason;
     char *made = NULL;
     size_t bytes = 0;
     if ((!text && size > 0) || (!text && !needed))
-        return pccl_api_fail_with(handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                  "pcclDumpFlightRecorder: text is NULL although size is not 0, or needed is NULL too");
-    enum pccl_status status = pccl_comm_sight_text(handle->comm, &made, &bytes);
-    pccl_text_format(&reason, "%s", pccl_status_text(status));
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
+                         "pcclDumpFlightRecorder: text is NULL although size is not 0, or needed is NULL too");
+    call->extended = true;
+    enum pccl_status status = pccl_comm_sight_text(call->comm, &made, &bytes);
     if (status == PCCL_OK)
-        status = pccl_api_hand_out(made, bytes - 1, text, size, needed, &reason);
+        status = pccl_api_hand_out(made, bytes - 1, text, size, needed, &call->why.reason);
     pccl_release(pccl_heap(), made, bytes);
-    return status == PCCL_OK ? pcclSuccess
-                             : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return status;
 }
 
-pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
+pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *text, size_t size, size_t *needed)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(handle, PCCL_FAMILY_GENERAL, dump(handle, text, size, needed));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, dump(call, text, size, needed));
 }
 
-static pcclResult_t write_file(const pcclComm_t *handle, const char *file)
+static enum pccl_status write_file(struct pccl_api_call *call, const char *file)
 {
-    struct pccl_text reason;
     if (!file || file[0] == '\0')
-        return pccl_api_fail_with(handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                  "pcclWriteFlightRecorder: file is NULL or empty");
-    enum pccl_status status = pccl_comm_sight_write(handle->comm, file, &reason);
-    return status == PCCL_OK ? pcclSuccess
-                             : pccl_errors_fail(handle->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclWriteFlightRecorder: file is NULL or empty");
+    call->extended = true;
+    return pccl_comm_sight_write(call->comm, file, &call->why.reason);
 }
 
-pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm_const, const char *file)
+pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(handle, PCCL_FAMILY_GENERAL, write_file(handle, file));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, write_file(call, file));
 }
 
 static void write_verdict(const struct pccl_peer_verdict *told, uint64_t now_us, pcclVerdict_t *verdict)
@@ -62,25 +55,24 @@ static void write_verdict(const struct pccl_peer_verdict *told, uint64_t now_us,
     (void)snprintf(verdict->action, sizeof verdict->action, "%s", told->action.bytes);
 }
 
-static pcclResult_t get_verdicts(const pcclComm_t *handle, pcclVerdict_t *verdicts, size_t max, size_t *count)
+static enum pccl_status get_verdicts(struct pccl_api_call *call, pcclVerdict_t *verdicts, size_t max, size_t *count)
 {
+    struct pccl_communicator *comm = call->comm;
     uint32_t told_count = 0;
     if (!count || (!verdicts && max > 0))
-        return pccl_api_fail_with(handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                  "pcclGetVerdicts: count is NULL, or verdicts is NULL although max is not 0");
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
+                         "pcclGetVerdicts: count is NULL, or verdicts is NULL although max is not 0");
     uint64_t now_us = pccl_now_us();
-    pccl_comm_enter(handle->comm);
-    const struct pccl_peer_verdict *told =
-        handle->comm->peer ? pccl_peer_verdicts(handle->comm->peer, &told_count) : NULL;
+    pccl_comm_enter(comm);
+    const struct pccl_peer_verdict *told = comm->peer ? pccl_peer_verdicts(comm->peer, &told_count) : NULL;
     for (uint32_t i = 0; i < told_count && i < max; i++)
         write_verdict(&told[i], now_us, &verdicts[i]);
-    pccl_comm_leave(handle->comm);
+    pccl_comm_leave(comm);
     *count = told_count;
-    return pcclSuccess;
+    return PCCL_OK;
 }
 
-pcclResult_t pcclGetVerdicts(const pcclComm_t *comm_const, pcclVerdict_t *verdicts, size_t max, size_t *count)
+pcclResult_t pcclGetVerdicts(const pcclComm_t *comm, pcclVerdict_t *verdicts, size_t max, size_t *count)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(handle, PCCL_FAMILY_GENERAL, get_verdicts(handle, verdicts, max, count));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, get_verdicts(call, verdicts, max, count));
 }

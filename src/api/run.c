@@ -17,10 +17,10 @@ struct run {
 static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
 {
     if (op->collective == pcclCollectiveSend || op->collective == pcclCollectiveRecv)
-        return pccl_api_refuse(reason, "a list has no sends and receives");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a list has no sends and receives");
     enum pccl_status status = pccl_api_op_args(op, args, reason);
     if (status == PCCL_OK && args->on_arrival)
-        return pccl_api_refuse(reason, "an operation of a list is not given on_arrival");
+        return pccl_fail(reason, PCCL_ARGUMENT, "an operation of a list is not given on_arrival");
     return status;
 }
 
@@ -33,7 +33,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     const void *given = (const char *)run->operations + index * run->size;
     enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && op.size != run->size)
-        status = pccl_api_refuse(reason, "its size is not that of the first one");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "its size is not that of the first one");
     if (status == PCCL_OK)
         status = read_operation(&op, args, reason);
     if (status == PCCL_OK)
@@ -66,7 +66,7 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
     else if (!is_of(&given, list))
         wrong = "it was rebuilt for other members than rebuild was given";
     if (status == PCCL_OK && wrong) {
-        status = pccl_api_refuse(reason, wrong);
+        status = pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
         pccl_api_list_name_entry(index, reason);
     }
     pccl_api_op_args_free(status == PCCL_OK ? &entry->args : &given);
@@ -140,32 +140,31 @@ static enum pccl_status carry_out(struct run *run, struct pccl_why *why)
     return pccl_api_list_end(list, why);
 }
 
-static pcclResult_t run_operations(pcclOperation_t *operations, size_t count, const pcclRunOptions_t *options,
-                                   pcclComm_t *comm)
+static enum pccl_status run_operations(struct pccl_api_call *call, pcclOperation_t *operations, size_t count,
+                                       const pcclRunOptions_t *options)
 {
     struct run run = {.operations = operations, .options = PCCL_RUN_OPTIONS_INIT};
-    struct pccl_why why = {0};
+    struct pccl_text *reason = &call->why.reason;
     enum pccl_status status = PCCL_OK;
     if (options)
-        status = pccl_api_struct_read(options, &run.options, sizeof run.options, "PCCL_RUN_OPTIONS_INIT", &why.reason);
+        status = pccl_api_struct_read(options, &run.options, sizeof run.options, "PCCL_RUN_OPTIONS_INIT", reason);
     const char *wrong = !operations                      ? "operations is NULL"
                         : count == 0                     ? "the list is empty"
                         : run.options.max_in_flight == 0 ? "max_in_flight is less than 1"
                                                          : NULL;
     if (status == PCCL_OK && wrong)
-        status = pccl_api_refuse(&why.reason, wrong);
+        status = pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     if (status != PCCL_OK)
-        return pccl_api_operation_result(comm, status, &why);
-    status = pccl_api_list_init(&run.list, comm, count, &why.reason);
+        return status;
+    status = pccl_api_list_init(&run.list, call->handle, count, reason);
     if (status == PCCL_OK)
-        status = carry_out(&run, &why);
+        status = carry_out(&run, &call->why);
     pccl_api_list_fini(&run.list);
-    return pccl_api_operation_result(comm, status, &why);
+    return status;
 }
 
 pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t count, const pcclRunOptions_t *options,
-                               const pcclComm_t *comm_const)
+                               const pcclComm_t *comm)
 {
-    pcclComm_t *comm = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_CALL(comm, PCCL_FAMILY_REDUCE, run_operations(operations, count, options, comm));
+    PCCL_API_CALL(ANY, comm, PCCL_FAMILY_REDUCE, run_operations(call, operations, count, options));
 }

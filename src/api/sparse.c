@@ -7,11 +7,6 @@ _Static_assert(PCCL_SPARSE_CHUNK_ELEMENTS == PCCL_SPARSE_CHUNK, "what callers kn
 
 static const struct pccl_kernels *kernels(void) { return pccl_kernels_for(pccl_cpu_features()); }
 
-static pcclResult_t answer(enum pccl_status status, const struct pccl_text *reason)
-{
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail(NULL, PCCL_FAMILY_GENERAL, status, reason);
-}
-
 static bool is_codec(const struct pccl_sparse *sparse, struct pccl_text *reason)
 {
     if (sparse->kept < 1 || sparse->kept > PCCL_SPARSE_CHUNK)
@@ -27,7 +22,7 @@ static bool is_codec(const struct pccl_sparse *sparse, struct pccl_text *reason)
 static enum pccl_status sizes(const struct pccl_sparse *sparse, size_t *bytes, struct pccl_text *reason)
 {
     if (!bytes)
-        return pccl_api_refuse(reason, "bytes_out is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "bytes_out is NULL");
     if (!is_codec(sparse, reason))
         return PCCL_ARGUMENT;
     *bytes = pccl_sparse_bytes(sparse);
@@ -38,16 +33,14 @@ static enum pccl_status pack(const struct pccl_sparse *sparse, float *elements, 
                              struct pccl_text *reason)
 {
     if ((!elements || !packed) && sparse->count > 0)
-        return pccl_api_refuse(reason, "elements or packed is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "elements or packed is NULL");
     if (!is_codec(sparse, reason))
         return PCCL_ARGUMENT;
-    if (bytes != pccl_sparse_bytes(sparse)) {
-        pccl_text_format(reason, "there is room for %zu bytes; %zu elements take %zu", bytes, sparse->count,
-                         pccl_sparse_bytes(sparse));
-        return PCCL_ARGUMENT;
-    }
+    if (bytes != pccl_sparse_bytes(sparse))
+        return pccl_fail(reason, PCCL_ARGUMENT, "there is room for %zu bytes; %zu elements take %zu", bytes,
+                         sparse->count, pccl_sparse_bytes(sparse));
     if (!pccl_sparse_encode(sparse, kernels(), elements, packed))
-        return pccl_api_refuse(reason, "an element is not finite");
+        return pccl_fail(reason, PCCL_ARGUMENT, "an element is not finite");
     return PCCL_OK;
 }
 
@@ -55,7 +48,7 @@ static enum pccl_status check(const struct pccl_sparse *sparse, const void *pack
                               struct pccl_text *reason)
 {
     if ((!packed && bytes > 0) || !square)
-        return pccl_api_refuse(reason, "packed or square_out is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "packed or square_out is NULL");
     double found;
     if (!is_codec(sparse, reason) || !pccl_sparse_check(sparse, kernels(), packed, bytes, &found, reason))
         return PCCL_ARGUMENT;
@@ -68,7 +61,7 @@ static enum pccl_status add(const struct pccl_sparse *sparse, const void *packed
 {
     double square;
     if (!sums && sparse->count > 0)
-        return pccl_api_refuse(reason, "sums is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "sums is NULL");
     enum pccl_status status = check(sparse, packed, bytes, &square, reason);
     if (status == PCCL_OK)
         pccl_sparse_add(sparse, kernels(), packed, factor, sums);
@@ -77,28 +70,24 @@ static enum pccl_status add(const struct pccl_sparse *sparse, const void *packed
 
 pcclResult_t pcclGetSparseBytes(size_t count, uint32_t kept, size_t *bytes_out)
 {
-    struct pccl_text reason;
     const struct pccl_sparse sparse = {count, kept};
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(sizes(&sparse, bytes_out, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, sizes(&sparse, bytes_out, &call->why.reason));
 }
 
 pcclResult_t pcclPackSparse(float *elements, size_t count, uint32_t kept, void *packed, size_t bytes)
 {
-    struct pccl_text reason;
     const struct pccl_sparse sparse = {count, kept};
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(pack(&sparse, elements, packed, bytes, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, pack(&sparse, elements, packed, bytes, &call->why.reason));
 }
 
 pcclResult_t pcclCheckSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, double *square_out)
 {
-    struct pccl_text reason;
     const struct pccl_sparse sparse = {count, kept};
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(check(&sparse, packed, bytes, square_out, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, check(&sparse, packed, bytes, square_out, &call->why.reason));
 }
 
 pcclResult_t pcclAddSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, float factor, float *sums)
 {
-    struct pccl_text reason;
     const struct pccl_sparse sparse = {count, kept};
-    PCCL_API_GUARDED(PCCL_FAMILY_GENERAL, answer(add(&sparse, packed, bytes, factor, sums, &reason), &reason));
+    PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, add(&sparse, packed, bytes, factor, sums, &call->why.reason));
 }

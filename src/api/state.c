@@ -44,8 +44,8 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    pccl_text_format(reason, "tensor '%s' is declared to be on a CUDA device: %s", info->name, why.bytes);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "tensor '%s' is declared to be on a CUDA device: %s", info->name,
+                     why.bytes);
 }
 
 static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl_sync_tensor *tensors,
@@ -54,10 +54,8 @@ static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl
     for (size_t i = 0; i < state->count; i++) {
         const pcclTensorInfo_t *info = &state->infos[i];
         const char *wrong = what_is_wrong(info);
-        if (wrong) {
-            pccl_text_format(reason, "tensor %zu, '%s': %s", i, info->name ? info->name : "", wrong);
-            return PCCL_ARGUMENT;
-        }
+        if (wrong)
+            return pccl_fail(reason, PCCL_ARGUMENT, "tensor %zu, '%s': %s", i, info->name ? info->name : "", wrong);
         tensors[i] = (struct pccl_sync_tensor){
             .name = info->name,
             .data = info->data,
@@ -91,8 +89,7 @@ static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size
     for (size_t i = 1; i < count && status == PCCL_OK; i++) {
         if (strcmp(names[i - 1], names[i]) != 0)
             continue;
-        pccl_text_format(reason, "two tensors have the name '%s'", names[i]);
-        status = PCCL_ARGUMENT;
+        status = pccl_fail(reason, PCCL_ARGUMENT, "two tensors have the name '%s'", names[i]);
     }
     pccl_release(pccl_heap(), names, bytes + 1);
     return status;
@@ -218,29 +215,26 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     return status;
 }
 
-static pcclResult_t synchronize(struct pccl_communicator *comm, pcclSharedState_t *state,
-                                pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info_out)
+static enum pccl_status synchronize(struct pccl_api_call *call, pcclSharedState_t *state,
+                                    pcclSharedStateSyncStrategy_t strategy, pcclSharedStateSyncInfo_t *info_out)
 {
-    struct pccl_why why = {0};
-    enum pccl_status status = check_state(state, strategy, &why.reason);
+    enum pccl_status status = check_state(state, strategy, &call->why.reason);
     if (status != PCCL_OK)
-        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);
+        return status;
     size_t bytes = state->count * sizeof(struct pccl_sync_tensor);
     struct pccl_sync_tensor *tensors = pccl_allocate(pccl_heap(), bytes + 1);
     pcclSharedStateSyncInfo_t info = {0};
-    status = tensors ? with_tensors(comm, tensors, state, strategy, &info, &why) : say_unable(comm, PCCL_MEMORY, &why);
+    status = tensors ? with_tensors(call->comm, tensors, state, strategy, &info, &call->why)
+                     : say_unable(call->comm, PCCL_MEMORY, &call->why);
     pccl_release(pccl_heap(), tensors, bytes + 1);
-    if (status != PCCL_OK)
-        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_SYNC, status, &why);
-    if (info_out)
+    if (status == PCCL_OK && info_out)
         *info_out = info;
-    return pcclSuccess;
+    return status;
 }
 
-pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm_const, pcclSharedState_t *shared_state,
+pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pcclSharedState_t *shared_state,
                                         pcclSharedStateSyncStrategy_t strategy,
                                         pcclSharedStateSyncInfo_t *sync_info_out)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_SYNC, synchronize(handle->comm, shared_state, strategy, sync_info_out));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_SYNC, synchronize(call, shared_state, strategy, sync_info_out));
 }

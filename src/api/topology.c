@@ -36,74 +36,70 @@ static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pcc
     return pccl_measurer_create(&config, &events, measurer, reason);
 }
 
-static enum pccl_status run_measurer(struct pccl_communicator *comm, struct pccl_measurer **measurer,
-                                     struct pccl_why *why)
+static enum pccl_status run_measurer(struct pccl_api_call *call, struct pccl_measurer **measurer)
 {
-    enum pccl_status status = pccl_api_may_call(comm, &why->reason);
+    struct pccl_text *reason = &call->why.reason;
+    enum pccl_status status = pccl_api_may_call(call->comm, reason);
     if (status != PCCL_OK)
         return status;
-    enum pccl_status made = make_measurer(comm, measurer, &why->reason);
-    const struct pccl_text unable = why->reason;
-    pccl_comm_measure(comm);
-    status = pccl_comm_optimize(comm, *measurer, made != PCCL_OK ? &unable : NULL);
+    enum pccl_status made = make_measurer(call->comm, measurer, reason);
+    const struct pccl_text unable = *reason;
+    pccl_comm_measure(call->comm);
+    status = pccl_comm_optimize(call->comm, *measurer, made != PCCL_OK ? &unable : NULL);
     if (status != PCCL_OK)
-        pccl_api_explain_call(comm, PCCL_CALL_OPTIMIZE, status, why);
+        pccl_api_explain_call(call->comm, PCCL_CALL_OPTIMIZE, status, &call->why);
     return made != PCCL_OK && status == PCCL_NO_RING ? made : status;
 }
 
-static pcclResult_t optimize(struct pccl_communicator *comm)
+static enum pccl_status optimize(struct pccl_api_call *call)
 {
-    struct pccl_why why = {0};
     struct pccl_measurer *measurer = NULL;
     uint32_t world = 0;
-    enum pccl_status status = pccl_api_check_quiet(comm, &world, &why.reason);
+    enum pccl_status status = pccl_api_check_quiet(call->comm, &world, &call->why.reason);
     if (status != PCCL_OK)
-        return pccl_api_fail_why(&comm->handle, PCCL_FAMILY_OPTIMIZE, status, &why);
+        return status;
     if (world <= 1)
-        return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_OPTIMIZE, PCCL_USAGE,
-                                  "this peer is alone: there is nothing to optimize");
-    pccl_comm_enter(comm);
-    status = run_measurer(comm, &measurer, &why);
-    pccl_comm_leave(comm);
+        return pccl_fail(&call->why.reason, PCCL_USAGE, "this peer is alone: there is nothing to optimize");
+    pccl_comm_enter(call->comm);
+    status = run_measurer(call, &measurer);
+    pccl_comm_leave(call->comm);
     if (measurer)
         pccl_measurer_destroy(measurer);
-    return status == PCCL_OK ? pcclSuccess : pccl_api_fail_why(&comm->handle, PCCL_FAMILY_OPTIMIZE, status, &why);
+    return status;
 }
 
-pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm_const)
+pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_OPTIMIZE, optimize(handle->comm));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_OPTIMIZE, optimize(call));
 }
 
 /* ---- what the caller tells ---- */
 
-static pcclResult_t report(struct pccl_communicator *comm, uint64_t step, double loss)
+static enum pccl_status report(struct pccl_api_call *call, uint64_t step, double loss)
 {
-    struct pccl_text reason;
+    struct pccl_communicator *comm = call->comm;
     struct pccl_peer_event event = {.kind = PCCL_PEER_TRAINING, .training = {.step = step}};
     memcpy(&event.training.loss, &loss, sizeof loss);
+    call->extended = true;
     pccl_comm_enter(comm);
-    enum pccl_status status =
-        pccl_comm_is_connected(comm) ? pccl_comm_step(comm, &event) : pccl_comm_why_unconnected(comm, &reason);
+    enum pccl_status status = pccl_comm_is_connected(comm) ? pccl_comm_step(comm, &event)
+                                                           : pccl_comm_why_unconnected(comm, &call->why.reason);
     pccl_comm_flush(comm);
     pccl_comm_leave(comm);
-    if (status == PCCL_OK)
-        return pcclSuccess;
-    return pccl_errors_fail(comm->handle.key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return status;
 }
 
-pcclResult_t pcclReportTraining(const pcclComm_t *comm_const, uint64_t step, double loss)
+pcclResult_t pcclReportTraining(const pcclComm_t *comm, uint64_t step, double loss)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_GENERAL, report(handle->comm, step, loss));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_GENERAL, report(call, step, loss));
 }
 
 /* ---- what is known of the links ---- */
 
-static enum pccl_status ask_master(struct pccl_communicator *comm, char **report, size_t *length,
-                                   struct pccl_text *reason)
+static enum pccl_status ask_master(struct pccl_api_call *call, char **report, size_t *length)
 {
+    struct pccl_communicator *comm = call->comm;
+    struct pccl_text *reason = &call->why.reason;
     enum pccl_status status = PCCL_OK;
     pccl_comm_enter(comm);
     if (pccl_comm_is_connected(comm))
@@ -114,42 +110,29 @@ static enum pccl_status ask_master(struct pccl_communicator *comm, char **report
         status = pccl_comm_why_unconnected(comm, reason);
     else if (status == PCCL_USAGE)
         pccl_text_format(reason, "such a call of another thread is outstanding");
-    else
-        pccl_text_format(reason, "%s", pccl_status_text(status));
     pccl_comm_leave(comm);
     return status;
 }
 
-/* What the master has sent goes to the caller. */
-static enum pccl_status hand_out(const char *report, size_t length, char *text, size_t size, size_t *needed,
-                                 struct pccl_text *reason)
+static enum pccl_status get_topology(struct pccl_api_call *call, char *text, size_t size, size_t *needed)
 {
-    if (length > 0)
-        return pccl_api_hand_out(report, length, text, size, needed, reason);
-    pccl_text_format(reason, "the master cannot describe this group: it is too large, or memory is short there");
-    return PCCL_USAGE;
-}
-
-static pcclResult_t get_topology(struct pccl_communicator *comm, char *text, size_t size, size_t *needed)
-{
-    struct pccl_text reason;
     char *report = NULL;
     size_t length = 0;
     if ((!text && size > 0) || (!text && !needed))
-        return pccl_api_fail_with(&comm->handle, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT,
-                                  "pcclGetTopology: text is NULL although size is not 0");
-    enum pccl_status status = ask_master(comm, &report, &length, &reason);
-    if (status == PCCL_OK)
-        status = hand_out(report, length, text, size, needed, &reason);
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetTopology: text is NULL although size is not 0");
+    call->extended = true;
+    enum pccl_status status = ask_master(call, &report, &length);
+    if (status == PCCL_OK && length > 0)
+        status = pccl_api_hand_out(report, length, text, size, needed, &call->why.reason);
+    else if (status == PCCL_OK)
+        status = pccl_fail(&call->why.reason, PCCL_USAGE,
+                           "the master cannot describe this group: it is too large, or memory is short there");
     if (report)
         pccl_release(pccl_heap(), report, length + 1);
-    if (status == PCCL_OK)
-        return pcclSuccess;
-    return pccl_errors_fail(comm->handle.key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+    return status;
 }
 
-pcclResult_t pcclGetTopology(const pcclComm_t *comm_const, char *text, size_t size, size_t *needed)
+pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *text, size_t size, size_t *needed)
 {
-    pcclComm_t *handle = (pcclComm_t *)(uintptr_t)comm_const;
-    PCCL_API_WHOLE_CALL(handle, PCCL_FAMILY_GENERAL, get_topology(handle->comm, text, size, needed));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_GENERAL, get_topology(call, text, size, needed));
 }

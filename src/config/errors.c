@@ -1,7 +1,5 @@
 #include "config/errors.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <uv.h>
 
@@ -12,10 +10,9 @@ enum { SLOTS = 8 };
 struct slot {
     uint64_t key;
     uint64_t used; /* when it was last set; 0: free */
-    char reason[PCCL_REASON_MAX + 1];
-    pcclResult_t result;  /* pcclSuccess: of no failed call */
+    struct pccl_why why;
+    pcclResult_t result;
     pcclResult_t precise; /* the same with extended results */
-    struct pccl_details details;
 };
 
 /* Of the calling thread: slot 0 is for calls without a communicator. */
@@ -139,37 +136,22 @@ static struct slot *claim(uint64_t key)
     return slot;
 }
 
-static void store(struct slot *slot, const char *reason)
-{
-    size_t length = strnlen(reason, PCCL_REASON_MAX);
-    memmove(slot->reason, reason, length); /* they may be the slot's own */
-    slot->reason[length] = '\0';
-}
-
-static struct slot *set(uint64_t key, const char *reason)
+pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                              const struct pccl_why *why)
 {
     struct slot *slot = claim(key);
-    store(slot, reason);
-    slot->result = slot->precise = pcclSuccess;
-    slot->details = (struct pccl_details){0};
-    return slot;
-}
-
-static struct slot *fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                         const char *reason)
-{
-    struct slot *slot = set(key, reason[0] != '\0' ? reason : pccl_status_text(status));
+    slot->why = *why;
+    if (slot->why.reason.length == 0)
+        pccl_text_format(&slot->why.reason, "%s", pccl_status_text(status));
     slot->result = pccl_errors_result(family, status, extended);
     slot->precise = pccl_errors_result(family, status, true);
-    return slot;
+    return slot->result;
 }
-
-void pccl_errors_set(uint64_t key, const char *reason) { (void)set(key, reason); }
 
 const char *pccl_errors_last(uint64_t key)
 {
     const struct slot *slot = find(key);
-    return slot != NULL ? slot->reason : "";
+    return slot != NULL ? slot->why.reason.bytes : "";
 }
 
 _Static_assert(PCCL_FAILURE_PEERS_MAX == PCCL_DEPARTED_TOLD_MAX, "as many as are known");
@@ -183,12 +165,12 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
     failure->size = size;
     if (slot == NULL)
         return;
-    const struct pccl_departed *departed = &slot->details.departed;
+    const struct pccl_departed *departed = &slot->why.details.departed;
     failure->result = slot->result;
     failure->precise = (uint32_t)slot->precise;
-    failure->launched = slot->details.launched;
-    failure->tag = slot->details.tag;
-    failure->sequence = slot->details.sequence;
+    failure->launched = slot->why.details.launched;
+    failure->tag = slot->why.details.tag;
+    failure->sequence = slot->why.details.sequence;
     failure->peer_count = departed->count;
     for (uint32_t i = 0; i < departed->count && i < PCCL_FAILURE_PEERS_MAX; i++)
         pccl_id_write(&departed->ids[i], failure->peers[i], PCCL_PEER_ID_SIZE - 1); /* the rest is 0 */
@@ -200,23 +182,4 @@ void pccl_errors_forget(uint64_t key)
     if (slot != NULL) {
         *slot = (struct slot){0};
     }
-}
-
-pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                              const char *format, ...)
-{
-    char reason[PCCL_REASON_MAX + 1];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(reason, sizeof reason, format, arguments);
-    va_end(arguments);
-    return fail(key, family, extended, status, length > 0 ? reason : "")->result;
-}
-
-pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                                  const struct pccl_why *why)
-{
-    struct slot *slot = fail(key, family, extended, status, why->reason.bytes);
-    slot->details = why->details;
-    return slot->result;
 }

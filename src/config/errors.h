@@ -57,23 +57,17 @@ enum pccl_status pccl_errors_of_system(int error);
 const char *pccl_errors_text(pcclResult_t result);
 
 /*
- * The calling thread's words for `key`: any number other than 0 that is unique to a communicator, or 0 for calls
- * without one. Words are cut to PCCL_REASON_MAX. A thread remembers the keys it failed on most recently, at least 8.
+ * Records a failure of the calling thread and returns its code. key: any number other than 0 that is unique to a
+ * communicator, or 0 for calls without one. An empty reason becomes the text of the status, which is not OK. A thread
+ * remembers the keys it failed on most recently, at least 8.
  */
-void pccl_errors_set(uint64_t key, const char *reason);
-/* "" when there are none. Valid until the thread's next pccl_errors_set. */
+pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
+                              const struct pccl_why *why);
+/* Returns the reason of the last failure; "" if there is none. Valid until the thread's next failure. */
 const char *pccl_errors_last(uint64_t key);
 /* The same failure as pcclGetLastFailure tells it; failure->size is set and at least that of the struct. */
 void pccl_errors_describe(uint64_t key, pcclFailure_t *failure);
 /* The key is about to mean another communicator. Only the calling thread forgets. */
 void pccl_errors_forget(uint64_t key);
-
-/* Sets the words (printf-like; an empty result becomes the text of the status) and gives the code. status is not OK. */
-PCCL_PRINTF(5, 6)
-pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                              const char *format, ...);
-/* The same with details; `why` is not the slot's own. */
-pcclResult_t pccl_errors_fail_why(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
-                                  const struct pccl_why *why);
 
 #endif

@@ -168,6 +168,15 @@ void pccl_text_format(struct pccl_text *text, const char *format, ...)
     va_end(arguments);
 }
 
+enum pccl_status pccl_fail(struct pccl_text *reason, enum pccl_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    pccl_text_format_list(reason, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text)
 {
     uint64_t ms = microseconds / 1000;

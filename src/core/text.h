@@ -7,6 +7,7 @@
 
 #include "core/base.h"
 #include "core/limits.h"
+#include "core/status.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -36,6 +37,9 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
  */
 PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
 PCCL_PRINTF(2, 0) void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments);
+/* Replaces the text by the reason of a failure, and returns its status. */
+PCCL_PRINTF(3, 4)
+enum pccl_status pccl_fail(struct pccl_text *reason, enum pccl_status status, const char *format, ...);
 PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
 PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
 

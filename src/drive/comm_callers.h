@@ -1,6 +1,6 @@
 /*
- * The threads inside public calls, counted and guarded. Any thread, without the lock. A public
- * function does this:
+ * The threads inside public calls, counted and guarded. Any thread, without the lock. The frame of a
+ * public call does this:
  *
  *     struct pccl_caller caller;
  *     pccl_caller_begin(&caller, comm);

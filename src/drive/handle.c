@@ -13,22 +13,17 @@ void pccl_handle_init(struct pcclComm_t *handle, struct pccl_communicator *comm,
     handle->comm = comm;
 }
 
-static enum pccl_status refuse(struct pccl_text *reason, const char *words)
-{
-    pccl_text_format(reason, "%s", words);
-    return PCCL_USAGE;
-}
-
 static enum pccl_status enter_group(struct pccl_group_handle *group, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
     uv_mutex_lock(&group->lock);
     if (group->shut)
-        status = refuse(reason, "the group is closed or being destroyed");
+        status = pccl_fail(reason, PCCL_USAGE, "the group is closed or being destroyed");
     else if (!group->handle.comm)
-        status = refuse(reason, "the group's communicator was destroyed, so the group can only be destroyed, too");
+        status = pccl_fail(reason, PCCL_USAGE,
+                           "the group's communicator was destroyed, so the group can only be destroyed, too");
     else if (!pccl_comm_call_begin(group->handle.comm))
-        status = refuse(reason, "the group's communicator is closed or being destroyed");
+        status = pccl_fail(reason, PCCL_USAGE, "the group's communicator is closed or being destroyed");
     else
         group->inside++;
     uv_mutex_unlock(&group->lock);
@@ -39,8 +34,9 @@ enum pccl_status pccl_handle_enter(struct pcclComm_t *handle, struct pccl_text *
 {
     if (handle->group)
         return enter_group(handle->group, reason);
-    return pccl_comm_call_begin(handle->comm) ? PCCL_OK
-                                              : refuse(reason, "the communicator is closed or being destroyed");
+    return pccl_comm_call_begin(handle->comm)
+               ? PCCL_OK
+               : pccl_fail(reason, PCCL_USAGE, "the communicator is closed or being destroyed");
 }
 
 void pccl_handle_leave(struct pcclComm_t *handle)

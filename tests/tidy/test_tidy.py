@@ -103,6 +103,9 @@ class Rules(Tree):
     def test_exit_in_library(self):
         self.planted("src/net/a.c", "void f(void) { exit(1); }\n", "never ends its host")
 
+    def test_a_public_call_that_fails_in_its_own_way(self):
+        self.planted("src/api/a.c", "int f(void) { return pccl_errors_fail(0); }\n", "one way to fail")
+
     def test_members_and_longer_names_are_no_calls(self):
         self.write("src/net/a.c", "void f(void) { x->exit(1); a.system(2); my_printf(3); }\n")
         self.assertEqual(tidy.rules(self.root), [])

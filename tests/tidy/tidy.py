@@ -52,6 +52,7 @@ PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__mem(cpy|move|set)_chk|
 ASSERT_HANDLER = ("core", "installed_handler")
 # path and name, with the reason.
 EXCEPTIONS = {
+    ("src/api/call.c", "pccl_errors_fail"): "the one way",
     ("src/core/base.c", "stdatomic.h"): "the assert handler's variable",
     ("src/sight/flow.h", "stdatomic.h"): "counters that others read while they are counted; relaxed, so no fences",
     ("src/kernels/variant_avx2.c", "immintrin.h"): "instructions by name; the compiler's, no library",
@@ -73,6 +74,7 @@ BANNED_CALLS = [
      "sleep usleep nanosleep clock_nanosleep uv_sleep"),
     ("a library does not own standard output", ("src/",), "printf vprintf puts putchar putc"),
     ("a library never ends its host", ("src/",), "exit _exit _Exit quick_exit abort assert"),
+    ("a public call has one way to fail, pccl_api_result", ("src/api/", "src/drive/"), "pccl_errors_fail"),
     ("a library leaves signals alone", ("src/",),
      "signal sigaction uv_signal_start setlocale chdir umask setenv putenv"),
 ]
