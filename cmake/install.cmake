@@ -6,7 +6,7 @@ install(TARGETS pccl EXPORT pcclTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS pccl_static EXPORT pcclStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/pccl.h include/pccl_collectives.h include/pccl_codecs.h include/pccl_sight.h include/ccoip.h
+install(FILES include/pccl.h include/pccl_collectives.h include/pccl_codecs.h include/pccl_loop.h include/pccl_sight.h include/ccoip.h
     include/ccoip_inet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(pccl_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pccl)

@@ -595,6 +595,7 @@ PCCL_EXPORT pcclResult_t pcclRunOperations(pcclOperation_t *operations, size_t c
 #endif
 
 #include "pccl_codecs.h"
+#include "pccl_loop.h"
 #include "pccl_sight.h"
 
 #endif

@@ -1,0 +1,107 @@
+/*
+ * PCCL: the loop of a program that lives with peers that come, go and die.
+ * pccl_collectives.h includes this file, and so does pccl.h. None of this is in PCCL 1.0.
+ *
+ *     pcclResult_t result = pcclSuccess;
+ *     while ((result = pcclLoopNext(loop, result, &step)) == pcclSuccess) {
+ *         compute(gradient);
+ *         result = pcclAllReduce(gradient, gradient, &average, comm, &info);
+ *         if (result == pcclSuccess)
+ *             apply(gradient);
+ *     }
+ */
+#ifndef PCCL_LOOP_H
+#define PCCL_LOOP_H
+
+#include "pccl_collectives.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A loop over the steps of a run. Opaque. */
+typedef struct pcclLoop_t pcclLoop_t;
+
+typedef struct pcclLoopOptions_t {
+    size_t size;         /* set by PCCL_LOOP_OPTIONS_INIT */
+    uint32_t min_peers;  /* of the group, for a step to begin; the same on all peers. 1: a peer that is alone goes on */
+    uint32_t wait_ms;    /* for min_peers; 0: without limit */
+    uint32_t connect_ms; /* how long attempts to get into the run are repeated */
+    uint64_t first_step; /* the number of the first step of a run that begins, as of a checkpoint */
+} pcclLoopOptions_t;
+
+#define PCCL_LOOP_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(pcclLoopOptions_t), 2, 0, 60000, 0                                                                      \
+    }
+
+/* A step that has begun. */
+typedef struct pcclLoopStep_t {
+    size_t size;       /* set by PCCL_LOOP_STEP_INIT */
+    uint64_t number;   /* steps that the run has completed before this one; the same on all peers of the group */
+    uint64_t revision; /* of the shared state */
+    uint64_t tx_bytes; /* of the state, sent by this peer, and received */
+    uint64_t rx_bytes;
+    uint32_t world; /* peers of the group */
+    uint32_t rank;  /* of this peer among them */
+    bool again;     /* this peer has begun the step of this number before, and it was not completed */
+    bool joined;    /* this peer was admitted since its last step, or has just come: the state is that of the run */
+    bool diverged;  /* it was there all the time and held something else than the others: what it held was replaced */
+} pcclLoopStep_t;
+
+#define PCCL_LOOP_STEP_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(pcclLoopStep_t), 0, 0, 0, 0, 0, 0, false, false, false                                                  \
+    }
+
+/*
+ * Makes a loop of this communicator, which has not been connected, or has made no call since pcclConnect. state: what
+ * the steps change, and all peers of the group hold alike; NULL if there is nothing. It is read at each step, and so
+ * are its tensors: both must stay, or be replaced by such of the same names, types and counts. Its revision is that of
+ * a checkpoint, or 0. The loop adds a tensor of its own, "pccl.loop.steps": the number of completed steps.
+ *
+ * All peers of the group must use a loop. Does not block. options NULL: PCCL_LOOP_OPTIONS_INIT.
+ * pcclSuccess
+ * pcclNotInitialized
+ * pcclInvalidArgument comm or loop_out is NULL, or an option is wrong
+ * pcclInvalidUsage    comm is a group, closed, or of the parent process
+ * pcclOutOfMemory
+ */
+PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL_NULLABLE state,
+                                       const pcclLoopOptions_t *PCCL_NULLABLE options, pcclLoop_t **loop_out);
+
+/*
+ * Ends a step and begins the next one: admits newcomers, waits for min_peers, and synchronizes the state. joint(all),
+ * then joint(group); a peer that is not in the run gets into it, also again after it was removed or has lost its
+ * master, and then holds the state of the run.
+ *
+ * outcome: how the step has ended here. pcclSuccess: it is completed, and counts. pcclRankConnectionLost,
+ * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled and pcclMasterLost, as operations return
+ * them: it is begun again, so the state must be as it was when the step began: change it after the last operation of
+ * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned as it
+ * is. An operation ends alike for all members, so all have the same outcome. In the first call it does not matter.
+ *
+ * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator of another thread ends it.
+ * After a failure it may be called again, with pcclSuccess, which then does not count a step.
+ * pcclSuccess         *step is set
+ * pcclInvalidArgument loop or step is NULL, or the size of step is not set; or a tensor is wrong
+ * pcclInvalidUsage    the communicator is closed; the state could not be synchronized, as the message says
+ * pcclPendingAsyncOps operations are launched and not yet awaited
+ * pcclTimeout         fewer than min_peers after wait_ms; or as the calls below
+ * others              of pcclConnect after connect_ms, of pcclUpdateTopology and pcclSynchronizeSharedState;
+ * pcclExpelled (ext.) if this peer was removed in three synchronizations, one after another, as for other tensors
+ */
+PCCL_EXPORT pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step);
+
+/*
+ * Frees the loop. The communicator stays as it is, and so does the peer in the run: pcclDestroyCommunicator makes it
+ * leave. Not while another thread is in pcclLoopNext. Does not block.
+ * pcclSuccess
+ */
+PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,252 @@
+/* The loop of the public functions: what it refuses, what outcomes mean, and how it ends. python/loop has faults. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "api_world.h"
+
+#include <sched.h>
+
+enum { STEPS = 5 };
+
+struct trainer {
+    pcclComm_t *comm;
+    float weights[4];
+    pcclResult_t result;
+    uint64_t numbers[STEPS + 1];
+    uint32_t seen, again;
+    const char *words;
+};
+
+/* The program of include/pccl_loop.h; fails_at: the number of a step that is not completed at first. */
+static void train(struct trainer *trainer, uint64_t fails_at)
+{
+    pcclTensorInfo_t tensor = {"weights", trainer->weights, 4, pcclFloat, pcclDeviceCpu, false};
+    pcclSharedState_t state = {0, 1, &tensor};
+    const pcclReduceDescriptor_t sum = {.count = 4, .op = pcclSum, .src_descriptor = {.datatype = pcclFloat}};
+    pcclLoop_t *loop = NULL;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    pcclResult_t result = pcclLoopBegin(trainer->comm, &state, NULL, &loop);
+    bool has_failed = false;
+    while (result == pcclSuccess || result == pcclAborted) {
+        float ones[4] = {1, 1, 1, 1};
+        result = pcclLoopNext(loop, result, &step);
+        if (result != pcclSuccess || step.number == STEPS)
+            break;
+        trainer->numbers[step.number] = step.revision;
+        trainer->seen++;
+        trainer->again += step.again;
+        if (step.number == fails_at && !has_failed) {
+            has_failed = true;
+            result = pcclAborted; /* as all peers do here */
+            continue;
+        }
+        result = pcclAllReduce(ones, ones, &sum, trainer->comm, NULL);
+        for (int i = 0; result == pcclSuccess && i < 4; i++)
+            trainer->weights[i] += ones[i];
+    }
+    trainer->result = result;
+    trainer->words = pcclGetLastError(trainer->comm);
+    (void)pcclLoopEnd(loop);
+}
+
+static void train_thread(void *argument) { train(argument, UINT64_MAX); }
+static void train_with_a_failure(void *argument) { train(argument, 2); }
+
+static void both(const struct world *world, void (*run)(void *), struct trainer *trainers)
+{
+    uv_thread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        trainers[i] = (struct trainer){.comm = create(world, i ? "1" : "0")};
+        assert_int_equal(uv_thread_create(&threads[i], run, &trainers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(uv_thread_join(&threads[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        if (trainers[i].result != pcclSuccess)
+            fail_msg("%d: %s", (int)trainers[i].result, trainers[i].words);
+        assert_float_equal(trainers[i].weights[3], 2.0f * STEPS, 0);
+        assert_int_equal(pcclDestroyCommunicator(trainers[i].comm), pcclSuccess);
+    }
+}
+
+static void test_steps(void **state)
+{
+    struct trainer trainers[2];
+    both(*state, train_thread, trainers);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trainers[i].seen, STEPS);
+        assert_int_equal(trainers[i].again, 0);
+        for (uint64_t step = 0; step < STEPS; step++)
+            assert_int_equal(trainers[i].numbers[step], step);
+    }
+}
+
+static void test_a_step_that_is_begun_again(void **state)
+{
+    struct trainer trainers[2];
+    both(*state, train_with_a_failure, trainers);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trainers[i].seen, STEPS + 1);
+        assert_int_equal(trainers[i].again, 1);
+        assert_int_equal(trainers[i].numbers[STEPS - 1], STEPS); /* it was synchronized once more */
+    }
+}
+
+static void test_arguments(void **state)
+{
+    pcclComm_t *comm = create(*state, "1");
+    pcclLoop_t *loop = NULL;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    assert_int_equal(pcclLoopBegin(NULL, NULL, NULL, &loop), pcclInvalidArgument);
+    assert_int_equal(pcclLoopBegin(comm, NULL, NULL, NULL), pcclInvalidArgument);
+    words_say(comm, "loop_out is NULL");
+    options.size = 3;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclInvalidArgument);
+    words_say(comm, "PCCL_LOOP_OPTIONS_INIT");
+    options = (pcclLoopOptions_t)PCCL_LOOP_OPTIONS_INIT;
+    options.min_peers = 0;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclInvalidArgument);
+    words_say(comm, "min_peers is 0");
+    options.min_peers = 1;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
+    assert_int_equal(pcclLoopNext(NULL, pcclSuccess, &step), pcclInvalidArgument);
+    words_say(NULL, "loop is NULL");
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, NULL), pcclInvalidArgument);
+    words_say(comm, "step is NULL");
+    step.size = 0;
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclInvalidArgument);
+    words_say(comm, "PCCL_LOOP_STEP_INIT");
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclLoopEnd(NULL), pcclSuccess);
+    pcclSharedState_t wrong = {0, 1, NULL};
+    assert_int_equal(pcclLoopBegin(comm, &wrong, &options, &loop), pcclSuccess);
+    step.size = sizeof step;
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclInvalidArgument);
+    words_say(comm, "infos is NULL");
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+/* Alone; and a struct of a later version, whose members become 0. */
+static void test_outcomes(void **state)
+{
+    pcclComm_t *comm = create(*state, "1");
+    pcclLoop_t *loop = NULL;
+    pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    struct {
+        pcclLoopStep_t step;
+        unsigned char later[8];
+    } given = {.step = {.size = sizeof given}, .later = {7}};
+    options.min_peers = 1;
+    options.first_step = 10;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
+    assert_int_equal(pcclLoopNext(loop, pcclInvalidArgument, &given.step), pcclSuccess); /* there was no step yet */
+    assert_int_equal(given.step.number, 10);
+    assert_true(given.step.joined && !given.step.again);
+    assert_int_equal(given.later[0], 0);
+    assert_int_equal(given.step.size, sizeof given);
+    static const pcclResult_t losses[] = {pcclTooFewPeers, pcclRankConnectionLost, pcclMembersChanged, pcclAborted,
+                                          pcclTimeout,     pcclExpelled,           pcclMasterLost};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        assert_int_equal(pcclLoopNext(loop, losses[i], &given.step), pcclSuccess);
+        assert_int_equal(given.step.number, 10);
+        assert_true(given.step.again && !given.step.joined);
+    }
+    static const pcclResult_t ends[] = {pcclInvalidUsage, pcclInvalidArgument, pcclPeerMismatch, pcclOutOfMemory,
+                                        pcclInternalError};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        assert_int_equal(pcclLoopNext(loop, ends[i], &given.step), ends[i]);
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &given.step), pcclSuccess);
+    assert_int_equal(given.step.number, 11);
+    assert_false(given.step.again);
+    assert_int_equal(given.step.world, 1);
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+static void test_too_few_peers(void **state)
+{
+    pcclComm_t *comm = create(*state, "0");
+    pcclLoop_t *loop = NULL;
+    pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    options.wait_ms = 50;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclTimeout);
+    words_say(comm, "1 of min_peers=2 are in the run after wait_ms=50");
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+static void test_nobody_at_the_address(void **state)
+{
+    struct world nowhere = {.count = 0};
+    (void)state;
+    (void)snprintf(nowhere.address, sizeof nowhere.address, "127.0.0.1:1");
+    pcclComm_t *comm = create(&nowhere, "0");
+    pcclLoop_t *loop = NULL;
+    pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    options.connect_ms = 20;
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclMasterConnectionFailed);
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+static void next_thread(void *argument)
+{
+    struct trainer *trainer = argument;
+    pcclLoop_t *loop = NULL;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    trainer->result = pcclLoopBegin(trainer->comm, NULL, NULL, &loop);
+    if (trainer->result == pcclSuccess)
+        trainer->result = pcclLoopNext(loop, pcclSuccess, &step);
+    (void)pcclLoopEnd(loop);
+}
+
+static void wait_until_in_run(const pcclComm_t *comm)
+{
+    int count = 0;
+    while (pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &count) != pcclSuccess)
+        (void)sched_yield();
+}
+
+/* Whoever closes it, or destroys it, ends a loop that waits for peers. */
+static void test_another_thread_ends_it(void **state)
+{
+    for (int destroys = 0; destroys < 2; destroys++) {
+        struct trainer trainer = {.comm = create(*state, "0")};
+        uv_thread_t thread;
+        assert_int_equal(uv_thread_create(&thread, next_thread, &trainer), 0);
+        wait_until_in_run(trainer.comm);
+        if (!destroys)
+            assert_int_equal(pcclCloseCommunicator(trainer.comm), pcclSuccess);
+        else
+            assert_int_equal(pcclDestroyCommunicator(trainer.comm), pcclSuccess);
+        assert_int_equal(uv_thread_join(&thread), 0);
+        assert_int_equal(trainer.result, pcclInvalidUsage);
+        if (!destroys)
+            assert_int_equal(pcclDestroyCommunicator(trainer.comm), pcclSuccess);
+    }
+}
+
+static int start(void **state) { return start_world(state, 0, "8192"); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_steps, start, end_world),
+        cmocka_unit_test_setup_teardown(test_a_step_that_is_begun_again, start, end_world),
+        cmocka_unit_test_setup_teardown(test_arguments, start, end_world),
+        cmocka_unit_test_setup_teardown(test_outcomes, start, end_world),
+        cmocka_unit_test_setup_teardown(test_too_few_peers, start, end_world),
+        cmocka_unit_test_setup_teardown(test_nobody_at_the_address, start, end_world),
+        cmocka_unit_test_setup_teardown(test_another_thread_ends_it, start, end_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
