@@ -52,6 +52,7 @@ from ._errors import (
 )
 from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle
 from ._logging import set_log_level
+from ._loop import Loop, Step, loop
 from ._master import MasterNode
 from ._operations import (
     AllGather,
@@ -107,6 +108,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidUsage",
     "LayoutError",
+    "Loop",
     "MasterLostError",
     "MasterNode",
     "MembersChangedError",
@@ -135,6 +137,7 @@ __all__ = [
     "SharedStateSyncInfo",
     "SharedStateSyncStrategy",
     "StateMismatch",
+    "Step",
     "TensorInfo",
     "TimeoutError_",
     "TooFewPeersError",
@@ -143,6 +146,7 @@ __all__ = [
     "VersionMismatchError",
     "__version__",
     "cuda",
+    "loop",
     "measure_codec",
     "parameters",
     "progress",

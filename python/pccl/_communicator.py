@@ -13,7 +13,7 @@ from . import _buffers, _collectives, _core, _native, _recorder, _threads
 from ._calls import _Calls, milliseconds
 from ._described import takes
 from ._enums import Attribute, DataType, DeviceType, Result, SharedStateSyncStrategy, member, number
-from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
+from ._errors import ConnectionError_, InvalidArgument, PCCLError, TimeoutError_, VersionMismatchError
 from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle, _Handle
 from ._operations import (
     AllGather,
@@ -43,6 +43,7 @@ from ._state import SharedState, SharedStateSyncInfo
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
+_UPDATE_PAUSE_S = 0.05
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
@@ -81,10 +82,17 @@ class Communicator(_Calls):
 
     # ---- membership
 
-    def connect(self, n_attempts: int = 5) -> None:
+    def connect(
+        self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None
+    ) -> None:
         """Joins the run; waits until its peers update the topology. Attempts that found no master
         are repeated after a second, and none begins later than two seconds for each of them after
-        the first."""
+        the first. min_peers, timeout: then it waits, as wait_for() does, and so must the others."""
+        self._connect(n_attempts)
+        if min_peers is not None:
+            self.wait_for(min_peers, timeout)
+
+    def _connect(self, n_attempts: int) -> None:
         end = time.monotonic() + n_attempts * _ATTEMPT_S
         for attempt in range(1, n_attempts + 1):
             try:
@@ -94,6 +102,26 @@ class Communicator(_Calls):
                     raise
             time.sleep(_RETRY_PAUSE_S)
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
+
+    def wait_for(self, count: int, timeout: Optional[float] = None) -> int:
+        """Updates the topology until the group has so many peers, and returns how many it has; TimeoutError_ if that
+        takes more than so many seconds. Joint with all peers of the run, which call it with the same count. A newcomer
+        calls it after connect(), as pccl.loop() does for its caller."""
+        number("wait_for: count", count, 1, 1 << 31)
+        begin = time.monotonic()
+        while (size := self.size) < count:
+            elapsed = time.monotonic() - begin
+            if timeout is not None and elapsed >= timeout:
+                raise TimeoutError_(
+                    f"wait_for: {size} of {count} peers are in the run after {timeout} s",
+                    result=Result.UPDATE_TOPOLOGY_FAILED,
+                    ext=Result.TIMEOUT,
+                    operation="pcclUpdateTopology",
+                    elapsed=elapsed,
+                )
+            time.sleep(_UPDATE_PAUSE_S)
+            self.update_topology()
+        return size
 
     def get_attribute(self, attribute: Union[Attribute, str]) -> int:
         """A count of peers, as of the last call that the master decided: a loop that only reads it never sees a peer
@@ -153,6 +181,19 @@ class Communicator(_Calls):
     def rank(self) -> int:
         """The place of this peer in members()."""
         return self._members()[1]
+
+    @property
+    def size(self) -> int:
+        """How many members() there are."""
+        return self.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
+
+    def __repr__(self) -> str:
+        kind, at = type(self).__name__, f"of the master at {self.address}"
+        try:
+            own = self.id
+            return f"<pccl.{kind} {self.name_of(own)!r} ({own[:8]}) {at}: rank {self.rank} of {self.size}>"
+        except PCCLError:
+            return f"<pccl.{kind} {at}: {'closed' if self.closed else 'not in the run'}>"
 
     def _members(self) -> Tuple[Tuple[str, ...], int]:
         room = 16
@@ -279,8 +320,8 @@ class Communicator(_Calls):
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """Reduces send of all peers of the group into recv, which may be the same buffer. PCCLError
-        if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
+        """Reduces send of all peers of the group into recv, by default into send itself. PCCLError
+        if it fails; send is then unchanged. quantization: how elements travel (`quantization_options` is the same). Ctrl-C aborts this communicator's reductions, for all
         peers. label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
         peers use different labels, one has skipped something, and all get StateMismatch. factor: of
         op="premul_sum", what this peer's elements are multiplied by; peers may have different ones."""

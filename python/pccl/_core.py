@@ -60,6 +60,8 @@ class Dependent(Protocol):
 
     def communicator_ended(self) -> None: ...
 
+    def wait(self) -> bool: ...
+
     def after_fork(self) -> None: ...
 
 
@@ -190,6 +192,18 @@ class Core:
 
     def release(self, dependent: Dependent) -> None:
         self._dependents.discard(dependent)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether operations are launched and not yet awaited."""
+        return bool(self._dependents)
+
+    def give_up(self) -> None:
+        """Aborts these operations, for all peers of the group, and waits for their end."""
+        if self.is_busy:
+            self.attempt("pcclAbortOperations")
+        for dependent in list(self._dependents):
+            dependent.wait()
 
     def close(self) -> None:
         """Leaves the run and frees the communicator; calls in progress return. Any thread, any

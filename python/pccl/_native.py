@@ -223,6 +223,31 @@ class SharedStateSyncInfoC(ctypes.Structure):
     _fields_ = [("tx_bytes", c_uint64), ("rx_bytes", c_uint64)]
 
 
+class LoopOptionsC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("min_peers", c_uint32),
+        ("wait_ms", c_uint32),
+        ("connect_ms", c_uint32),
+        ("first_step", c_uint64),
+    ]
+
+
+class LoopStepC(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("number", c_uint64),
+        ("revision", c_uint64),
+        ("tx_bytes", c_uint64),
+        ("rx_bytes", c_uint64),
+        ("world", c_uint32),
+        ("rank", c_uint32),
+        ("again", c_bool),
+        ("joined", c_bool),
+        ("diverged", c_bool),
+    ]
+
+
 class BuildInfoC(ctypes.Structure):
     _fields_ = [("has_cuda_support", c_bool)]
 
@@ -329,6 +354,9 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclBarrierAsync": [*_LAUNCH],
     "pcclRunOperations": [POINTER(OperationC), c_size_t, POINTER(RunOptionsC), c_void_p],
     "pcclSynchronizeSharedState": [c_void_p, POINTER(SharedStateC), c_int, POINTER(SharedStateSyncInfoC)],
+    "pcclLoopBegin": [c_void_p, POINTER(SharedStateC), POINTER(LoopOptionsC), POINTER(c_void_p)],
+    "pcclLoopNext": [c_void_p, c_int, POINTER(LoopStepC)],
+    "pcclLoopEnd": [c_void_p],
     "pcclCreateMasterWithOptions": [c_char_p, c_void_p, POINTER(c_void_p)],
     "pcclRunMaster": [c_void_p],
     "pcclMasterGetPort": [c_void_p, POINTER(c_uint16)],

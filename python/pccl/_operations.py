@@ -10,7 +10,7 @@ from ._codec import QuantizationOptions
 from ._collectives import OnArrival, Options
 from ._described import argument, described
 from ._enums import ReduceOp, member
-from ._errors import LayoutError
+from ._errors import InvalidArgument, LayoutError
 from ._operation import Work
 from ._reduce import OperationInfo, ReduceDescriptor, ReduceOperandDescriptor, check_descriptor
 from ._staged import Staged, StagedTogether, placed
@@ -102,30 +102,35 @@ class AllReduce(ListedOperation):
     """Communicator.all_reduce, in a list."""
 
     send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False)
-    op: Union[ReduceOp, str]
+    recv: Any = argument(kw_only=False, default=None)
+    op: Union[ReduceOp, str] = ReduceOp.SUM
     operand_descriptor: Optional[ReduceOperandDescriptor] = None
     quantization_options: Optional[QuantizationOptions] = None
+    quantization: Optional[QuantizationOptions] = None
     factor: Optional[float] = None
 
     _NUMBER, _PLACES = 0, "sendbuf recvbuf count datatype op"
 
+    def _codec(self, where: str) -> Optional[QuantizationOptions]:
+        if self.quantization is None or self.quantization_options is None:
+            return self.quantization_options if self.quantization is None else self.quantization
+        raise InvalidArgument(f"{where}: quantization and quantization_options are two names of one argument")
+
     def _make(self, where: str, counted_on: CountedOn) -> Work:
         factor = _collectives.factor_of(where, self.op, self.factor)
         label = _core.label(where, self.label)
-        return self._fill(
-            Options(where, self.tag, label=label, factor=factor, quantization=self.quantization_options)
-        )
+        return self._fill(Options(where, self.tag, label=label, factor=factor, quantization=self._codec(where)))
 
     def _fill(self, options: Options) -> Work:
-        where, send, recv = options.where, self.send, self.recv
+        where, send = options.where, self.send
+        recv = send if self.recv is None else self.recv
         source = _buffers.of(send, f"{where}: send")
         target = source if recv is send else _buffers.of(recv, f"{where}: recv")
-        _buffers.need_writable(target, recv, f"{where}: recv")
+        _buffers.need_writable(target, recv, f"{where}: {'send' if recv is send else 'recv'}")
         _buffers.match(source, target, where)
         dtype, operand = source.dtype, self.operand_descriptor
         if operand is not None:
-            descriptor = ReduceDescriptor(source.count, self.op, self.tag, operand, self.quantization_options)
+            descriptor = ReduceDescriptor(source.count, self.op, self.tag, operand, self._codec(where))
             check_descriptor(source, descriptor, where)
             dtype = operand.to_c().datatype
         address, place, staged = placed(source.count, source, 0, target, 0)

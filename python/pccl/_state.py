@@ -92,9 +92,9 @@ class Prepared:
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
         self._pins = [(info._tensor, info._buffer) for info in infos]
-        self._array = (_native.TensorInfoC * len(infos))()
+        self.infos = (_native.TensorInfoC * len(infos))()
         for index, info in enumerate(infos):
-            self._array[index] = _native.TensorInfoC(
+            self.infos[index] = _native.TensorInfoC(
                 self._names[index],
                 info.data_ptr,
                 info.numel,
@@ -102,7 +102,7 @@ class Prepared:
                 member("device_type", DeviceType, info.device_type),
                 info.allow_content_inequality,
             )
-        self._c = _native.SharedStateC(revision, len(infos), self._array)
+        self._c = _native.SharedStateC(revision, len(infos), self.infos)
         self.reference = ctypes.byref(self._c)
         self.numbers: Dict[str, Any] = {}  # of TrainingState
 

@@ -1,0 +1,285 @@
+"""The loop of a program that lives with peers that come, go and die."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from types import TracebackType
+from typing import Any, Iterator, Mapping, Optional, Type, Union
+
+from . import _core, _native, _threads
+from ._communicator import Communicator
+from ._described import takes
+from ._enums import Result, number
+from ._errors import (
+    AbortedError,
+    ExpelledError,
+    InvalidArgument,
+    MasterLostError,
+    MembersChangedError,
+    PCCLError,
+    PeerLostError,
+    TimeoutError_,
+    TooFewPeersError,
+)
+from ._operations import AllReduce
+from ._reduce import OperationInfo
+from ._state import SharedState, TensorInfo
+
+State = Union[SharedState, Mapping[str, Any], None]
+
+# How an operation fails through a loss, which is no mistake of the program.
+_LOSSES = (
+    PeerLostError,
+    TooFewPeersError,
+    MembersChangedError,
+    AbortedError,
+    TimeoutError_,
+    ExpelledError,
+    MasterLostError,
+)
+
+
+class _Handle:
+    """A loop of the library. A call that nobody waits for any more may still use it."""
+
+    def __init__(self, comm: Communicator, revision: int, options: _native.LoopOptionsC) -> None:
+        self._made = ctypes.c_void_p()
+        self.state = _native.SharedStateC(revision)
+        state, made = ctypes.byref(self.state), ctypes.byref(self._made)
+        comm._core.call("pcclLoopBegin", state, ctypes.byref(options), made)
+
+    def next(self, outcome: int, step: _native.LoopStepC) -> int:
+        code: int = _native.lib.pcclLoopNext(self._made, outcome, ctypes.byref(step))
+        return code
+
+    def __del__(self) -> None:
+        _native.lib.pcclLoopEnd(self._made)
+
+
+class Step:
+    """A step of a loop, which has begun. Use it as a context: `with step: ...`.
+
+    index      steps that the run has completed before this one; the same on all peers of the group
+    revision   of the shared state
+    size       peers of the group when it began
+    rank       of this peer among them
+    again      this peer has begun the step of this index before, and it was not completed
+    joined     this peer was admitted since its last step, or has just come: the state is that of the run
+    diverged   this peer was there all the time and held something else than the others: it was replaced
+    comm       the communicator, for operations of all kinds
+    """
+
+    def __init__(self, loop: Loop, told: _native.LoopStepC) -> None:
+        self._loop = weakref.ref(loop)  # a loop that nobody uses any more leaves the run
+        self._has_succeeded = False
+        self.comm = loop.comm
+        self._take(told)
+
+    def _take(self, told: _native.LoopStepC) -> None:
+        self.index: int = told.number
+        self.revision: int = told.revision
+        self.size: int = told.world
+        self.rank: int = told.rank
+        self.again: bool = told.again
+        self.joined: bool = told.joined
+        self.diverged: bool = told.diverged
+
+    def __repr__(self) -> str:
+        again = ", again" if self.again else ""
+        return f"<pccl.Step {self.index}{again}: rank {self.rank} of {self.size}>"
+
+    @takes(AllReduce)
+    def all_reduce(self, operation: AllReduce) -> OperationInfo:
+        """The same as Communicator.all_reduce, and repeats it when a peer was lost: with those who are left, if there
+        are min_peers; else, if it is the first operation of the step, when there are min_peers again. Otherwise, or if
+        the others have gone on without this peer, it raises what the operation has failed with: the step is to be
+        begun again, and `with step` sees to that. With min_peers=1 a peer that is alone carries it out by itself."""
+        arguments = {name: value for name, value in vars(operation).items() if name != "info"}
+        while True:
+            loop = self._loop()
+            try:
+                info = self.comm.all_reduce(**arguments)
+            except _LOSSES as error:
+                if loop is None:
+                    raise
+                if isinstance(error, TooFewPeersError) and loop._min_peers == 1:
+                    info = self._reduce_alone(operation)
+                elif loop._may_repeat(self, error):
+                    continue
+                else:
+                    raise
+            self._has_succeeded = True
+            return info
+
+    def _reduce_alone(self, given: AllReduce) -> OperationInfo:
+        return self.comm.coalesced(
+            [given.send], None if given.recv is None else [given.recv], op=given.op, tag=given.tag, label=given.label,
+            factor=given.factor, alone_ok=True
+        )
+
+    # ---- as a context
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
+    ) -> bool:
+        """A loss within the step ends it: what is under way is given up, and the loop begins it again."""
+        loop = self._loop()
+        if loop is None or not isinstance(error, _LOSSES):
+            return False
+        loop._outcome = error.ext
+        self.comm._core.give_up()
+        return True
+
+
+class Loop(Iterator[Step]):
+    """What loop() returns: an iterator of steps, without end. Dropping it leaves the run."""
+
+    def __init__(
+        self,
+        address: Union[str, Communicator],
+        state: State,
+        min_peers: int,
+        timeout: Optional[float],
+        connect_timeout: float,
+        first_step: int,
+        options: Optional[Mapping[str, _core.Option]],
+    ) -> None:
+        self._is_owner = not isinstance(address, Communicator)
+        self._min_peers = number("loop: min_peers", min_peers, 1, 1 << 31)
+        self.state = _shared_state(state)
+        given = _native.LoopOptionsC(
+            ctypes.sizeof(_native.LoopOptionsC),
+            self._min_peers,
+            0 if timeout is None else max(1, _milliseconds("timeout", timeout)),
+            _milliseconds("connect_timeout", connect_timeout),
+            number("loop: first_step", first_step, 0, 1 << 64),
+        )
+        if isinstance(address, Communicator):
+            if options is not None:
+                raise InvalidArgument("loop: options are those of the communicator that is given")
+            self.comm = address
+        else:
+            self.comm = Communicator(address, options=options)
+        self._outcome: int = Result.SUCCESS
+        self._ahead: Optional[_native.LoopStepC] = None  # the step that all_reduce has begun, and cannot be in
+        self._handle = _Handle(self.comm, 0 if self.state is None else self.state.revision, given)
+
+    def __next__(self) -> Step:
+        told, self._ahead = self._ahead, None
+        if told is None:
+            told = self._begin(self._outcome)
+        self._outcome = Result.SUCCESS
+        return Step(self, told)
+
+    def _begin(self, outcome: int) -> _native.LoopStepC:
+        """Ends the step and begins the next one. An error, and Ctrl-C, end the loop."""
+        handle, state = self._handle, self.state
+        told = _native.LoopStepC(ctypes.sizeof(_native.LoopStepC))
+        given = None if state is None else state._prepare()
+        if given is not None:
+            handle.state.count, handle.state.infos = len(given.infos), given.infos
+
+        def begin(_: Any) -> int:
+            code = handle.next(outcome, told)
+            if code == Result.SUCCESS and state is not None:
+                state.revision = told.revision  # even if nobody waits for the call any more
+            return code
+
+        try:
+            Communicator._await(self.comm._bound("pcclLoopNext", begin, (handle, given)))
+        except BaseException:
+            self.close()
+            raise
+        if state is not None and given is not None:
+            state._finish(given)
+        return told
+
+    def _may_repeat(self, step: Step, error: PCCLError) -> bool:
+        """Whether the operation that has failed so is to be repeated within this step."""
+        if isinstance(error, PeerLostError) and self._count() >= self._min_peers:
+            return True
+        self._outcome = error.ext
+        if step._has_succeeded or self.comm._core.is_busy:
+            return False
+        told = self._begin(error.ext)
+        if told.number != step.index or told.rx_bytes > 0:
+            self._ahead = told
+            return False
+        self._outcome = Result.SUCCESS
+        step._take(told)
+        return True
+
+    def _count(self) -> int:
+        try:
+            return self.comm.size
+        except PCCLError:
+            return 0  # out of the run
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Leaves the run, unless the communicator was given. May be called any number of times."""
+        if self._is_owner:
+            self.comm.close()
+
+    def __enter__(self) -> Loop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        comm = getattr(self, "comm", None)
+        if comm is not None and self._is_owner and not comm.closed:
+            _threads.janitor.put(comm._core.close)  # a step that is still there has it too
+
+    def __repr__(self) -> str:
+        return f"<pccl.Loop of {self.comm!r}>"
+
+
+def _milliseconds(what: str, seconds: float) -> int:
+    try:
+        given = math.ceil(float(seconds) * 1000)
+    except (TypeError, ValueError, OverflowError):
+        given = -1
+    if not 0 <= given < 1 << 32:
+        raise InvalidArgument(f"loop: {what} is {seconds!r}, expected seconds")
+    return given
+
+
+def _shared_state(state: State) -> Optional[SharedState]:
+    if state is None or isinstance(state, SharedState):
+        return state
+    if not isinstance(state, Mapping):
+        raise InvalidArgument(f"loop: state: expected a SharedState, or a dictionary of buffers, not {state!r}")
+    return SharedState([TensorInfo.from_buffer(tensor, name) for name, tensor in state.items()])
+
+
+def loop(
+    address: Union[str, Communicator],
+    state: State = None,
+    *,
+    min_peers: int = 2,
+    timeout: Optional[float] = None,
+    connect_timeout: float = 60,
+    first_step: int = 0,
+    options: Optional[Mapping[str, _core.Option]] = None,
+) -> Loop:
+    """Yields the steps of a run, without end: `for step in pccl.loop(address, state): with step: ...`.
+
+    Before each step it admits newcomers, waits until the group has min_peers, and synchronizes the state, so that all
+    hold the same bits. It gets into the run when it begins, and again after this peer was removed or has lost its
+    master. A step whose operation fails through a loss is begun again, by all alike: change the state after its last
+    operation. All peers of the group must use a loop. To break out of it, or to raise, leaves the run.
+
+    address: of the master, or a Communicator, which is not closed in the end. state: a SharedState, a dictionary of
+    buffers by name, or None. timeout: seconds to wait for min_peers; TimeoutError_ if that is not enough. min_peers=1:
+    a peer that is alone goes on. connect_timeout: how long attempts to get into the run are repeated. first_step: the
+    index of the first step of a run that begins. options: of the communicator.
+    """
+    return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)
