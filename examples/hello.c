@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { COUNT = 1 << 20 };
 static float ones[COUNT], sum[COUNT];
@@ -16,27 +15,30 @@ int main(int argc, char **argv)
 {
     const pcclReduceDescriptor_t all = {.count = COUNT, .op = pcclSum, .src_descriptor = {.datatype = pcclFloat}};
     const time_t end = time(NULL) + (argc > 2 ? strtol(argv[2], NULL, 10) : 10);
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    pcclReduceInfo_t info;
     pcclComm_t *comm = NULL;
+    pcclLoop_t *loop = NULL;
     for (int i = 0; i < COUNT; i++)
         ones[i] = 1;
-    bool ok = pcclInit() == pcclSuccess &&
-              pcclCreateCommunicatorWithOptions(argc > 1 ? argv[1] : "127.0.0.1", NULL, &comm) == pcclSuccess &&
-              pcclConnect(comm) == pcclSuccess; /* returns when those who are there update */
-    for (int step = 0; ok && time(NULL) < end; step++) {
-        pcclReduceInfo_t info;
-        pcclResult_t result = pcclAllReduce(ones, sum, &all, comm, &info);
+    pcclResult_t result = pcclInit();
+    if (result == pcclSuccess)
+        result = pcclCreateCommunicatorWithOptions(argc > 1 ? argv[1] : "127.0.0.1", NULL, &comm);
+    if (result == pcclSuccess)
+        result = pcclLoopBegin(comm, NULL, NULL, &loop); /* NULL: peers hold nothing in common */
+    while (time(NULL) < end && (result = pcclLoopNext(loop, result, &step)) == pcclSuccess) {
+        result = pcclAllReduce(ones, sum, &all, comm, &info);
         if (result == pcclSuccess)
-            printf("step %d: %u peers, sum %g\n", step, (unsigned)info.local_world_size, (double)sum[COUNT - 1]);
-        else if (result == pcclTooFewPeers)
-            sleep(1); /* alone: wait for others */
+            printf("step %lu: %u peers, sum %g\n", (unsigned long)step.number, (unsigned)info.local_world_size,
+                   (double)sum[COUNT - 1]);
         else
-            printf("step %d failed for all, who try again: %s\n", step, pcclGetLastError(comm));
+            printf("step %lu has failed: %s\n", (unsigned long)step.number, pcclGetLastError(comm)); /* once more */
         fflush(stdout);
-        ok = pcclUpdateTopology(comm) == pcclSuccess; /* newcomers get in here */
     }
-    if (!ok)
+    if (result != pcclSuccess)
         fprintf(stderr, "%s\n", pcclGetLastError(comm));
+    pcclLoopEnd(loop);
     if (comm != NULL)
         pcclDestroyCommunicator(comm); /* says good-bye: the others go on at once */
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+    return result == pcclSuccess ? EXIT_SUCCESS : EXIT_FAILURE;
 }

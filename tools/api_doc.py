@@ -29,7 +29,8 @@ from python_source import (
     written_as,
 )
 
-HEADERS = [f"include/{name}.h" for name in "pccl pccl_collectives pccl_codecs pccl_loop pccl_sight ccoip_inet ccoip".split()]
+_HEADERS = "pccl pccl_collectives pccl_codecs pccl_loop pccl_sight ccoip_inet ccoip"
+HEADERS = [f"include/{name}.h" for name in _HEADERS.split()]
 PACKAGE = "python/pccl"
 COMMENT_COLUMNS = 117  # behind the star
 DOCSTRING_COLUMNS = 120

@@ -3,15 +3,14 @@
 
     python data_parallel.py 127.0.0.1:48148        as many as you like, whenever you like; Ctrl-C at one ends all
 
-Each peer draws its own batches. Gradients are averaged, so all make the same step and hold the same bits; parameters,
-momentum and the number of steps are the shared state, which is what newcomers get.
+Each peer draws its own batches. Gradients are averaged, so all make the same step and hold the same bits; parameters
+and momentum are the shared state, which is what newcomers get.
 """
 
 import argparse
 import hashlib
 import os
 import signal
-import time
 
 import numpy as np
 
@@ -26,8 +25,16 @@ parser.add_argument("--steps", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
 stopping = []
-signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
-signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+
+
+def stop(*_):
+    if stopping:
+        raise KeyboardInterrupt  # for the second time: this one leaves, whatever the others do
+    stopping.append(True)
+
+
+signal.signal(signal.SIGINT, stop)
+signal.signal(signal.SIGTERM, stop)
 
 # All peers make the same digits, and each of them its own batches of distorted ones.
 digits = np.random.default_rng(0).random((CLASSES, PIXELS), np.float32)
@@ -57,53 +64,24 @@ starting = np.random.default_rng(1)
 shapes = [(PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)]
 weights = [starting.normal(0, 0.1, shape).astype(np.float32) for shape in shapes]
 momenta = [np.zeros(shape, np.float32) for shape in shapes]
-steps_done = np.zeros(1, np.int64)
-state = pccl.SharedState(
-    [pccl.TensorInfo.from_numpy(weight, f"weight{i}") for i, weight in enumerate(weights)]
-    + [pccl.TensorInfo.from_numpy(momentum, f"momentum{i}") for i, momentum in enumerate(momenta)]
-    + [pccl.TensorInfo.from_numpy(steps_done, "steps_done")]
-)
+state = {f"weight{i}": weight for i, weight in enumerate(weights)}
+state.update({f"momentum{i}": momentum for i, momentum in enumerate(momenta)})
 
-comm = pccl.Communicator(args.master)
-comm.connect()
-just_joined = True
-operand = pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT)
-stopped, synced = 0.0, 0
-while not stopped and steps_done[0] < args.steps:
-    if not just_joined:
-        comm.update_topology()  # newcomers get in, and go on from here like the others
-    just_joined = False
-    if comm.get_attribute(pccl.Attribute.PEER_GROUP_WORLD_SIZE) < 2:
-        time.sleep(0.1)  # alone: wait for others
-        continue
-    moved = comm.sync_shared_state(state)  # newcomers get the state
-    state.push_revision()  # each synchronization has a revision of its own
-    assert synced == 0 or moved.rx_bytes == 0, "this peer had computed something else than the others"
-    synced += 1
+for step in pccl.loop(args.master, state):  # newcomers get in here, and get the state
+    with step:
+        assert not step.diverged, "this peer had computed something else than the others"
+        values, loss = gradients(weights, *batch())
+        about = np.array([loss, bool(stopping)], np.float32)
+        info = step.comm.coalesced([*values, about], op="avg")  # all of them, or none
+        for weight, momentum, value in zip(weights, momenta, values):
+            momentum *= np.float32(MOMENTUM)
+            momentum += value
+            weight -= np.float32(RATE) * momentum
+        print(f"step {step.index + 1}: {info.world_size} peers, loss {about[0]:.3f}", flush=True)
+        if about[1] or step.index + 1 >= args.steps:
+            break
 
-    values, loss = gradients(weights, *batch())
-    about = np.array([loss, bool(stopping)], np.float32)
-    reductions = [
-        pccl.ReduceOpDescriptor.from_numpy(
-            value, value, pccl.ReduceDescriptor(value.size, pccl.ReduceOp.AVG, tag, operand)
-        )
-        for tag, value in enumerate([*values, about])
-    ]
-    try:
-        # What fails because a peer was killed is repeated with those who remain.
-        info = comm.all_reduce_multiple_with_retry(reductions, max_in_flight=8)
-    except pccl.TooFewPeersError:
-        continue  # the last one of the others is gone: drop this step
-    for weight, momentum, value in zip(weights, momenta, values):
-        momentum *= np.float32(MOMENTUM)
-        momentum += value
-        weight -= np.float32(RATE) * momentum
-    steps_done += 1
-    stopped = about[1]
-    print(f"step {steps_done[0]}: {info.local_world_size} peers, loss {about[0]:.3f}", flush=True)
-
-comm.close()
 digest = hashlib.sha256()
-for tensor in [*weights, *momenta, steps_done]:
+for tensor in [*weights, *momenta]:
     digest.update(tensor)
 print(f"digest {digest.hexdigest()}")
