@@ -100,7 +100,7 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
 {
     const struct details details = {
         .codec = !pccl_packing_equal(a->descriptor, b->descriptor) || !pccl_budget_equal(a->descriptor, b->descriptor),
-        .way = a->tiny != b->tiny,
+        .way = a->tiny != b->tiny && a->descriptor->count == b->descriptor->count, /* which follows from the count */
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };
     pccl_text_clear(words);
