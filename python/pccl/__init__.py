@@ -5,13 +5,9 @@ connects, and reduces with the others; shared state makes all of them hold the s
 operation that fails does so for all peers alike, and can be retried.
 """
 
-from __future__ import annotations
+from typing import List as _List
 
-import atexit
-import threading
-import time
-
-from . import _core, _logging, _master, _native, _threads, cuda, progress
+from . import _end, _native, cuda, progress
 from ._codec import CodecError, QuantizationOptions, measure_codec
 from ._communicator import Communicator, Group
 from ._enums import (
@@ -76,6 +72,10 @@ from ._results import Result
 from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
+
+# The same without the underscores. Not in __all__: there they would hide those of Python.
+ConnectionError = ConnectionError_
+TimeoutError = TimeoutError_
 
 __all__ = [
     "AbortedError",
@@ -155,36 +155,9 @@ __all__ = [
 
 from . import _pccl  # noqa: E402,F401 - it has names of these
 
-_CLOSE_S = 5.0  # leaving a run does not depend on others
+
+def __dir__() -> _List[str]:
+    return sorted([*__all__, "ConnectionError", "TimeoutError", *(name for name in globals() if name[:2] == "__")])
 
 
-def _close_communicators() -> None:
-    """Lets the janitor do it, which exists if a communicator does: no new thread can be started
-    now."""
-    cores = [core for core in list(_core.open_cores) if core.is_of_this_process]
-    if not cores:
-        return
-    done = threading.Event()
-    for core in cores:
-        _threads.janitor.put(core.close)
-    _threads.janitor.put(done.set)
-    end = time.monotonic() + _CLOSE_S
-    while not done.wait(_threads.SLICE_S) and time.monotonic() < end:
-        pass
-
-
-def _at_exit() -> None:
-    try:
-        _close_communicators()
-        for call in _threads.at_exit:
-            call()
-        _master.at_exit()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        _logging.stop()
-
-
-PCCLError.check(_native.lib.pcclInit(), "pcclInit")
-_logging.start()
-atexit.register(_at_exit)
+_end.begin()

@@ -12,7 +12,7 @@ import hashlib
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32
 from ctypes import c_uint64, c_void_p, py_object
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Protocol, Sequence, Tuple, Union
 
 from ._enums import DataType, DeviceType, by_name, known_names, number, of_ml_dtypes
 from ._errors import DTypeError, InvalidArgument, LayoutError
@@ -51,6 +51,23 @@ class Buffer:
 
 
 _READ_ONLY = "read-only"
+
+
+class _HasArrayInterface(Protocol):
+    @property
+    def __array_interface__(self) -> Any: ...
+
+
+class _HasDLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as _HasBuffer
+
+    Memory = Union[_HasBuffer, _HasArrayInterface, _HasDLPack]  # what of() takes, as far as types tell
+else:
+    Memory = Any
 
 
 def address(what: str, value: Any) -> int:
@@ -96,6 +113,12 @@ def of(thing: Any, argument: str) -> Buffer:
         f"{argument}: {type(thing).__name__} is not memory: wanted is a numpy array, a torch tensor, or something with "
         "the buffer protocol, __array_interface__ or __dlpack__"
     )
+
+
+def of_another_copy(given: Any) -> Buffer:
+    """A Buffer of another copy of this package as one of this copy."""
+    dtype, device = DataType(int(given.dtype)), DeviceType(int(given.device))
+    return Buffer(given.address, given.count, dtype, given.owner, device=device, family=given.family, storage=given)
 
 
 def digest(named: Iterable[Tuple[str, Any]]) -> str:
@@ -255,9 +278,10 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
-_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+# By index: what attributes give is shared with whoever else declares it, also with another copy of this package.
+_get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_int], c_int
-_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer = ctypes.pythonapi["PyBuffer_Release"]
 _release_buffer.argtypes, _release_buffer.restype = [POINTER(_PyBuffer)], None
 
 _FORMATS = {"f": "float", "d": "float", "e": "float", "?": "bool"}
@@ -323,9 +347,9 @@ class _DLManagedTensorVersioned(ctypes.Structure):
     ]
 
 
-_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid = ctypes.pythonapi["PyCapsule_IsValid"]
 _capsule_is_valid.argtypes, _capsule_is_valid.restype = [py_object, c_char_p], c_int
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer = ctypes.pythonapi["PyCapsule_GetPointer"]
 _capsule_pointer.argtypes, _capsule_pointer.restype = [py_object, c_char_p], c_void_p
 
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13

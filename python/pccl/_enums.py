@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Type, TypeVar
+from typing import Any, Literal, Type, TypeVar, Union
 
 from ._errors import DTypeError, InvalidArgument
 from ._results import Result as Result
@@ -21,6 +21,13 @@ class ReduceOp(_Code):
     OR = 6
     XOR = 7
     PREMUL_SUM = 8
+
+
+OpName = Literal[
+    "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum",
+    "SUM", "AVG", "PROD", "MAX", "MIN", "AND", "OR", "XOR", "PREMUL_SUM",
+]  # fmt: skip
+Op = Union[ReduceOp, OpName]
 
 
 class Attribute(_Code):

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Iterator, Mapping, Optional, Type, Union
 
 from . import _core, _native, _threads
+from ._buffers import Memory
 from ._communicator import Communicator
 from ._described import takes
 from ._enums import Result, number
@@ -27,7 +28,7 @@ from ._operations import AllReduce
 from ._reduce import OperationInfo
 from ._state import SharedState, TensorInfo
 
-State = Union[SharedState, Mapping[str, Any], None]
+State = Union[SharedState, Mapping[str, Memory], None]
 
 # How an operation fails through a loss, which is no mistake of the program.
 _LOSSES = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, ClassVar, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, ClassVar, Iterable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _collectives, _core, _native
+from ._buffers import Memory
 from ._codec import QuantizationOptions
 from ._collectives import OnArrival, Options
 from ._described import argument, described
-from ._enums import ReduceOp, member
+from ._enums import Op, ReduceOp, member
 from ._errors import InvalidArgument, LayoutError
 from ._operation import Work
 from ._reduce import OperationInfo, ReduceDescriptor, ReduceOperandDescriptor, check_descriptor
@@ -101,9 +102,9 @@ class _Reducing(_OfElements):
 class AllReduce(ListedOperation):
     """Communicator.all_reduce, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False, default=None)
-    op: Union[ReduceOp, str] = ReduceOp.SUM
+    send: Memory = argument(kw_only=False)
+    recv: Optional[Memory] = argument(kw_only=False, default=None)
+    op: Op = ReduceOp.SUM
     operand_descriptor: Optional[ReduceOperandDescriptor] = None
     quantization_options: Optional[QuantizationOptions] = None
     quantization: Optional[QuantizationOptions] = None
@@ -126,7 +127,7 @@ class AllReduce(ListedOperation):
         recv = send if self.recv is None else self.recv
         source = _buffers.of(send, f"{where}: send")
         target = source if recv is send else _buffers.of(recv, f"{where}: recv")
-        _buffers.need_writable(target, recv, f"{where}: {'send' if recv is send else 'recv'}")
+        _buffers.need_writable(target, recv, f"{where}: {'send' if self.recv is None else 'recv'}")
         _buffers.match(source, target, where)
         dtype, operand = source.dtype, self.operand_descriptor
         if operand is not None:
@@ -142,9 +143,9 @@ class AllReduce(ListedOperation):
 class Coalesced(_Reducing):
     """Communicator.coalesced, in a list."""
 
-    tensors: Sequence[Any] = argument(kw_only=False)
-    recv: Optional[Sequence[Any]] = argument(kw_only=False, default=None)
-    op: Union[ReduceOp, str, Sequence[Union[ReduceOp, str]]]
+    tensors: Sequence[Memory] = argument(kw_only=False)
+    recv: Optional[Sequence[Memory]] = argument(kw_only=False, default=None)
+    op: Union[Op, Sequence[Op]]
 
     _NUMBER, _PLACES, _IS_COUNTED = 13, "sendbuf count", False
 
@@ -166,7 +167,7 @@ class Coalesced(_Reducing):
 class Broadcast(_OfElements):
     """Communicator.broadcast, in a list."""
 
-    t: Any = argument(kw_only=False)
+    t: Memory = argument(kw_only=False)
     root: Union[int, str]
 
     _NUMBER, _PLACES = 1, "recvbuf count datatype root"
@@ -188,8 +189,8 @@ class Broadcast(_OfElements):
 class AllGather(_OfElements):
     """Communicator.all_gather, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False)
+    send: Memory = argument(kw_only=False)
+    recv: Memory = argument(kw_only=False)
 
     _NUMBER, _PLACES = 2, "sendbuf recvbuf count datatype"
 
@@ -204,9 +205,9 @@ class AllGather(_OfElements):
 class ReduceScatter(_Reducing):
     """Communicator.reduce_scatter, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False)
-    op: Union[ReduceOp, str]
+    send: Memory = argument(kw_only=False)
+    recv: Memory = argument(kw_only=False)
+    op: Op
     counts: Optional[Sequence[int]] = None
 
     _NUMBER, _PLACES = 3, "sendbuf recvbuf count datatype op"
@@ -231,10 +232,10 @@ class ReduceScatter(_Reducing):
 class Reduce(_Reducing):
     """Communicator.reduce, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False, default=None)
+    send: Memory = argument(kw_only=False)
+    recv: Optional[Memory] = argument(kw_only=False, default=None)
     root: Union[int, str]
-    op: Union[ReduceOp, str]
+    op: Op
 
     _NUMBER, _PLACES = 6, "sendbuf recvbuf count datatype op root"
 
@@ -255,8 +256,8 @@ class Reduce(_Reducing):
 class Gather(_OfElements):
     """Communicator.gather, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False, default=None)
+    send: Memory = argument(kw_only=False)
+    recv: Optional[Memory] = argument(kw_only=False, default=None)
     root: Union[int, str]
 
     _NUMBER, _PLACES = 7, "sendbuf recvbuf count datatype root"
@@ -279,8 +280,8 @@ class Gather(_OfElements):
 class Scatter(_OfElements):
     """Communicator.scatter, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False)
+    send: Optional[Memory] = argument(kw_only=False)
+    recv: Memory = argument(kw_only=False)
     root: Union[int, str]
 
     _NUMBER, _PLACES = 8, "sendbuf recvbuf count datatype root"
@@ -303,8 +304,8 @@ class Scatter(_OfElements):
 class AllToAll(_OfElements):
     """Communicator.all_to_all, in a list."""
 
-    send: Any = argument(kw_only=False)
-    recv: Any = argument(kw_only=False)
+    send: Memory = argument(kw_only=False)
+    recv: Memory = argument(kw_only=False)
 
     _NUMBER, _PLACES = 9, "sendbuf recvbuf count datatype"
 
@@ -335,7 +336,7 @@ class Barrier(_OfMembers):
 class _Transfer(ListedOperation):
     """A transfer from peer to peer. Not for lists."""
 
-    t: Any = argument(kw_only=False)
+    t: Memory = argument(kw_only=False)
 
     _SENDS: ClassVar[bool]
 
@@ -408,7 +409,7 @@ class AllGatherV(BlobOperation):
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    data: Any = argument(kw_only=False)
+    data: Memory = argument(kw_only=False)
 
     _NUMBER, _PLACES = 5, "sendbuf count"
 
@@ -424,7 +425,7 @@ class GatherV(BlobOperation):
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    data: Any = argument(kw_only=False)
+    data: Memory = argument(kw_only=False)
     root: Union[int, str]
 
     _NUMBER, _PLACES, _IS_COUNTED = 10, "sendbuf count root", True
@@ -441,7 +442,7 @@ class ScatterV(BlobOperation):
     part   what the method returns; None until it has succeeded in the last list
     """
 
-    parts: Any = argument(kw_only=False, default=None)
+    parts: Optional[Iterable[Memory]] = argument(kw_only=False, default=None)
     root: Union[int, str]
 
     _NUMBER, _PLACES, _IS_COUNTED = 11, "sendbuf count root", True
@@ -465,7 +466,7 @@ class AllToAllV(BlobOperation):
     blobs   what the method returns; empty until it has succeeded in the last list
     """
 
-    parts: Any = argument(kw_only=False)
+    parts: Iterable[Memory] = argument(kw_only=False)
 
     _NUMBER, _PLACES, _IS_COUNTED = 12, "sendbuf count", True
 

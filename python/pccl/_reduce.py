@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple, Union
 
 from . import _buffers, _native, _staged
 from ._codec import QuantizationOptions
-from ._enums import DataType, DistributionHint, QuantizationAlgorithm, ReduceOp, data_type, member, number
+from ._enums import DataType, DistributionHint, Op, QuantizationAlgorithm, ReduceOp, data_type, member, number
 from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
@@ -74,7 +74,7 @@ class ReduceDescriptor:
     """One reduction. All members must be equal on all peers of the group."""
 
     count: int
-    op: Union[ReduceOp, str]  # "sum" is ReduceOp.SUM
+    op: Op  # "sum" is ReduceOp.SUM
     tag: int
     operand_descriptor: ReduceOperandDescriptor
     quantization_options: Optional[QuantizationOptions] = None
@@ -109,7 +109,9 @@ class ReduceOpDescriptor:
         self._memory: Optional[Tuple[_buffers.Buffer, _buffers.Buffer]] = None
 
     @classmethod
-    def from_buffers(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+    def from_buffers(
+        cls, send: _buffers.Memory, recv: _buffers.Memory, reduce_descriptor: ReduceDescriptor
+    ) -> ReduceOpDescriptor:
         """From any buffers that all_reduce takes. Keeps them alive."""
         made = cls(0, 0, reduce_descriptor)
         made._take(send, recv)
@@ -126,11 +128,15 @@ class ReduceOpDescriptor:
         self.sendbuf_ptr, self.recvbuf_ptr = source.address, target.address
 
     @classmethod
-    def from_torch(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+    def from_torch(
+        cls, send: _buffers.Memory, recv: _buffers.Memory, reduce_descriptor: ReduceDescriptor
+    ) -> ReduceOpDescriptor:
         return cls.from_buffers(send, recv, reduce_descriptor)
 
     @classmethod
-    def from_numpy(cls, send: Any, recv: Any, reduce_descriptor: ReduceDescriptor) -> ReduceOpDescriptor:
+    def from_numpy(
+        cls, send: _buffers.Memory, recv: _buffers.Memory, reduce_descriptor: ReduceDescriptor
+    ) -> ReduceOpDescriptor:
         return cls.from_buffers(send, recv, reduce_descriptor)
 
     def to_c(self) -> _native.ReduceOpDescriptorC:

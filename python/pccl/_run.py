@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from . import _collectives, _core, _native
+from . import _buffers, _collectives, _core, _native
 from ._enums import number
 from ._errors import InternalError, InvalidArgument
 from ._operation import Work
@@ -118,6 +118,20 @@ class Run:
         return [operation.info for operation in self._operations if operation.info is not None]
 
 
+def _is_of_another_copy(entry: Any) -> bool:
+    """Whether it is a descriptor of another copy of this package, which a process may have loaded under another name or
+    a second time."""
+    return type(entry).__name__ == "ReduceOpDescriptor" and hasattr(entry, "_pinned")
+
+
+def _pinned(entry: Any) -> Tuple[_native.ReduceOpDescriptorC, Any]:
+    made, memory = entry._pinned()
+    if isinstance(made, _native.ReduceOpDescriptorC):
+        return made, memory
+    ours = _native.ReduceOpDescriptorC.from_buffer_copy(made)
+    return ours, None if memory is None else tuple(_buffers.of_another_copy(one) for one in memory)
+
+
 class Retried:
     """A list of reductions on its way, for Communicator.all_reduce_multiple_with_retry."""
 
@@ -126,9 +140,9 @@ class Retried:
         self._label = _core.label(where, label)
         entries = list(descriptors)
         for entry in entries:
-            if not isinstance(entry, ReduceOpDescriptor):
+            if not isinstance(entry, ReduceOpDescriptor) and not _is_of_another_copy(entry):
                 raise InvalidArgument(f"{where}: expected ReduceOpDescriptors, not {entry!r}")
-        self._pinned = [entry._pinned() for entry in entries]
+        self._pinned = [_pinned(entry) for entry in entries]
         self._fused = fuse(self._pinned)
         self._entries = (_native.ReduceOpDescriptorC * len(entries))(*[made for made, _ in self._pinned])
         self._info = _native.ReduceInfoC()

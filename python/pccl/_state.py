@@ -46,7 +46,7 @@ class TensorInfo:
         self._buffer: Optional[_buffers.Buffer] = None
 
     @classmethod
-    def from_buffer(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+    def from_buffer(cls, tensor: _buffers.Memory, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
         """From a numpy array, a torch tensor, or anything that all_reduce takes; keeps it alive."""
         buffer = _buffers.of(tensor, f"TensorInfo: {name}")
         _buffers.need_writable(buffer, tensor, f"TensorInfo: {name}")
@@ -62,11 +62,11 @@ class TensorInfo:
         return made
 
     @classmethod
-    def from_torch(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+    def from_torch(cls, tensor: _buffers.Memory, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     @classmethod
-    def from_numpy(cls, tensor: Any, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
+    def from_numpy(cls, tensor: _buffers.Memory, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:

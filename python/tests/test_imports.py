@@ -17,7 +17,7 @@ ORDER = """
     pccl.torch._staging pccl.torch._untraced
 
     pccl._staged pccl._reduce pccl._operation pccl._handles pccl._calls pccl._collectives pccl._described
-    pccl._operations pccl._run pccl._communicator pccl._pccl pccl._told
+    pccl._operations pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
     pccl.progress pccl
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state

@@ -139,6 +139,17 @@ def test_enum(kind):
     assert [name for name in ENUMS[kind].split() if name not in members] == []
 
 
+def test_dir_shows_the_interface():
+    shown = {name for name in dir(pccl) if name[:2] != "__"}
+    assert shown - {"ConnectionError", "TimeoutError"} == {name for name in pccl.__all__ if name[:2] != "__"}
+    assert pccl.TimeoutError is pccl.TimeoutError_ and pccl.ConnectionError is pccl.ConnectionError_
+    for name in ("annotations", "atexit", "threading", "time"):
+        assert not hasattr(pccl, name)
+    scope = {}
+    exec("from pccl import *", scope)
+    assert "TimeoutError" not in scope and scope["loop"] is pccl.loop
+
+
 def test_module():
     names = {kind.__name__ for kind in PROMISED} | set(ENUMS)
     assert set(_pccl.__all__) == names and pccl._pccl is _pccl

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from support import DEADLINE, figure, parallel, world
+from support import DEADLINE, TWO, figure, parallel, world
 
 import pccl
 from pccl import Attribute, DataType, ReduceOp, Result
@@ -339,3 +339,88 @@ def test_topology(group):
     two.all(lambda comm, _: comm.optimize_topology())
     assert "ring" in two.members[0].get_topology()
     two.all(lambda comm, _: comm.all_reduce(np.ones(LARGE), np.ones(LARGE), op=ReduceOp.SUM))
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_one_buffer_in_place_is_summed(group, count):
+    def reduce(comm, i):
+        data = np.full(count, i + 1.0)
+        info = comm.all_reduce(data)
+        handle = comm.all_reduce_async(data, op="max")
+        assert handle.result().world_size == info.world_size == 2
+        return data[-1]
+
+    assert group(2).all(reduce) == [3, 3]
+
+
+def test_quantization_has_one_name_more(group):
+    packed = pccl.QuantizationOptions("int4")
+
+    def reduce(comm, i):
+        one, other = [np.random.default_rng(i).normal(0, 1, 100_000).astype(np.float32) for _ in range(2)]
+        info = comm.all_reduce(one, quantization=packed)
+        assert info.codec is pccl.QuantizationAlgorithm.INT4
+        comm.all_reduce(other, quantization_options=packed)
+        with pytest.raises(pccl.InvalidArgument, match="two names of one argument"):
+            comm.all_reduce(other, quantization=packed, quantization_options=packed)
+        return (one == other).all()
+
+    assert group(2).all(reduce) == [True, True]
+
+
+def test_a_read_only_buffer_in_place():
+    with pytest.raises(pccl.LayoutError, match="send: .*read-only"):
+        pccl.Communicator("127.0.0.1:1").all_reduce(b"12345678")
+
+
+def test_repr(group):
+    run = group(0)
+    one, two = run.admit(options={"name": "one"}), run.admit(options={"name": "two"})
+    assert repr(two) == f"<pccl.Communicator 'two' ({two.id[:8]}) of the master at {run.address}: rank 1 of 2>"
+    three = pccl.Communicator("10.0.0.1:5")
+    assert repr(three) == "<pccl.Communicator of the master at 10.0.0.1:5: not in the run>"
+    three.close()
+    assert "closed" in repr(three) and one.size == 2
+
+
+TWO_COPIES = """
+import sys
+import pccl
+address = sys.argv[1]
+
+""" + TWO + """
+import threading
+import numpy as np
+for name in [name for name in sys.modules if name.split(".")[0] == "pccl"]:
+    del sys.modules[name]
+import pccl as other
+assert other.ReduceOpDescriptor is not pccl.ReduceOpDescriptor
+
+def reduce(comm):
+    data, memory = np.ones(10), bytearray(8)
+    operand = other.ReduceOperandDescriptor(other.DataType.DOUBLE)
+    descriptor = other.ReduceDescriptor(10, other.ReduceOp.SUM, 3, operand)
+    comm.all_reduce_multiple_with_retry([other.ReduceOpDescriptor.from_numpy(data, data, descriptor)])
+    comm.all_reduce(memory)  # each has its own declarations of Python's functions
+    return data[0]
+
+first, second = two()
+thread = threading.Thread(target=reduce, args=(second,))
+thread.start()
+print("sum", reduce(first))
+thread.join()
+try:
+    first.all_reduce_multiple_with_retry([other.Barrier()])
+except ValueError as error:
+    print(error)
+first.close()
+second.close()
+"""
+
+
+def test_descriptors_of_another_copy_of_the_package(script, address):
+    """Loaded a second time, as it is where two packages bring it."""
+    process = script(TWO_COPIES, address)
+    process.line("sum 2.0")
+    process.line("expected ReduceOpDescriptors")
+    assert process.end() == 0

@@ -70,19 +70,54 @@ def test_program(tmp_path):
     assert done.returncode == 1 and "get_attribute" in done.stdout and "str" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize(
-    "wrong, words",
-    [
-        ("comm.broadcast(memory)", 'Missing named argument "root" for "broadcast"'),
-        ("comm.broadcast(memory, root=0, tag=None)", 'Argument "tag" to "broadcast"'),
-        ("comm.all_to_all_async(memory)", 'argument "recv"'),
-        ("pccl.GatherV(memory, root=0, on_arrival=print)", 'keyword argument "on_arrival" for "GatherV"'),
-        ("pccl.Barrier().quantization", '"Barrier" has no attribute "quantization"'),
-        ("world: str = comm.reduce(memory, root=0, op=0.5)", 'Argument "op" to "reduce"'),
-    ],
-)
-def test_arguments_of_operations(tmp_path, wrong, words):
+WRONG = {
+    "comm.broadcast(memory)": 'Missing named argument "root" for "broadcast"',
+    "comm.broadcast(memory, root=0, tag=None)": 'Argument "tag" to "broadcast"',
+    "comm.broadcast('nonsense', root='a')": 'Argument 1 to "broadcast"',
+    "comm.all_to_all_async(memory)": 'argument "recv"',
+    "comm.all_reduce(7)": 'Argument 1 to "all_reduce"',
+    "comm.all_reduce(memory, op='summ')": 'Argument "op" to "all_reduce"',
+    "comm.all_reduce(memory, quantization='int4')": 'Argument "quantization" to "all_reduce"',
+    "comm.coalesced([memory, 'text'], op='sum')": "List item 1",
+    "comm.all_gather_v('text')": 'Argument 1 to "all_gather_v"',
+    "pccl.GatherV(memory, root=0, on_arrival=print)": 'keyword argument "on_arrival" for "GatherV"',
+    "pccl.Barrier().quantization": '"Barrier" has no attribute "quantization"',
+    "world: str = comm.reduce(memory, root=0, op=0.5)": 'Argument "op" to "reduce"',
+    "pccl.TensorInfo.from_numpy('text', 'name')": 'Argument 1 to "from_numpy"',
+    "pccl.loop('', {'name': 'text'})": "Dict entry 0",
+    "pccl.loop('', min_peers='two')": 'Argument "min_peers" to "loop"',
+}
+RIGHT = """
+import array
+import ctypes
+import numpy as np
+
+comm.all_reduce(array.array("f", [1]), quantization=pccl.QuantizationOptions("int4"))
+comm.all_reduce(np.zeros(3), np.zeros(3), op="avg")
+comm.broadcast((ctypes.c_float * 3)(), root=comm.members()[0])
+comm.scatter(None, memory, root=1)
+comm.all_gather_v(b"any bytes")
+comm.coalesced([memory, np.zeros(3)], op=["sum", pccl.ReduceOp.MAX])
+for step in pccl.loop("", {"x": np.zeros(3), "y": memory}, min_peers=3):
+    with step:
+        info: pccl.OperationInfo = step.all_reduce(memory)
+        print(step.index + info.world_size, step.comm.size)
+try:
+    comm.wait_for(2)
+except (pccl.TimeoutError, pccl.ConnectionError) as error:
+    print(error.words)
+"""
+
+
+def test_arguments_of_operations(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text(f"import pccl\ncomm = pccl.Communicator('')\nmemory = bytearray(8)\n{wrong}\n")
+    begin = "import pccl\ncomm = pccl.Communicator('')\nmemory = bytearray(8)\n"
+    program.write_text(begin + "".join(f"{line}\n" for line in WRONG) + RIGHT)
     done = mypy(program, tmp_path)
-    assert done.returncode == 1 and words in done.stdout, done.stdout
+    found = {}
+    for line in done.stdout.splitlines():
+        if ": error: " in line:
+            found.setdefault(int(line.split(":")[1]), []).append(line)
+    for number, (wrong, words) in enumerate(WRONG.items(), begin.count("\n") + 1):
+        assert any(words in line for line in found.pop(number, [])), (wrong, done.stdout)
+    assert not found, found

@@ -25,6 +25,7 @@ import torch
 from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._core import Option
+from .._enums import ReduceOp
 from .._errors import (
     AbortedError,
     ExpelledError,
@@ -386,7 +387,7 @@ class Elastic:
             try:
                 info = self.comm.coalesced(
                     tensors,
-                    op=[*["avg"] * (len(tensors) - 1), "max"],
+                    op=[*[ReduceOp.AVG] * (len(tensors) - 1), ReduceOp.MAX],
                     tag=VOTE_TAG,
                     alone_ok=True,
                     quantization=self._quantization if len(tensors) > 1 else None,
