@@ -321,10 +321,11 @@ class Communicator(_Calls):
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
         """Reduces send of all peers of the group into recv, by default into send itself. PCCLError
-        if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all peers. quantization: how
-        elements travel (`quantization_options` is the same). label: what the program is reducing, for example f"step {step}", at most 32 bytes; if
-        peers use different labels, one has skipped something, and all get StateMismatch. factor: of
-        op="premul_sum", what this peer's elements are multiplied by; peers may have different ones."""
+        if it fails; send is then unchanged. Ctrl-C aborts this communicator's reductions, for all
+        peers. quantization: how elements travel (`quantization_options` is the same). label: what
+        the program is reducing, for example f"step {step}", at most 32 bytes; if peers use different
+        labels, one has skipped something, and all get StateMismatch. factor: of op="premul_sum", what
+        this peer's elements are multiplied by; peers may have different ones."""
         return self._do("all_reduce", operation, AsyncReduceHandle)
 
     @takes(AllReduce)

@@ -644,3 +644,171 @@ def test_sampler():
     for bad in ((0, -1, 10), (0, 1, 0)):
         with pytest.raises(pccl.InvalidArgument):
             sampler.indices(*bad)
+
+
+@pytest.mark.parametrize("codec", [None, "bf16"])
+@pytest.mark.parametrize("mode", ["sync", "delayed"])
+def test_models_of_16_bits_exchange_16(address, mode, codec):
+    """And all come to the same; by name also those of 32 bits."""
+    kind = np.float16 if codec is None else np.float32
+    values = [params(0, kind) for _ in range(3)]
+    settings = {"inner_steps": 1, "min_peers": 3, "bucket_bytes": 65536, "codec": codec, "mode": mode}
+    three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], **settings))
+    sent = []
+    for step in range(3):
+        for i in range(3):
+            train(values[i], i, step)
+        infos = support.parallel([one.step for one in three])
+        sent.append(sum(info.tx_bytes for info in infos))
+    count = len(flat(params()))
+    assert max(sent) < 2 * count * 2 * 2 * 1.1  # 2 (n - 1) bytes an element, of 2 bytes, and some for the weights
+    assert len({one.digest() for one in three}) == 1
+    end(three)
+
+
+def test_bf16_is_the_nearest(address):
+    """The mean is that of the deltas, to eight bits."""
+    values = [params(0) for _ in range(2)]
+    before = flat(params(0))
+    two = start(address, 2, lambda i, comm: LocalSGD(comm, values[i], inner_steps=1, min_peers=2, codec="bf16"))
+    for i in range(2):
+        train(values[i], i, 0)
+    deltas = [before - flat(one) for one in values]
+    support.parallel([one.step for one in two])
+    wanted = before - (deltas[0] + deltas[1]) / 2
+    error = np.abs(flat(values[0]) - wanted)
+    scale = np.maximum(np.abs(deltas[0]), np.abs(deltas[1]))
+    assert (error <= scale * 2.0**-7 + 1e-7).all() and error.max() > 0
+    assert np.array_equal(flat(values[0]), flat(values[1]))
+    end(two)
+
+
+def test_torch_and_numpy_round_to_the_same_halves():
+    torch = pytest.importorskip("torch")
+    from pccl.diloco._arrays import NumpyArrays, TorchArrays
+
+    drawn = np.random.default_rng(0).normal(size=200_000).astype(np.float32)
+    drawn[:4] = [0.0, -0.0, 2.0**-140, 1 + 2.0**-8]
+    ours, theirs = NumpyArrays(), TorchArrays()
+    bits, halves = ours.halves(len(drawn)), theirs.halves(len(drawn))
+    ours.to_halves(bits, drawn)
+    theirs.to_halves(halves, torch.from_numpy(drawn))
+    assert np.array_equal(bits, halves.view(torch.uint16).numpy())
+    one, other = np.empty_like(drawn), torch.empty(len(drawn))
+    ours.from_halves(one, bits)
+    theirs.from_halves(other, halves)
+    assert np.array_equal(one.view(np.uint32), other.numpy().view(np.uint32))
+
+
+@pytest.mark.parametrize("codec", ["auto", "exact"])
+def test_codecs_by_name(address, codec):
+    values = [params(0, np.float16 if codec == "exact" else np.float32) for _ in range(2)]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, codec=codec))
+    infos = [support.parallel([one.step for one in two])[0] for _ in range(3)]
+    assert infos[0].committed and infos[0].tx_bytes >= 4 * len(flat(values[0]))  # the first one is exact
+    assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"codec": "bf17"}, "'auto'.*'bf16' and 'exact'"),
+        ({"codec": "bf16", "feedback": True}, "feedback"),
+        ({"mode": "eager", "outer": Nesterov(lambda step: 0.7)}, "not a schedule"),
+    ],
+)
+def test_wrong_codecs_and_rates(given, words):
+    with pytest.raises(pccl.InvalidArgument, match=words):
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1, **given)
+
+
+def test_bf16_of_doubles():
+    with pytest.raises(pccl.InvalidArgument, match="does not pack float64"):
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), params(0, np.float64), inner_steps=1, codec="bf16")
+
+
+def halving(step):
+    return 0.8 * 0.5 ** (step // 2 - 1)
+
+
+@pytest.mark.parametrize("mode", ["sync", "delayed"])
+def test_a_schedule_of_the_outer_rate(address, mode):
+    """It is a function of the step at which the delta was measured, also where that is applied a round later."""
+    values = [params(0) for _ in range(2)]
+    rule = Nesterov(halving, 0.9)
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=2, min_peers=2, outer=rule, mode=mode))
+    seen = []
+    for one in two:
+        for fragment in one._fragments:
+            fragment.outer = Nesterov(lambda step, rate=halving: seen.append((step, rate(step))) or rate(step), 0.9)
+    for step in range(8):
+        for i in range(2):
+            train(values[i], i, step)
+        support.parallel([one.step for one in two])
+    rates = [(2, 0.8), (4, 0.4), (6, 0.2), (8, 0.1)]
+    if mode == "delayed":
+        rates.pop()  # it is on its way
+    assert sorted(seen) == sorted(rates * 2)
+    assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+def test_a_schedule_that_gives_no_rate(address):
+    values = params()
+    with pytest.raises(pccl.InvalidArgument, match="expected a number above 0"):
+        with DiLoCo(pccl.Communicator(address), values, inner_steps=1, outer=Nesterov(lambda step: math.nan)) as one:
+            one.step()
+
+
+def test_a_newcomer_with_another_schedule_is_refused(address):
+    member = DiLoCo(pccl.Communicator(address), params(), inner_steps=1, outer=Nesterov(halving))
+    member.join()
+    newcomer = DiLoCo(pccl.Communicator(address), params(), inner_steps=1, outer=Nesterov(0.8))
+    assert "halving" in refusal(member, newcomer)
+    member.close()
+
+
+def test_the_outer_optimizer_is_not_replaced():
+    one = DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1)
+    with pytest.raises(AttributeError):
+        one.outer = Nesterov(0.1)
+    assert one.outer == Nesterov(0.7, 0.9)
+
+
+def test_participants_are_those_of_the_last_reductions(address):
+    """Also in steps without one, and before the first."""
+    first = DiLoCo(pccl.Communicator(address), params(), inner_steps=3)
+    assert [first.step().participants for _ in range(4)] == [1] * 4
+    second = DiLoCo(pccl.Communicator(address), params(), inner_steps=3)
+    admit(first, second.join)
+    two = [first, second]
+    told = [support.parallel([one.step for one in two]) for _ in range(7)]
+    assert [info.participants for info, _ in told[3:]] == [2] * 4
+    second.close()
+    alone = [first.step().participants for _ in range(4)]
+    assert alone[-1] == 1 and 0 not in alone
+    assert first.join().participants == 1
+    first.close()
+
+
+def test_a_compiled_model_is_the_same_model(address):
+    torch = pytest.importorskip("torch")
+
+    class Compiled(torch.nn.Module):  # what torch.compile returns has the model under this name
+        def __init__(self, model):
+            super().__init__()
+            self._orig_mod = model
+
+    def model():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(30, 30), torch.nn.Linear(30, 3))
+
+    fragments = [["_orig_mod.0"], ["1"]]
+    made = [Compiled(model()), model()]
+    two = start(
+        address, 2, lambda i, comm: DiLoCo(comm, made[i], inner_steps=2, min_peers=2, fragments=fragments)
+    )
+    infos = [support.parallel([one.step for one in two])[0] for _ in range(4)]
+    assert infos[-1].participants == 2 and two[0].digest() == two[1].digest()
+    end(two)

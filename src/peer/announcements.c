@@ -147,8 +147,7 @@ static void describe_offered(const struct pccl_peer *p, const struct pccl_instan
 {
     pccl_text_clear(reason);
     pccl_describe_call(reason, PCCL_CALL_OPERATION, PCCL_SEND, instance->tag);
-    pccl_text_append(reason,
-                     ": peer %s sends at most %u bytes, through the master, but peer %s receives more, peer to peer",
+    pccl_text_append(reason, ": peer %s sends at most %u bytes, but peer %s receives more",
                      pccl_id_str(&announcement->from), p->tiny_bytes_max, pccl_id_str(&p->config.id));
 }
 

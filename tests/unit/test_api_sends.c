@@ -292,7 +292,7 @@ static void the_two_ends_must_agree(void **state)
         pcclDataType_t wanted_type;
         const char *words;
     } rows[] = {{5, 6, pcclInt32, "receive of 6 i32"}, {5, 5, pcclUint32, "receive of 5 u32"},
-                {5, LARGE, pcclInt32, "of 5 i32"},     {LARGE, 5, pcclInt32, "receive of 5 i32 from"},
+                {5, LARGE, pcclInt32, "but peer"},     {LARGE, 5, pcclInt32, "receive of 5 i32 from"},
                 {LARGE, LARGE - 1, pcclInt32, ""},     {LARGE, LARGE, pcclUint32, ""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pcclAsyncReduceOp_t in, out = launch_send(world, 0, 2, sent, rows[i].sent);

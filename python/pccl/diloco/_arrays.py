@@ -63,6 +63,21 @@ class NumpyArrays:
     def write(self, array: Any, flat: Any) -> None:
         array[...] = flat.reshape(array.shape)
 
+    def halves(self, count: int) -> Any:
+        """Room for bfloat16, which numpy does not have: their bits."""
+        return self._numpy.zeros(count, "uint16")
+
+    def to_halves(self, halves: Any, flat: Any) -> None:
+        """Rounds float32 to the nearest bfloat16, ties to even; finite elements only."""
+        for begin in range(0, len(flat), PIECE):
+            bits = flat[begin : begin + PIECE].view("uint32")
+            halves[begin : begin + PIECE] = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
+
+    def from_halves(self, flat: Any, halves: Any) -> None:
+        bits = flat.view("uint32")
+        bits[...] = halves
+        bits <<= 16
+
     def as_kept(self, flat: Any, dtype: Any) -> Any:
         """The values that reading an array of this type back would give after writing this to it."""
         return flat.astype(dtype).astype(flat.dtype)
@@ -146,6 +161,15 @@ class TorchArrays:
         self._staging.mix(array.detach(), flat.view(array.shape), alpha)
         return True
 
+    def halves(self, count: int) -> Any:
+        return self._torch.zeros(count, dtype=self._torch.bfloat16)
+
+    def to_halves(self, halves: Any, flat: Any) -> None:
+        halves.copy_(flat)
+
+    def from_halves(self, flat: Any, halves: Any) -> None:
+        flat.copy_(halves)
+
     def as_kept(self, flat: Any, dtype: Any) -> Any:
         return flat.to(dtype).to(flat.dtype)
 
@@ -193,11 +217,16 @@ def _arrays_of(thing: Any) -> Arrays:
     raise DTypeError(f"params: {type(thing).__name__} is neither a numpy array nor a torch tensor")
 
 
+def bare_name(name: str) -> str:
+    """The name of a parameter without what torch.compile puts into it: a compiled module is the same model."""
+    return name.replace("_orig_mod.", "")
+
+
 def named_parameters(params: Any) -> Mapping[str, Any]:
     """The trained parameters by name. A mapping is not copied, so that the user may replace
     entries."""
     if is_module(params):
-        params = {name: value for name, value in params.named_parameters() if value.requires_grad}
+        params = {bare_name(name): value for name, value in params.named_parameters() if value.requires_grad}
     if not isinstance(params, Mapping):
         raise InvalidArgument(
             f"params: {type(params).__name__} is neither a mapping from names to arrays nor a torch.nn.Module"
@@ -215,7 +244,7 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
     if not is_module(params):
         raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
     kept = set(params.state_dict(keep_vars=True))
-    return {name: value for name, value in params.named_buffers() if name in kept}
+    return {bare_name(name): value for name, value in params.named_buffers() if name in kept}
 
 
 class Piece(NamedTuple):
@@ -323,6 +352,11 @@ class Layout:
         start = self.counts[flat]
         self.counts[flat] = start + (math.prod(shape) if piece.end is None else piece.end) - piece.begin
         return Slot(name, self.arrays.where(self._params[name]), shape, kind, flat, start, self.counts[flat], piece)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether all parameters have 16 bits."""
+        return all(slot.dtype in ("float16", "bfloat16") for slot in self.whole.slots)
 
     def mark(self) -> int:
         """A number for names, shapes and fragments; peers with different ones cannot train together."""

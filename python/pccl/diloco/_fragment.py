@@ -52,6 +52,7 @@ class Landing(NamedTuple):
 
     info: FragmentInfo
     reduced: Optional[Reduced]
+    launched: int  # the inner step at which the delta was measured
 
 
 class Fragment:
@@ -173,7 +174,8 @@ class Fragment:
         """Waits for the end of the reduction. step: the run's inner step."""
         begin = time.monotonic()
         reduced = self._outcome()
-        age = step - self.launched
+        launched = self.launched
+        age = step - launched
         self._shared.set_launched(self.index, NOT_LAUNCHED)
         waited_s = time.monotonic() - begin
         info = FragmentInfo(self.index, waited_s=waited_s, age=age, skipped=not self.is_usable)
@@ -181,7 +183,7 @@ class Fragment:
             _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
             if self._inside.rank == 0:  # they are those of all processes
                 self.counted += self.reduction.samples
-            return Landing(info, None)
+            return Landing(info, None, launched)
         info = replace(
             info, participants=reduced.participants, tx_bytes=reduced.tx_bytes, rx_bytes=reduced.rx_bytes
         )
@@ -189,7 +191,7 @@ class Fragment:
             "fragment %d: %d peers, %d bytes sent, waited %.2f s, %d steps old",
             self.index, info.participants, info.tx_bytes, info.waited_s, age,
         )  # fmt: skip
-        return Landing(info, reduced)
+        return Landing(info, reduced, launched)
 
     def _outcome(self) -> Optional[Reduced]:
         """The same for all processes inside. Where trainers die, one may be in the mean of one shard and not in that
@@ -209,7 +211,7 @@ class Fragment:
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
         """Makes the outer step, if there is a mean, and an outer copy here to make it with."""
-        info, reduced = landing
+        info, reduced, launched = landing
         if reduced is None:
             return info
         if self.index == 0:  # a sample is in all fragments, and is counted once
@@ -220,8 +222,9 @@ class Fragment:
             _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
             self.reduction.take_back()
             return info
+        outer = _outer.at(self.outer, launched)
         for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
-            _outer.apply(self.outer, theta, momentum, mean, scratch)
+            _outer.apply(outer, theta, momentum, mean, scratch)
         self.reduction.count()
         return replace(info, committed=True)
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, Dict, List, Mapping, Sequence, Union
 
 from .._errors import InvalidArgument
-from ._arrays import Piece, is_module, local_count
+from ._arrays import Piece, bare_name, is_module, local_count
 
 Fragments = Union[int, Sequence[Any]]
 
@@ -159,7 +159,8 @@ def _given(params: Mapping[str, Any], fragment: Any, index: int) -> List[str]:
 
 
 def _named(params: Mapping[str, Any], entry: Any) -> List[str]:
-    found = [name for name in params if name == entry or name.startswith(f"{entry}.")]
+    bare = bare_name(f"{entry}.")[:-1]
+    found = [name for name in params if name == bare or name.startswith(f"{bare}.")]
     if not found:
         raise InvalidArgument(f"fragments: there is no parameter {entry!r}, nor one in it")
     return found

@@ -27,8 +27,8 @@ class StepInfo:
 
     synced: a round has ended.
     round: the number of rounds that have ended.
-    participants: peers that took part in the reductions that were applied, of those with fewest; 0
-        if there was none.
+    participants: peers that took part in the reductions that were applied last, of those with fewest; before the first,
+        the peers that are there. pccl.methods: in this step; 0 if there was none.
     tx_bytes: payload that this peer sent in the reductions that ended.
     rx_bytes: payload that this peer received in them.
     waited_s: seconds in which this peer could not train because it waited for others.
@@ -77,6 +77,10 @@ class Member:
     def _join(self) -> StepInfo:
         raise NotImplementedError
 
+    def _peers(self) -> int:
+        """In the last reductions, for StepInfo."""
+        return 0
+
     def _end(self) -> None:
         """At the regular end of `with`."""
 
@@ -105,7 +109,7 @@ class Member:
         parameters are the run's. step() and `with` do it too. Joint with the others at their next
         boundary."""
         if self._is_in_run():
-            return StepInfo(round=self.round, finished=self.finished)
+            return StepInfo(round=self.round, participants=self._peers(), finished=self.finished)
         return self._jointly(self._join)
 
     def rejoin(self, comm: Communicator) -> StepInfo:

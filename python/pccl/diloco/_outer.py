@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, List, Sequence, Union
 
 from .._errors import InvalidArgument
 from ._arrays import Scratch
+
+
+# The rate at which a delta is applied that was measured at this inner step of the run.
+Rate = Union[float, Callable[[int], float]]
 
 
 @dataclass(frozen=True)
@@ -18,13 +22,22 @@ class Nesterov:
 
     which is what torch.optim.SGD(nesterov=True) computes. With lr 1 and momentum 0 theta becomes
     the mean of the peers' parameters.
+
+    lr: a number, or a schedule: a function of the inner step of the run at which the delta was
+        measured, which is the same on all peers. It must give the same number on all of them.
     """
 
-    lr: float = 0.7
+    lr: Rate = 0.7
     momentum: float = 0.9
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def rate(self) -> float:
+        """Of one step."""
+        assert not callable(self.lr)  # at() has been called
+        return self.lr
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         """Makes one step in place. Every operation is rounded separately, so that all processors
@@ -35,7 +48,7 @@ class Nesterov:
             spare[...] = momentum_part
             spare *= self.momentum
             spare += mean_part
-            spare *= self.lr
+            spare *= self.rate
             theta_part -= spare
 
 
@@ -44,20 +57,28 @@ class SGD:
     """Stochastic gradient descent with heavy-ball momentum, without dampening, as torch.optim.SGD:
 
         m = momentum * m + mean        theta = theta - lr * m
+
+    lr: as of Nesterov.
     """
 
-    lr: float = 0.7
+    lr: Rate = 0.7
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def rate(self) -> float:
+        """Of one step."""
+        assert not callable(self.lr)  # at() has been called
+        return self.lr
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
             momentum_part *= self.momentum
             momentum_part += mean_part
             spare[...] = momentum_part
-            spare *= self.lr
+            spare *= self.rate
             theta_part -= spare
 
 
@@ -67,10 +88,24 @@ Outer = Union[Nesterov, SGD, Callable[[Any, Any, Any], object]]
 
 def _check(rule: Union[Nesterov, SGD]) -> None:
     kind = type(rule).__name__
-    if not (math.isfinite(rule.lr) and rule.lr > 0):
+    if not callable(rule.lr) and not (math.isfinite(rule.lr) and rule.lr > 0):
         raise InvalidArgument(f"{kind}: lr is {rule.lr}")
     if not 0 <= rule.momentum < 1:
         raise InvalidArgument(f"{kind}: momentum is {rule.momentum}, expected 0 <= momentum < 1")
+
+
+def has_schedule(rule: Outer) -> bool:
+    return isinstance(rule, (Nesterov, SGD)) and callable(rule.lr)
+
+
+def at(rule: Outer, step: int) -> Outer:
+    """The same with the rate of a delta that was measured at this inner step."""
+    if not isinstance(rule, (Nesterov, SGD)) or not callable(rule.lr):
+        return rule
+    rate = rule.lr(step)
+    if not isinstance(rate, (int, float)) or not (math.isfinite(rate) and rate > 0):
+        raise InvalidArgument(f"{type(rule).__name__}: lr({step}) is {rate!r}, expected a number above 0")
+    return replace(rule, lr=float(rate))
 
 
 def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer]:
@@ -86,6 +121,12 @@ def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer
 def words(outer: Outer) -> str:
     """What must be the same on all peers; of a function that is its name."""
     if isinstance(outer, (Nesterov, SGD)):
+        return f"{type(outer).__name__}(lr={_name(outer.lr)}, momentum={outer.momentum!r})"
+    return _name(outer)
+
+
+def _name(outer: Any) -> str:
+    if isinstance(outer, (int, float)):
         return repr(outer)
     return str(getattr(outer, "__qualname__", type(outer).__qualname__))
 

@@ -6,7 +6,7 @@ import dataclasses
 from array import array
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._codec import QuantizationOptions
 from .._communicator import Communicator
@@ -15,7 +15,7 @@ from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
 from .._handles import AsyncReduceHandle
 from .._reduce import OperationInfo, ReduceDescriptor, ReduceInfo, ReduceOpDescriptor, ReduceOperandDescriptor
 from . import _arrays
-from ._arrays import Arrays, Flats
+from ._arrays import Arrays, Flats, Layout
 
 # Tags from here on are DiLoCo's; a program's own reductions must use others. Each fragment has so
 # many of its own, the first of which is that of the weights.
@@ -30,15 +30,32 @@ CODECS = {
     "u8-zps": QuantizationOptions(DataType.UINT8, QuantizationAlgorithm.ZERO_POINT_SCALE),
     **{name: QuantizationOptions(name) for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")},
 }
+CODECS["auto"] = QuantizationOptions("auto", budget_percent=20)
+# Not of the library: deltas are rounded to bfloat16, and these are reduced. HALF is it; EXACT is none.
+HALF, EXACT = "bf16", "exact"
 _OF_DOUBLES = (QuantizationAlgorithm.MIN_MAX, QuantizationAlgorithm.ZERO_POINT_SCALE, QuantizationAlgorithm.NONE)
 Codec = Union[None, str, QuantizationOptions]
+Packing = Union[None, QuantizationOptions, Literal["bf16"]]
+
+
+def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: bool) -> Packing:
+    """The same for a delta. is_half: parameters have 16 bits, so deltas have as many if nothing is given."""
+    if given == HALF or (given is None and is_half and not feedback):
+        if feedback:
+            raise InvalidArgument("feedback: there is no codec that takes anything")
+        if "float64" in dtypes:
+            raise InvalidArgument("codec: 'bf16' does not pack float64")
+        return "bf16"
+    return codec_of(None if given == EXACT else given, feedback, dtypes)
 
 
 def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[QuantizationOptions]:
     """feedback: also where the options do not ask for it. dtypes: of the outer copy."""
     options = CODECS.get(given) if isinstance(given, str) else given
     if given is not None and not isinstance(options, QuantizationOptions):
-        raise InvalidArgument(f"codec: {given!r}; there are None, {', '.join(map(repr, CODECS))}")
+        raise InvalidArgument(
+            f"codec: {given!r}; there are None, {', '.join(map(repr, CODECS))}; of deltas also 'bf16' and 'exact'"
+        )
     if options is None:
         if feedback:
             raise InvalidArgument("feedback: there is no codec that takes anything")
@@ -50,21 +67,26 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
     return options
 
 
-def codecs_of(
-    given: Union[Codec, Sequence[Codec]], feedback: bool, dtypes: Sequence[str], count: int
-) -> List[Optional[QuantizationOptions]]:
+def packings_of(
+    given: Union[Codec, Sequence[Codec]], feedback: bool, layout: Layout, count: int
+) -> List[Packing]:
     """Of each fragment. Feedback is for those that have a codec."""
     if isinstance(given, str) or not isinstance(given, Sequence):
-        return [codec_of(given, feedback, dtypes)] * count
+        return [packing_of(given, feedback, layout.dtypes, layout.is_half)] * count
     if len(given) != count:
         raise InvalidArgument(f"codec: there are {len(given)} for {count} fragments")
-    return [codec_of(one, feedback and one is not None, dtypes) for one in given]
+    return [
+        packing_of(one, feedback and one not in (None, EXACT, HALF), layout.dtypes, layout.is_half) for one in given
+    ]
 
 
-def codec_words(options: Optional[QuantizationOptions]) -> str:
+def codec_words(options: Packing) -> str:
     """What must be the same on all peers."""
     if options is None:
         return "None"
+    if options == HALF:
+        return repr(HALF)
+    assert isinstance(options, QuantizationOptions)
     bare = dataclasses.replace(options, feedback=False)
     return next((repr(name) for name, codec in CODECS.items() if codec == bare), repr(bare))
 
@@ -128,7 +150,7 @@ class Reduction:
         delta: Flats,
         mean: Flats,
         arrays: Arrays,
-        codec: Optional[QuantizationOptions],
+        codec: Packing,
         bucket_bytes: int,
         max_in_flight: int,
     ) -> None:
@@ -148,15 +170,23 @@ class Reduction:
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
-        self._codec, self._bucket_bytes = codec, bucket_bytes
+        self._codec = codec if isinstance(codec, QuantizationOptions) else None
+        self._bucket_bytes = bucket_bytes
+        self._halves: List[Tuple[Any, Any]] = []  # of deltas and means, that travel in their place
+        if codec == HALF:
+            self._halves = [(arrays.halves(len(flat)), arrays.halves(len(flat))) for flat in delta]
+            delta, mean = [sent for sent, _ in self._halves], [got for _, got in self._halves]
         self._buckets = [
-            Call(send, recv, tag, DataType[arrays.dtype(send).upper()], codec)
+            Call(send, recv, tag, DataType.BFLOAT16 if self._halves else self._kind(send), self._codec)
             for tag, (send, recv) in enumerate(zip(self._cut(delta), self._cut(mean)), self._first_tag + 1)
         ]
 
+    def _kind(self, flat: Any) -> DataType:
+        return DataType[self._arrays.dtype(flat).upper()]
+
     def _cut(self, flats: Flats) -> Iterator[Any]:
         for flat in flats:
-            step = max(1, self._bucket_bytes // DataType[self._arrays.dtype(flat).upper()].itemsize)
+            step = max(1, self._bucket_bytes // self._kind(flat).itemsize)
             for start in range(0, len(flat), step):
                 yield flat[start : start + step]
 
@@ -196,11 +226,15 @@ class Reduction:
         """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
         is unchanged. None: a peer was lost meanwhile, and it was not to be repeated. All peers come
         to the same."""
+        for (sent, _), flat in zip(self._halves, self.delta):
+            self._arrays.to_halves(sent, flat)
         try:
             reduced = self._repeated(comm) if repeat else self._once(comm)
         except TooFewPeersError:
             self.take_back()
             return self._alone()
+        for (_, got), flat in zip(self._halves, self.mean):
+            self._arrays.from_halves(flat, got)
         if reduced is None or reduced.weight == 0:
             self.take_back()
         if reduced is not None and reduced.weight > 0:

@@ -47,9 +47,9 @@ class DiLoCo(Member):
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
         one round late. "eager" does so too, but applies each peer's own share at once, to its own
         parameters.
-    outer: a Nesterov, an SGD, or a function of (theta, momentum, mean), flat arrays of a fragment,
-        that changes the first two in place: with the same bits on all peers, so without fused
-        arithmetic or random numbers. Or a list with one for each fragment.
+    outer: a Nesterov or an SGD, whose rate may follow a schedule, or a function of (theta, momentum,
+        mean), flat arrays of a fragment, that changes the first two in place: with the same bits on
+        all peers, so without fused arithmetic or random numbers. Or a list with one for each fragment.
     fragments: how many parts of the model are reduced at times of their own, each once in
         inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
         turn, "contiguous" cuts them into runs; a layer is what shares its name up to the first
@@ -62,7 +62,9 @@ class DiLoCo(Member):
         less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
         fragment is applied; 0 sets them to the outer copy, as fits delay 0.
     codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or
-        "e2m1": as 4; or any QuantizationOptions. Or a list with one for each fragment. feedback:
+        "e2m1": as 4; "bf16": as 16; "auto": as 20 % of the time between two rounds allows; "exact": as they are; or any
+        QuantizationOptions. None is "bf16" if all parameters have 16 bits, else "exact". Or a list with one for each
+        fragment. feedback:
         what the packing into a format of 8 or 4 bits takes is part of the next delta.
     weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
         last launch, as given to step() or add_samples().
@@ -149,7 +151,7 @@ class DiLoCo(Member):
             raise InvalidArgument(f"alpha: {alpha!r}; expected a number from 0 to 1")
         check_choice("mode", mode, _MODES)
         check_choice("weight", weight, _WEIGHTS)
-        self.inner_steps, self.outer, self.mode, self.weight = inner_steps, outer, mode, weight
+        self.inner_steps, self._outer, self.mode, self.weight = inner_steps, outer, mode, weight
         self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
         self._alpha = alpha
         named = _arrays.named_parameters(params)
@@ -172,7 +174,9 @@ class DiLoCo(Member):
         outers = _outer.per_fragment(outer, len(pieces))
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
-        packings = _reduction.codecs_of(codec, feedback, self._layout.dtypes, len(pieces))
+        if mode == "eager" and _outer.has_schedule(outers[0]):
+            raise InvalidArgument('outer: mode="eager" needs one rate, and not a schedule')
+        packings = _reduction.packings_of(codec, feedback, self._layout, len(pieces))
         self._fragments = []
         for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
             delta, mean = part.of(self._delta), part.of(self._mean)
@@ -212,6 +216,7 @@ class DiLoCo(Member):
         # Of fragments that finish() has applied meanwhile: the step at which newcomers will, and what that says.
         self._heard_early: Dict[int, Tuple[int, _Heard]] = {}
         self._present = 0  # peers in the last meeting or reduction
+        self._participants = 0  # in the last reductions; 0: there was none yet
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
 
@@ -226,6 +231,12 @@ class DiLoCo(Member):
                 'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra`, buffers or shards'
             )
         return given
+
+    @property
+    def outer(self) -> Union[Outer, Sequence[Outer]]:
+        """The outer optimizer. It is a setting of the run, the same on all peers, so it cannot be replaced; a rate that
+        changes is a schedule: Nesterov(lr=function)."""
+        return self._outer
 
     # ---- membership
 
@@ -329,7 +340,7 @@ class DiLoCo(Member):
         self.add_samples(samples)
         self._shared.position += 1
         if not self._schedule.acts(self.inner_step):
-            return StepInfo(round=self.round)
+            return StepInfo(round=self.round, participants=self._peers())
         return self._jointly(self._reach)
 
     def finish(self) -> StepInfo:
@@ -485,6 +496,9 @@ class DiLoCo(Member):
                 time.sleep(_membership.PAUSE_S)
 
     def _complete(self, info: StepInfo, ended: Sequence[FragmentInfo]) -> StepInfo:
+        self._participants = min(
+            (one.participants for one in ended if one.participants > 0), default=self._participants
+        )
         return replace(
             info,
             round=self.round,
@@ -493,10 +507,13 @@ class DiLoCo(Member):
             fragments=tuple(ended),
             committed=any(one.committed for one in ended),
             skipped=any(one.skipped for one in ended),
-            participants=min((one.participants for one in ended if one.participants > 0), default=0),
+            participants=self._peers(),
             tx_bytes=sum(one.tx_bytes for one in ended),
             rx_bytes=sum(one.rx_bytes for one in ended),
         )
+
+    def _peers(self) -> int:
+        return self._participants or max(1, self._present)
 
     def _end(self) -> None:
         self.finish()

@@ -69,6 +69,8 @@ class Sketched(Method):
         check_choice("kind", kind, tuple(KINDS))
         if not isinstance(outer, (Nesterov, SGD)):
             raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov or an SGD")
+        if _outer.has_schedule(outer):
+            raise InvalidArgument("outer: sketches need one rate, and not a schedule")
         self.clip = math.inf if clip is None else check_fraction("clip", clip, most=math.inf)
         self.noise = check_fraction("noise", noise, zero=True, most=math.inf)
         if self.noise > 0 and clip is None:
@@ -135,7 +137,7 @@ class Sketched(Method):
         momenta = self._shared.momentum or [None] * len(self._room)
         for theta, momentum, change in zip(self._shared.theta, momenta, self._room):
             if momentum is None:
-                change *= self.outer.lr
+                change *= self.outer.rate
                 theta -= change
             else:
                 _outer.apply(self.outer, theta, momentum, change, self._scratch)
