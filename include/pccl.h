@@ -564,7 +564,8 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * Joins the run: opens the listening port, connects to the master, and waits for admission. The
  * first peer of an empty run is admitted at once. Otherwise this BLOCKS until this peer is warmed
  * up (has links to its future neighbors) and then all accepted peers have called
- * pcclUpdateTopology. If the master is unreachable, the call fails at once. On success the
+ * pcclUpdateTopology. If the master is unreachable, the call fails at once; if it
+ * is so busy that it closes connections without an answer, the call tries again for connect_retry_ms. On success the
  * attributes are fresh; on failure the communicator is unconnected and connect may be called again.
  * Each connect creates a new identity: a lost peer comes back as a newcomer. Only on an unconnected communicator.
  * pcclSuccess

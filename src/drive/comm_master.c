@@ -46,7 +46,8 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind =
         how == PCCL_END_GARBAGE && !foreign ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
-    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason});
+    bool hung_up = how == PCCL_END_CLOSED || how == PCCL_END_RESET;
+    pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason, .hung_up = hung_up});
 }
 
 /*

@@ -253,6 +253,8 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .hash = &comm->hash,
                                             .strangers_max = PCCL_STRANGERS_MAX,
                                             .hello_ms = comm->params.connect_timeout_ms,
+                                            .greeting_ms = comm->params.connect_timeout_ms,
+                                            .queue_max = PCCL_STRANGERS_MAX,
                                             .events = &pccl_comm_link_events,
                                             .owner = comm,
                                             .keys = comm->keys,

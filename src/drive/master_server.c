@@ -155,13 +155,14 @@ static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *
                                                                    .reason = pccl_bytes_of_string(reason)}});
 }
 
-static void on_dropped(void *owner, const struct pccl_address *from)
+static void on_dropped(void *owner, const struct pccl_address *from, bool early)
 {
     struct pccl_master_server *server = owner;
     struct pccl_text reason;
     server->turned_away++;
-    pccl_text_format(&reason, "dropped %s: more connections come than handshakes can be made, most of them from there",
-                     pccl_address_str(from));
+    pccl_text_format(&reason, "dropped %s: %s", pccl_address_str(from),
+                     early ? "it began no encryption in time"
+                           : "more connections arrive than handshakes can be made, most of them from there");
     pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
 }
@@ -722,6 +723,8 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .owner = server,
                                            .keys = server->credentials.keys,
                                            .role = PCCL_SECURE_MASTER,
+                                           .queue_max = PCCL_TURNS_MAX,
+                                           .greeting_ms = server->config.hello_ms,
                                            .accepted = on_accepted,
                                            .wants_spare = true,
                                            .crowded_out = refuse_for_lack_of_descriptors,

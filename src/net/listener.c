@@ -9,7 +9,7 @@ enum {
     ACCEPTS_PER_VISIT = 64,
     SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
     PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
-    GRANT_MS = 10,             /* between two looks at the queue */
+    HANDSHAKE_MS = 1000,       /* a stranger is not dropped for another one before */
     SPARE_HELLO_MS = 200,      /* a stranger that says nothing does not hold the last descriptor longer */
 };
 
@@ -21,27 +21,7 @@ struct pccl_listener_socket {
     const struct pccl_memory *memory;
 };
 
-/* A connection of which nothing is known yet. */
-struct waiting {
-    uv_os_sock_t socket;
-    struct pccl_address from;
-};
-
-struct pccl_listener_queue {
-    uv_timer_t timer;
-    struct pccl_listener *listener;
-    const struct pccl_memory *memory;
-    uint32_t count;
-    struct waiting waiting[PCCL_LISTENER_QUEUE_MAX]; /* in the order in which they came */
-};
-
 static void on_readable(uv_poll_t *poll, int status, int events);
-
-static void on_queue_closed(uv_handle_t *handle)
-{
-    struct pccl_listener_queue *queue = handle->data;
-    pccl_release(queue->memory, queue, sizeof *queue);
-}
 
 static void on_socket_closed(uv_handle_t *handle)
 {
@@ -152,74 +132,32 @@ static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
 
 /* ---- connections that wait for their handshake ---- */
 
-/* false: out of memory. */
+static void on_ready(void *owner);
+
+static void on_dropped(void *owner, const struct pccl_address *from, bool early)
+{
+    const struct pccl_listener *listener = owner;
+    if (listener->dropped)
+        listener->dropped(listener->owner, from, early);
+}
+
+/* Returns false if out of memory. */
 static bool make_queue(struct pccl_listener *listener)
 {
+    static const struct pccl_arrivals_events queue_events = {.ready = on_ready, .dropped = on_dropped};
     if (!listener->keys)
         return true;
-    struct pccl_listener_queue *queue = pccl_allocate(listener->memory, sizeof *queue);
-    if (!queue)
-        return false;
-    (void)uv_timer_init(listener->loop, &queue->timer);
-    queue->timer.data = queue;
-    queue->listener = listener;
-    queue->memory = listener->memory;
+    listener->queue = pccl_arrivals_create(listener->loop, listener->memory, listener->hash, listener->queue_max,
+                                           listener->greeting_ms, &queue_events, listener);
     listener->handshakes = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
-    listener->queue = queue;
-    return true;
+    return listener->queue != NULL;
 }
 
 static void close_queue(struct pccl_listener *listener)
 {
-    struct pccl_listener_queue *queue = listener->queue;
-    if (!queue)
-        return;
-    for (uint32_t i = 0; i < queue->count; i++)
-        pccl_socket_close(queue->waiting[i].socket);
-    uv_close((uv_handle_t *)&queue->timer, on_queue_closed);
+    if (listener->queue)
+        pccl_arrivals_close(listener->queue);
     listener->queue = NULL;
-}
-
-/* The oldest of the address with the most that wait, or with the fewest. */
-static uint32_t find_waiting(const struct pccl_listener_queue *queue, bool most)
-{
-    struct pccl_crowd crowd = {.hash = queue->listener->hash};
-    uint32_t found = 0, of_found;
-    for (uint32_t i = 0; i < queue->count; i++)
-        pccl_crowd_add(&crowd, &queue->waiting[i].from);
-    of_found = pccl_crowd_count(&crowd, &queue->waiting[0].from);
-    for (uint32_t i = 1; i < queue->count; i++) {
-        uint32_t here = pccl_crowd_count(&crowd, &queue->waiting[i].from);
-        if (most ? here <= of_found : here >= of_found)
-            continue;
-        found = i;
-        of_found = here;
-    }
-    return found;
-}
-
-static struct waiting take_waiting(struct pccl_listener_queue *queue, uint32_t index)
-{
-    struct waiting taken = queue->waiting[index];
-    queue->count--;
-    memmove(&queue->waiting[index], &queue->waiting[index + 1], (queue->count - index) * sizeof taken);
-    return taken;
-}
-
-static void on_grant(uv_timer_t *timer);
-
-static void append_waiting(struct pccl_listener_queue *queue, uv_os_sock_t socket, const struct pccl_address *from)
-{
-    struct pccl_listener *listener = queue->listener;
-    if (queue->count == PCCL_LISTENER_QUEUE_MAX) {
-        struct waiting dropped = take_waiting(queue, find_waiting(queue, true));
-        pccl_socket_close(dropped.socket);
-        if (listener->dropped)
-            listener->dropped(listener->owner, &dropped.from);
-    }
-    queue->waiting[queue->count++] = (struct waiting){.socket = socket, .from = *from};
-    if (queue->count == 1)
-        (void)uv_timer_start(&queue->timer, on_grant, GRANT_MS, GRANT_MS);
 }
 
 static int out_of_memory(struct pccl_text *reason)
@@ -439,34 +377,34 @@ static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_
     return UV_ECONNABORTED;
 }
 
-/* Its handshake begins, or waits for its turn. */
-static void receive(struct pccl_listener *listener, uv_os_sock_t socket, const struct pccl_address *from)
+/*
+ * Returns true if another handshake can begin. If all places are taken, the strangers there have a moment to finish
+ * theirs: a crowd of honest peers would otherwise drop each other.
+ */
+static bool has_place(const struct pccl_listener *listener)
 {
-    struct pccl_listener_queue *queue = listener->queue;
-    if (!queue || (queue->count == 0 && pccl_budget_take(&listener->handshakes, pccl_now_us())))
-        welcome(listener, socket, from, false);
-    else
-        append_waiting(queue, socket, from);
+    if (listener->strangers.count < listener->strangers_max)
+        return true;
+    const struct pccl_connection *crowded = most_crowded(listener);
+    return crowded->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= crowded->accepted_ms + HANDSHAKE_MS;
 }
 
-/* The owner may close the listener, which frees the queue later. */
-static void on_grant(uv_timer_t *timer)
+/* The owner may close the listener. */
+static void on_ready(void *owner)
 {
-    struct pccl_listener_queue *queue = timer->data;
-    struct pccl_listener *listener = queue->listener;
+    struct pccl_listener *listener = owner;
     const struct pccl_connection_events *hooks = listener->events;
-    void *owner = listener->owner;
+    void *hooks_owner = listener->owner;
     if (hooks->enter)
-        hooks->enter(owner);
-    while (!uv_is_closing((uv_handle_t *)timer) && queue->count > 0 &&
+        hooks->enter(hooks_owner);
+    while (listener->queue && pccl_arrivals_has_ready(listener->queue) && has_place(listener) &&
            pccl_budget_take(&listener->handshakes, pccl_now_us())) {
-        struct waiting next = take_waiting(queue, find_waiting(queue, false));
-        welcome(listener, next.socket, &next.from, false);
+        struct pccl_address from;
+        uv_os_sock_t socket = pccl_arrivals_take(listener->queue, &from);
+        welcome(listener, socket, &from, false);
     }
-    if (queue->count == 0)
-        (void)uv_timer_stop(timer);
     if (hooks->leave)
-        hooks->leave(owner);
+        hooks->leave(hooks_owner);
 }
 
 /*
@@ -496,7 +434,12 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         uv_os_sock_t accepted;
         int error = accept_next(listening, &accepted, &from);
         switch (error) {
-        case 0: receive(listener, accepted, &from); break;
+        case 0:
+            if (listener->queue)
+                pccl_arrivals_add(listener->queue, accepted, &from);
+            else
+                welcome(listener, accepted, &from, false);
+            break;
         case UV_EAGAIN: return;
         case UV_EMFILE:
         case UV_ENFILE:

@@ -1,10 +1,9 @@
 /*
  * Accepts connections on one port of one or several local addresses. A new connection is a
  * stranger, in a list of bounded length, until the owner adopts it. When the list is full, it drops
- * the oldest stranger of the address that has the most. Handshakes cost time, so there are so many in a
- * second; connections that come faster wait in a queue of bounded length, those of an address with few before those of
- * one with many, and when that is full, the address with the most makes room. So a flood delays and drops itself,
- * and a site full of peers waits for some of its turns. Connections at the local socket have no address, and
+ * the oldest stranger of the address that has the most. With keys, a connection first waits in a queue of bounded
+ * length (net/arrivals), until its greeting is complete and a handshake can begin: the number per second is limited,
+ * since handshakes cost time. Connections at the local socket have no address, and
  * count as one: if a flood there crowds them out, peers use TCP. A shortage of descriptors pauses accepting
  * and ends nothing; with a spare descriptor the next stranger can still be heard and answered. Runs
  * on the loop's thread.
@@ -13,16 +12,15 @@
 #define PCCL_NET_LISTENER_H
 
 #include "core/budget.h"
+#include "net/arrivals.h"
 #include "net/connection.h"
 #include "net/local.h"
 
 struct pccl_listener_socket;
-struct pccl_listener_queue;
 
 enum {
     PCCL_LISTEN_ADDRESSES_MAX = 16,
-    PCCL_LISTENER_QUEUE_MAX = 256, /* connections that wait for their handshake */
-    PCCL_HANDSHAKES_PER_S = 600,   /* one takes some 0.45 ms of the loop's thread, with all around it */
+    PCCL_HANDSHAKES_PER_S = 600, /* one takes some 0.45 ms of the loop's thread, with all around it */
     PCCL_HANDSHAKES_BURST = 250,
 };
 
@@ -33,10 +31,10 @@ struct pccl_listener {
     struct pccl_listener_socket *sockets; /* a list; each is freed by the loop */
     struct pccl_listener_socket *here;    /* the one of them for those on this host; NULL: none */
     struct pccl_id here_id;
-    const struct pccl_local *local;    /* for pccl_listener_open_here; not owned */
-    uv_timer_t *pause;                 /* freed by the loop */
-    struct pccl_listener_queue *queue; /* with keys; freed by the loop */
-    struct pccl_budget handshakes;     /* with keys; opening sets it */
+    const struct pccl_local *local; /* for pccl_listener_open_here; not owned */
+    uv_timer_t *pause;              /* freed by the loop */
+    struct pccl_arrivals *queue;    /* with keys */
+    struct pccl_budget handshakes;  /* with keys; opening sets it */
     uint16_t port;
     struct pccl_connection_list strangers;
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
@@ -45,7 +43,9 @@ struct pccl_listener {
     bool wants_spare;  /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
     bool hears_offers; /* accepts pipes at the local socket */
     uint32_t strangers_max;
-    uint32_t hello_ms; /* strangers are ended after this time; 0: the owner does that */
+    uint32_t queue_max;   /* with keys; at most a quarter of the descriptors that are free at opening */
+    uint32_t greeting_ms; /* with keys: a connection without a complete greeting is ended after this time */
+    uint32_t hello_ms;    /* strangers are ended after this time; 0: the owner does that */
     const struct pccl_connection_events *events;
     void *owner;
     const struct pccl_keys *keys; /* for all that come; NULL: in the clear */
@@ -59,8 +59,8 @@ struct pccl_listener {
     void (*crowded_out)(void *owner, struct pccl_connection *connection);
     /* A connection waits that could not be accepted, for this error. Called as `accepted`; may be NULL. */
     void (*starved)(void *owner, int error);
-    /* A connection from there was closed without a word, as the queue is full. May be NULL. */
-    void (*dropped)(void *owner, const struct pccl_address *from);
+    /* A connection from there was closed without an answer (net/arrivals.h). May be NULL. */
+    void (*dropped)(void *owner, const struct pccl_address *from, bool early);
 };
 
 /*

@@ -15,6 +15,7 @@
 #include "peer/view.h"
 #include "peer/sight.h"
 #include "peer/where.h"
+#include "core/prng.h"
 #include "wire/greeting.h"
 
 #include <string.h>
@@ -83,11 +84,35 @@ static bool has_lasted(const struct pccl_peer *p)
     return p->greeted && p->now_us >= p->greeted_us + p->silence_ms * UINT64_C(1000);
 }
 
+/* A crowd that was dropped together must not come back together: a random pause, between half of pause_ms and all. */
+static uint64_t random_pause_us(const struct pccl_peer *p)
+{
+    uint64_t half_us = p->pause_ms * UINT64_C(500), random;
+    memcpy(&random, &p->config.id, sizeof random);
+    return half_us + pccl_prng_mix(random ^ p->now_us) % (half_us + 1);
+}
+
+/*
+ * A master without room closes connections that it has accepted. So connect dials again after such an end, and fails at
+ * once after any other.
+ */
+static bool connects_again(const struct pccl_peer *p, bool hung_up)
+{
+    return hung_up && p->up && p->config.connect_retry_ms != 0;
+}
+
+static uint64_t patience_us(const struct pccl_peer *p)
+{
+    bool connecting = p->state == PCCL_PEER_CONNECTING;
+    return (connecting ? p->config.connect_retry_ms : p->config.master_lost_ms) * UINT64_C(1000);
+}
+
 /*
  * A greeting alone does not end a row of losses: a master that cannot go on with the session greets, too, each time.
  */
-void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
+void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, bool hung_up)
 {
+    bool connecting = p->state == PCCL_PEER_CONNECTING, again = connects_again(p, hung_up);
     if (!p->dialing && !p->up)
         return;
     if (has_lasted(p))
@@ -95,7 +120,7 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
     else if (p->greeted && p->lost_us != 0)
         p->lost_us += p->now_us - p->greeted_us;
     p->dialing = p->up = p->greeted = false;
-    if (p->state == PCCL_PEER_CONNECTING) {
+    if (connecting && !again) {
         pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE, "cannot reach the master: %s", reason->bytes);
         return;
     }
@@ -103,20 +128,27 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason)
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_log(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); reconnecting", reason->bytes);
+        pccl_peer_log(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); %s", reason->bytes,
+                      connecting ? "connecting again" : "reconnecting");
     }
     p->why_lost = *reason;
-    p->redial_us = p->now_us + p->pause_ms * UINT64_C(1000);
+    p->redial_us = p->now_us + (connecting ? random_pause_us(p) : p->pause_ms * UINT64_C(1000));
     p->pause_ms = (uint32_t)pccl_min_u64(p->pause_ms * UINT64_C(2), p->config.dial_max_ms);
     pccl_peer_arm(p, p->redial_us);
-    pccl_peer_arm(p, p->lost_us + p->config.master_lost_ms * UINT64_C(1000));
+    pccl_peer_arm(p, p->lost_us + patience_us(p));
 }
 
 void pccl_peer_tick_master(struct pccl_peer *p)
 {
     uint64_t silence_us = p->silence_ms * UINT64_C(1000), heartbeat_us = p->heartbeat_ms * UINT64_C(1000);
     if (p->lost_us != 0 && !p->greeted) {
-        uint64_t end_us = p->lost_us + p->config.master_lost_ms * UINT64_C(1000);
+        uint64_t end_us = p->lost_us + patience_us(p);
+        if (p->now_us >= end_us && p->state == PCCL_PEER_CONNECTING) {
+            pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE,
+                              "cannot reach the master: for %s it closed each connection without an answer: %s",
+                              pccl_duration_str(p->now_us - p->lost_us), p->why_lost.bytes);
+            return;
+        }
         if (p->now_us >= end_us) {
             pccl_peer_give_up(p, PCCL_MASTER_LOST, "no master came back within %s: %s",
                               pccl_duration_str(p->now_us - p->lost_us), p->why_lost.bytes);
@@ -139,7 +171,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         else
             pccl_text_format(&reason, "the master was silent for %s", silent_for);
         p->effects.close_master(p->effects.context);
-        pccl_peer_master_down(p, &reason);
+        pccl_peer_master_down(p, &reason, false);
         return;
     }
     pccl_peer_arm(p, p->heard_us + silence_us);
@@ -198,6 +230,8 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
         return;
     }
     bool is_first = p->boot == 0;
+    if (is_first)
+        end_losses(p);
     p->boot = ok->boot;
     pccl_session_reset(&p->session);
     pccl_peer_forget_verdicts(p);
@@ -216,7 +250,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
 static void be_lost(struct pccl_peer *p, const struct pccl_text *reason)
 {
     p->effects.close_master(p->effects.context);
-    pccl_peer_master_down(p, reason);
+    pccl_peer_master_down(p, reason, false);
 }
 
 /* A member waits for the right master to return in place of one of another build. The log has each reason once. */

@@ -9,7 +9,7 @@
 #include "peer/state.h"
 
 void pccl_peer_master_up(struct pccl_peer *p);
-void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason);
+void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, bool hung_up);
 void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *frame, const struct pccl_msg *msg);
 void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event);
 /* Heartbeats, silence, the next attempt to dial, and giving up. */

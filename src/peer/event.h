@@ -15,7 +15,7 @@
 enum pccl_peer_event_kind {
     /* ---- connections and time; ignored before connect and after the end ---- */
     PCCL_PEER_MASTER_UP,       /* the connection to the master stands; the hello is not sent yet */
-    PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed or broke; `reason` says how */
+    PCCL_PEER_MASTER_DOWN,     /* dialing failed, or the connection closed (`hung_up`) or broke; `reason` says how */
     PCCL_PEER_MASTER_RECEIVED, /* a frame came */
     PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which, `frame` whether they came whole */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
@@ -236,6 +236,7 @@ struct pccl_peer_event {
     enum pccl_link_end how; /* LINK_DOWN; 0: this host lacks what dialing takes */
     bool incoming;          /* LINK_UP, LINK_DOWN */
     bool purposely;         /* LINK_DOWN: the other side said link_bye */
+    bool hung_up;           /* MASTER_DOWN: the other side had accepted the connection, and closed it */
     bool other_build;       /* MASTER_GARBAGE: an answer of another build, as `reason` says in full */
     bool blocked;           /* OP_AWAIT */
     struct pccl_msg_training training; /* TRAINING */

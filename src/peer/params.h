@@ -12,6 +12,8 @@
 #define PCCL_PEER_PARAMS(NUMBER, X)                                                                                    \
     NUMBER(X, master_lost_ms, "PCCL_MASTER_LOST_MS", 120000, 100, 604800000,                                           \
            "how long a peer waits for a lost master before it gives up; more than the master's alone_ms")              \
+    NUMBER(X, connect_retry_ms, "PCCL_CONNECT_RETRY_MS", 30000, 0, 604800000,                                          \
+           "how long connect dials again if a busy master closes its connections without an answer")                   \
     NUMBER(X, where_ms, "PCCL_WHERE_MS", 2000, 10, 86400000,                                                           \
            "after this time, a waiting call is reported to the master and logged with the missing peers")              \
     NUMBER(X, dial_ms, "PCCL_DIAL_MS", 10, 1, 60000,                                                                   \

@@ -145,7 +145,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
 {
     switch (event->kind) {
     case PCCL_PEER_MASTER_UP: pccl_peer_master_up(p); break;
-    case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->reason); break;
+    case PCCL_PEER_MASTER_DOWN: pccl_peer_master_down(p, event->reason, event->hung_up); break;
     case PCCL_PEER_MASTER_RECEIVED: pccl_peer_master_received(p, event->frame, event->msg); break;
     case PCCL_PEER_MASTER_GARBAGE: pccl_peer_master_garbage(p, event); break;
     case PCCL_PEER_LINK_UP:

@@ -5,9 +5,11 @@ import json
 import pathlib
 import selectors
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+import time
 
 import harness
 import messages
@@ -231,6 +233,69 @@ class Crowd(Repeated):
             connection.close()
 
 
+class HalfHellos(Repeated):
+    """Connections at this rate, each from another address, that send half of a greeting and stay open."""
+
+    def __init__(self, run, per_s):
+        super().__init__(self.go_on, 0.005)
+        self.port, self.per_s, self.begun_us, self.count, self.connections = run.port, per_s, None, 0, []
+
+    def go_on(self):
+        self.begun_us = self.begun_us or harness.now_us()
+        while self.count < (harness.now_us() - self.begun_us) * self.per_s / 1e6:
+            self.count += 1
+            place = self.count % 60000
+            try:
+                self.connections.append(dial(self.port, f"127.{1 + place // 250}.{1 + place % 250}.1"))
+            except OSError:
+                continue
+            self.connections[-1].send(wire.tls_greeting()[:100])
+            if len(self.connections) > 6000:
+                self.connections.pop(0).close()
+
+    def __exit__(self, *_):
+        super().__exit__()
+        for connection in self.connections:
+            connection.close()
+
+
+class Greeters(threading.Thread):
+    """TLS clients without a token, from one address, which all begin at once. Counts the answers of the master."""
+
+    def __init__(self, port, count, source=AWAY):
+        super().__init__(daemon=True)
+        self.answered, self.dropped, self.took_s = 0, 0, 0.0
+        self.open, self.since = count, time.monotonic()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.selector = selectors.DefaultSelector()
+        for _ in range(count):
+            connection = socket.create_connection(("127.0.0.1", port), 5, (source, 0))
+            connection.setblocking(False)
+            self.selector.register(context.wrap_socket(connection, do_handshake_on_connect=False), 1)
+        self.start()
+
+    def go_on(self, client):
+        try:
+            client.do_handshake()
+            self.answered += 1
+        except ssl.SSLWantReadError:
+            return
+        except OSError:
+            self.dropped += 1
+        self.open -= 1
+        self.selector.unregister(client)
+        client.close()
+
+    def run(self):
+        for key in list(self.selector.get_map().values()):
+            self.go_on(key.fileobj)
+        while self.open:
+            for key, _ in self.selector.select():
+                self.go_on(key.fileobj)
+        self.took_s = time.monotonic() - self.since
+
+
 class Member(Outsider):
     """Does what brings it into the run, and keeps updates and queries going while `votes_on`;
     reduces nothing."""
@@ -374,14 +439,15 @@ class Tamperer(Proxy):
     def __init__(self, port, at, of_peer=True, cuts=False):
         super().__init__(port)
         self.at, self.of_peer, self.cuts = at, of_peer, cuts
-        self.done, self.said = False, {}
+        self.done, self.said, self.cut_count = False, {}, 0
 
     def passes(self, sock, data):
         before = self.said.get(sock, 0)
         self.said[sock] = before + len(data)
         is_peer = sock.getsockname()[1] == self.port
-        at = self.at - before
-        if is_peer != self.of_peer or not 0 <= at < len(data):
+        at = (self.at or 0) - before
+        if self.at is None or is_peer != self.of_peer or not 0 <= at < len(data):
             return data
         self.done = True
+        self.cut_count += self.cuts
         return b"" if self.cuts else data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import ssl
 import sys
 import urllib.request
@@ -17,91 +18,19 @@ import harness
 import messages
 import wire
 from harness import SLOW, check, equal, figure, within
+from honest import Run
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from namespaces import SKIPPED
 from phases import PATIENT
 from proxy import Proxy, behind_proxy
 from roles import (
-    AWAY, Crowd, Member, Outsider, Passer, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
+    AWAY, Crowd, Greeters, HalfHellos, Outsider, Passer, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
 )
 from tokens import let_in, peer_with, refused, token
 
-GROWTH_KIB = 64 << 10
 WINDOW = 8192  # operations in one message
 NOBODY = 65534  # a user
 AHEAD = {"inc": 1 << 19, "number": 1}  # an epoch that may just be
-
-
-class Run:
-    """Honest members with a master, and what is to be true of them after an attack."""
-
-    def __init__(self, run, count=3, elements=SMALL, loop=True, **master):
-        self.run, self.elements, self.loops = run, elements, []
-        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_WHERE_MS="100")
-        if not run.master:
-            run.start_master(**master)
-        self.peers, self.before = [], []
-        self.grow(count)
-        if loop:
-            self.go_on(newcomer=False)
-
-    def grow(self, count=1, address=None):
-        """More of them, which reach the master there."""
-        for _ in range(count):
-            peer = self.run.peer()
-            peer.create(address or self.run.address)
-            self.run.admit(peer, self.peers)
-            self.peers.append(peer)
-        (self.port,) = self.peers[0].listening_ports()
-        self.before = [(process, process.rss_kib()) for process in [self.run.master, *self.peers]]
-
-    def start(self):
-        self.loops = [start_loop(peer, bit, count=self.elements) for bit, peer in enumerate(self.peers)]
-
-    def members(self, count=1, **hello):
-        """Liars that these admit."""
-        liars = []
-        for _ in range(count):
-            liar = Member(self.run, **hello)
-            admits = [] if self.loops else [peer.start("admit") for peer in self.peers]
-            check(liar.told("welcome"), f"the liar is not let in: {liar.out}")
-            for admit in admits:
-                admit.wait(rc=harness.SUCCESS)
-            liars.append(liar)
-        return liars
-
-    def launch(self):
-        """The members reduce, and wait for those who do not take part."""
-        self.start()
-        harness.poll(lambda: all(loop.steps or loop.result or self._waits(loop) for loop in self.loops), "the launches")
-
-    def _over(self):
-        return [loop.result for loop in self.loops if loop.result]
-
-    def _waits(self, loop):
-        return loop.peer.do("waits", rc=None).get("text")
-
-    def newcomer(self):
-        """Somebody honest comes and goes. Seconds until it was in."""
-        peer = self.run.peer()
-        peer.create(self.run.address)
-        joined = peer.do("connect")
-        peer.quit()
-        more_steps(self.loops, world=len(self.peers))
-        return joined["us"] / 1e6
-
-    def go_on(self, newcomer=True):
-        if not self.loops:
-            self.start()
-        harness.wait_until(lambda: self._over() or all(loop.steps for loop in self.loops), "steps of all")
-        check(not self._over(), f"loops have ended: {self._over()}")
-        more_steps(self.loops, world=len(self.peers))
-        all_right(self.loops)
-        if newcomer:
-            self.newcomer()
-        for process, rss_kib in self.before:
-            if SLOW == 1:  # sanitizers keep what was freed
-                within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
 
 
 # ---- another process of the same host ----
@@ -577,6 +506,78 @@ def test_flood_of_handshakes(run):
     honest.go_on()
 
 
+def _many_descriptors():
+    """This process, and those that it starts, may have many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 20000), most))
+
+
+def _honest_crowd(run, count):
+    """Lets honest clients of one address begin handshakes at once. The master answers all and drops none."""
+    _many_descriptors()
+    honest = _secured(run, hello_ms=60000)
+    crowd = Greeters(run.port, count)
+    crowd.join(harness.DEADLINE)
+    equal((crowd.answered, crowd.dropped), (count, 0), "answered and dropped")
+    figure(f"until {count} handshakes at once are answered", crowd.took_s, "s")
+    honest.go_on()
+
+
+def test_honest_crowd(run):
+    """More than the master makes handshakes of at a time, and than waited in its queue before."""
+    _honest_crowd(run, 800)
+
+
+def test_slow_honest_crowd(run):
+    """Twice as many, nightly."""
+    _honest_crowd(run, 1600)
+
+
+def test_dropped_connect(run):
+    """A newcomer's first connections end before the master answers: connect tries again and succeeds. If all
+    connections end like this, it fails with the reason."""
+    honest = _secured(run)
+    tamperer = Tamperer(run.port, 100, cuts=True)
+    peer = _through(run, tamperer.port)
+    call = peer.start("connect")
+    harness.poll(lambda: tamperer.cut_count >= 3, "three connections to be cut")
+    tamperer.at = None
+    call.wait(rc=harness.SUCCESS)
+    peer.quit()
+    run.environment.update(PCCL_CONNECT_RETRY_MS="500")
+    tamperer.at = 100
+    words = _through(run, tamperer.port).do("connect", rc=harness.MASTER_FAILED)["words"]
+    check("it closed each connection without an answer" in words, words)
+    honest.go_on()
+
+
+def _half_hellos(run, count):
+    _many_descriptors()
+    honest = _secured(run)
+    before_kib, before_s, began_us = run.master.rss_kib(), run.master.cpu_s(), harness.now_us()
+    with HalfHellos(run, 1500) as flood:
+        harness.poll(lambda: flood.count > 5000, "more half hellos than the master keeps")
+        waits = [honest.newcomer() for _ in range(count)]
+        if SLOW == 1:
+            within(run.master.rss_kib() - before_kib, -1 << 30, 32 << 10, "KiB that the master has grown by")
+        length_s = (harness.now_us() - began_us) / 1e6
+        figure("longest until an honest newcomer is in beside half hellos", max(waits), "s")
+        figure("half hellos a second", flood.count / length_s, "1/s")
+        figure("processor share of the master", (run.master.cpu_s() - before_s) / length_s, "")
+    honest.go_on()
+
+
+def test_half_hellos(run):
+    """Half greetings from many addresses, more than the master keeps: they begin no handshake, and honest newcomers
+    get in."""
+    _half_hellos(run, 3)
+
+
+def test_slow_half_hellos(run):
+    """Twenty newcomers, nightly."""
+    _half_hellos(run, 20)
+
+
 def test_replayed_session(run):
     """What a peer has said to the master is said again, to it and to one that was restarted: nobody comes
     in, and nothing is answered but a handshake."""
@@ -614,6 +615,7 @@ def test_tampered_handshakes(run):
     """Somebody between a newcomer and the master flips a bit of each record up to the hello, of either
     side, or cuts the connection there: nobody comes in, and it is told. Left alone, it does."""
     honest = _secured(run)
+    run.environment.update(PCCL_CONNECT_RETRY_MS="0")
     recorder = Recorder(run.port)
     peer = _through(run, recorder.port)
     peer.do("connect")

@@ -53,6 +53,7 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer.named = true;
     plan->peer.dial_ms = 20;
     plan->peer.dial_max_ms = 300;
+    plan->peer.connect_retry_ms = 3000;
     plan->peer.send_idle_ms = 700;
 }
 

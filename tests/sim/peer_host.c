@@ -337,7 +337,7 @@ static void incoming_readable(struct sim *sim, struct sim_peer *peer, struct sim
 
 /* ---- the control connection ---- */
 
-static void master_down(struct sim *sim, struct sim_peer *peer, const char *why)
+static void master_down(struct sim *sim, struct sim_peer *peer, const char *why, bool hung_up)
 {
     if (peer->control != NULL)
         sim_conn_close(sim, peer->control, 0);
@@ -346,7 +346,7 @@ static void master_down(struct sim *sim, struct sim_peer *peer, const char *why)
     struct pccl_text reason;
     pccl_text_clear(&reason);
     pccl_text_add(&reason, why);
-    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .reason = &reason};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_MASTER_DOWN, .reason = &reason, .hung_up = hung_up};
     sim_note(sim, "p%u: master down: %s", peer->process.number, why);
     step(sim, peer, &event);
 }
@@ -355,7 +355,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
 {
     struct sim_end *end = &conn->ends[0];
     if (end->failed) {
-        master_down(sim, peer, end->how == PCCL_LINK_REFUSED ? "connection refused" : "no answer");
+        master_down(sim, peer, end->how == PCCL_LINK_REFUSED ? "connection refused" : "no answer", false);
         return;
     }
     struct pccl_peer_event event = {0};
@@ -372,7 +372,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
         if (got == 0)
             break;
         if (end->shake == SIM_SHAKE_FAILED) {
-            master_down(sim, peer, end->why);
+            master_down(sim, peer, end->why, false);
             return;
         }
         event.kind = got > 0 ? PCCL_PEER_MASTER_RECEIVED : PCCL_PEER_MASTER_GARBAGE;
@@ -387,7 +387,7 @@ static void control_readable(struct sim *sim, struct sim_peer *peer, struct sim_
         step(sim, peer, &event);
     }
     if (end->open && peer->control == conn && end->ended)
-        master_down(sim, peer, "the connection broke");
+        master_down(sim, peer, "the connection broke", true);
 }
 
 void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn, int number)

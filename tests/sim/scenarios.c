@@ -953,6 +953,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"handshake-test", "those of tests of paths fail", scenario_handshake_test},
     {"handshake-revoked", "whose token is revoked is kept out by its handshake", scenario_handshake_revoked},
     {"crowd-at-the-door", "a flood of connections crowds out itself", scenario_crowd_at_the_door},
+    {"crowd-connects-again", "newcomers that a busy master drops come back and get in", scenario_crowd_connects_again},
     {"crowd-dials", "members try a newcomer's addresses a few times, not again and again", scenario_crowd_dials},
     {"crowd-listens-nowhere", "the first of a new group that listens nowhere is turned away",
      scenario_crowd_listens_nowhere},

@@ -377,6 +377,7 @@ void scenario_crowd_says_hello_only(struct sim *sim);
 void scenario_crowd_never_calls(struct sim *sim);
 void scenario_crowd_dials(struct sim *sim);
 void scenario_crowd_at_the_door(struct sim *sim);
+void scenario_crowd_connects_again(struct sim *sim);
 void scenario_token_revoked(struct sim *sim);
 void scenario_token_revoked_afar(struct sim *sim);
 void scenario_handshake_join(struct sim *sim);

@@ -294,3 +294,45 @@ void scenario_crowd_at_the_door(struct sim *sim)
     scenario_say(sim, slow, &hello, 0);
     WAIT(sim, 100, pccl_master_count(sim->master->machine).pending == 1);
 }
+
+/* The master has no room for it, and closes its connection before it answers. Returns the pause until it dials again.
+ */
+static uint64_t drop_at_once(struct sim *sim, struct sim_peer *peer)
+{
+    WAIT(sim, 1000, peer->control != NULL && peer->control_up);
+    sim_conn_reset(sim, peer->control);
+    WAIT(sim, 100, peer->control == NULL);
+    return peer->machine->redial_us - peer->machine->now_us;
+}
+
+/*
+ * Newcomers dial again if a busy master closes their connections without an answer, at random moments, and get
+ * in. One whose connections all end so gives up in time and says why; one that finds no master fails at once.
+ */
+void scenario_crowd_connects_again(struct sim *sim)
+{
+    enum { TURNS = 4 };
+    scenario_cluster(sim, p, 2, 1);
+    for (uint32_t i = 2; i < 4; i++)
+        p[i] = scenario_join(sim, 3 + i, 0);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        uint64_t pause_us = drop_at_once(sim, p[2]);
+        MUST(sim, pause_us != drop_at_once(sim, p[3]));
+    }
+    for (uint32_t i = 2; i < 4; i++)
+        WAIT(sim, 1000, p[i]->machine->state == PCCL_PEER_PENDING);
+    admit(sim, p[2], 2);
+    struct sim_peer *unlucky = scenario_join(sim, 7, 0);
+    uint64_t since_us = sim->now, limit_us = unlucky->config.connect_retry_ms * SIM_MS;
+    while (!scenario_is_over(unlucky, PCCL_CALL_CONNECT) && sim->now < since_us + 2 * limit_us) {
+        if (unlucky->control != NULL && unlucky->control_up)
+            sim_conn_reset(sim, unlucky->control);
+        scenario_run_ms(sim, 1);
+    }
+    MUST(sim, unlucky->app.call_status[PCCL_CALL_CONNECT] == PCCL_MASTER_UNREACHABLE);
+    MUST(sim, sim->now >= since_us + limit_us && sim->now < since_us + limit_us + 500 * SIM_MS);
+    sim_master_crash(sim, false);
+    struct sim_peer *late = scenario_join(sim, 6, 0);
+    WAIT(sim, 500, scenario_is_over(late, PCCL_CALL_CONNECT));
+    MUST(sim, late->app.call_status[PCCL_CALL_CONNECT] == PCCL_MASTER_UNREACHABLE);
+}

@@ -43,6 +43,7 @@ static void admit(struct sim *sim, struct sim_peer *late)
 /* The members go on, and the call of the newcomer ends, with words. */
 static void kept_out(struct sim *sim, struct sim_peer *late, uint64_t n)
 {
+    late->machine->config.connect_retry_ms = 0; /* else it connects again, as crowd-connects-again shows */
     scenario_commit_all(sim, p, 2, 1, n);
     WAIT(sim, 12000, scenario_is_over(late, PCCL_CALL_CONNECT));
     MUST(sim, late->app.call_status[PCCL_CALL_CONNECT] == PCCL_MASTER_UNREACHABLE);

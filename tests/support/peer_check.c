@@ -26,11 +26,11 @@ const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer 
 
 static const char *check_master(const struct pccl_peer *p)
 {
-    bool known = p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER;
+    bool lives = p->state != PCCL_PEER_IDLE && p->state != PCCL_PEER_OVER;
     PCCL_RULE(!p->dialing || !p->up, "a peer does not dial the master while it is connected");
     PCCL_RULE(!p->greeted || p->up, "a peer that the master has greeted is connected");
     PCCL_RULE(!p->resuming || p->state == PCCL_PEER_MEMBER, "only a member resumes");
-    PCCL_RULE(!known || p->up || p->dialing || p->redial_us != 0, "a peer that lost the master dials it again");
+    PCCL_RULE(!lives || p->up || p->dialing || p->redial_us != 0, "a peer that lost the master dials it again");
     PCCL_RULE(p->state != PCCL_PEER_OVER || (!p->up && !p->dialing && p->link_count == 0),
               "a peer whose life has ended has closed everything");
     PCCL_RULE(pccl_session_is_sound(&p->session), "a session keeps exactly the messages that are not acknowledged");
@@ -328,7 +328,9 @@ static const char *check_deadlines(const struct pccl_peer *p)
     if (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)
         return NULL;
     PCCL_RULE(p->redial_us == 0 || p->deadline_us <= p->redial_us, "the master is dialed again when that is due");
-    PCCL_RULE(p->lost_us == 0 || p->greeted || p->deadline_us <= p->lost_us + p->config.master_lost_ms * UINT64_C(1000),
+    uint64_t patience_us =
+        (p->state == PCCL_PEER_CONNECTING ? p->config.connect_retry_ms : p->config.master_lost_ms) * UINT64_C(1000);
+    PCCL_RULE(p->lost_us == 0 || p->greeted || p->deadline_us <= p->lost_us + patience_us,
               "the peer gives up a lost master in time");
     PCCL_RULE(!p->up || p->deadline_us <= p->heard_us + p->silence_ms * UINT64_C(1000), "silence is noticed in time");
     for (uint32_t i = 0; i < p->link_count; i++) {

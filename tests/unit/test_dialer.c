@@ -626,6 +626,8 @@ static void begin_host(struct host *host, uv_loop_t *loop)
                                             .owner = host,
                                             .accepted = on_accepted,
                                             .keys = keys,
+                                            .queue_max = 16,
+                                            .greeting_ms = 60000,
                                             .role = PCCL_SECURE_ACCEPTED};
     assert_int_equal(pccl_listener_open(&host->listener, &loopback, 1, 0, 1, &reason), 0);
     pccl_listener_open_here(&host->listener, &self);

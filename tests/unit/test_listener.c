@@ -16,7 +16,7 @@ struct fixture {
     uv_loop_t loop;
     struct pccl_listener listener;
     struct pccl_connection *newest;
-    uint32_t accepted, ended, wanted, crowded_out;
+    uint32_t accepted, ended, wanted, crowded_out, early;
     uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended;
@@ -281,11 +281,20 @@ static void a_flood_crowds_out_itself(void **state)
     end(&f);
 }
 
-static void on_dropped(void *owner, const struct pccl_address *from)
+static void on_dropped(void *owner, const struct pccl_address *from, bool early)
 {
     struct fixture *f = owner;
-    assert_int_equal(from->ip[15], 1); /* of the flood */
+    if (!early)
+        assert_int_equal(from->ip[15], 1); /* of the flood */
+    f->early += early;
     f->crowded_out++;
+}
+
+/* Sends as much of a TLS greeting of 205 bytes. */
+static void greet(int socket, size_t length)
+{
+    static const uint8_t greeting[205] = {22, 3, 1, 0, 200, 1};
+    assert_int_equal(send(socket, greeting, length, 0), length);
 }
 
 /*
@@ -294,7 +303,7 @@ static void on_dropped(void *owner, const struct pccl_address *from)
  */
 static void handshakes_wait_for_their_turn(void **state)
 {
-    enum { FLOOD = PCCL_HANDSHAKES_BURST + PCCL_LISTENER_QUEUE_MAX + 200 };
+    enum { QUEUE = 300, FLOOD = PCCL_HANDSHAKES_BURST + QUEUE + 200 };
     struct fixture f;
     struct pccl_text reason;
     static int bare[FLOOD];
@@ -310,12 +319,15 @@ static void handshakes_wait_for_their_turn(void **state)
     f.listener.keys = keys;
     f.listener.role = PCCL_SECURE_MASTER;
     f.listener.strangers_max = FLOOD + 1;
+    f.listener.queue_max = QUEUE;
+    f.listener.greeting_ms = 60000;
     f.listener.dropped = on_dropped;
     open_anywhere(&f);
     f.listener.handshakes.per_s = 1; /* however long this takes, they wait */
     for (int i = 0; i < FLOOD; i++)
-        bare[i] = loopback_connect(f.listener.port);
+        greet(bare[i] = loopback_connect(f.listener.port), 205);
     int slow = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
+    greet(slow, 205);
     while (f.from_elsewhere == 0) /* the last that came */
         accept_more(&f, 1);
     uint32_t all = FLOOD + 1 - f.crowded_out;
@@ -329,6 +341,45 @@ static void handshakes_wait_for_their_turn(void **state)
     end(&f);
     pccl_keys_destroy(keys);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* Half greetings begin no handshake, make room for each other only, and end after a time. */
+static void half_greetings_begin_no_handshake(void **state)
+{
+    enum { HALF = 20, QUEUE = 10 };
+    struct fixture f;
+    struct pccl_text reason;
+    int half[HALF];
+    const struct pccl_secret key = {{1}};
+    (void)state;
+    begin(&f);
+    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
+    assert_non_null(keys);
+    f.listener.keys = keys;
+    f.listener.role = PCCL_SECURE_MASTER;
+    f.listener.dropped = on_dropped;
+    f.listener.queue_max = QUEUE;
+    f.listener.greeting_ms = 60000;
+    open_anywhere(&f);
+    for (int i = 0; i < HALF; i++)
+        greet(half[i] = loopback_connect(f.listener.port), i % 2 ? 204 : 4);
+    int whole = loopback_connect(f.listener.port), plain = loopback_connect(f.listener.port);
+    greet(whole, 100);
+    assert_int_equal(send(plain, "hello", 5, 0), 5); /* gets a refusal in words */
+    accept_more(&f, 1);
+    assert_int_equal(f.accepted, 1);
+    assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have gone on first */
+    static const uint8_t rest[105];
+    assert_int_equal(send(whole, rest, sizeof rest, 0), sizeof rest);
+    accept_more(&f, 1);
+    assert_int_equal(f.accepted, 2);
+    assert_int_equal(f.crowded_out, f.early);
+    for (int i = 0; i < HALF; i++)
+        close(half[i]);
+    close(whole);
+    close(plain);
+    end(&f);
+    pccl_keys_destroy(keys);
 }
 
 static void one_that_lingers_makes_room_too(void **state)
@@ -535,6 +586,7 @@ int main(void)
         cmocka_unit_test(the_oldest_stranger_makes_room),
         cmocka_unit_test(a_flood_crowds_out_itself),
         cmocka_unit_test(handshakes_wait_for_their_turn),
+        cmocka_unit_test(half_greetings_begin_no_handshake),
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),

@@ -1,0 +1,45 @@
+/*
+ * A queue in which addresses take turns: each turn goes to the oldest entry of the next address, and the address with
+ * the most entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the
+ * owner's.
+ */
+#ifndef PCCL_CORE_TURNS_H
+#define PCCL_CORE_TURNS_H
+
+#include "core/address.h"
+
+enum {
+    PCCL_TURNS_SITES = 1 << 10, /* addresses in the same slot count as one */
+    PCCL_TURNS_MAX = 4096,      /* entries */
+};
+
+struct pccl_turn {
+    struct pccl_turn *older, *newer; /* of the same site */
+    uint16_t site;
+};
+
+/* The two rings of a site: among those with entries, and among those with as many entries. Ends are sites, too. */
+struct pccl_turns_site {
+    struct pccl_turn *oldest, *newest;
+    uint16_t count;
+    uint16_t next, previous;   /* of all sites with entries */
+    uint16_t lighter, heavier; /* neighbors among the sites with this count */
+};
+
+struct pccl_turns {
+    const struct pccl_hash_key *hash;  /* set by the owner, with the rest 0 */
+    uint32_t count;                    /* entries; at most PCCL_TURNS_MAX */
+    uint16_t at;                       /* site with the next turn, if any has entries */
+    uint16_t most;                     /* largest count of a site */
+    uint16_t with[PCCL_TURNS_MAX + 1]; /* for each count, a site with it, plus 1; 0: none */
+    struct pccl_turns_site sites[PCCL_TURNS_SITES];
+};
+
+void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const struct pccl_address *from);
+void pccl_turns_remove(struct pccl_turns *turns, struct pccl_turn *turn);
+/* Returns the entry whose turn it is, after removing it. NULL: none. */
+struct pccl_turn *pccl_turns_take(struct pccl_turns *turns);
+/* Returns the oldest entry of a site with the most entries. NULL: none. */
+struct pccl_turn *pccl_turns_most_crowded(const struct pccl_turns *turns);
+
+#endif

@@ -1,0 +1,80 @@
+"""Honest members with a master, whom others attack."""
+
+import harness
+from harness import SLOW, check, within
+from loops import SMALL, all_right, more_steps, start_loop
+from roles import Member
+
+GROWTH_KIB = 64 << 10
+
+
+class Run:
+    """Honest members with a master, and what is to be true of them after an attack."""
+
+    def __init__(self, run, count=3, elements=SMALL, loop=True, **master):
+        self.run, self.elements, self.loops = run, elements, []
+        run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_WHERE_MS="100")
+        if not run.master:
+            run.start_master(**master)
+        self.peers, self.before = [], []
+        self.grow(count)
+        if loop:
+            self.go_on(newcomer=False)
+
+    def grow(self, count=1, address=None):
+        """More of them, which reach the master there."""
+        for _ in range(count):
+            peer = self.run.peer()
+            peer.create(address or self.run.address)
+            self.run.admit(peer, self.peers)
+            self.peers.append(peer)
+        (self.port,) = self.peers[0].listening_ports()
+        self.before = [(process, process.rss_kib()) for process in [self.run.master, *self.peers]]
+
+    def start(self):
+        self.loops = [start_loop(peer, bit, count=self.elements) for bit, peer in enumerate(self.peers)]
+
+    def members(self, count=1, **hello):
+        """Liars that these admit."""
+        liars = []
+        for _ in range(count):
+            liar = Member(self.run, **hello)
+            admits = [] if self.loops else [peer.start("admit") for peer in self.peers]
+            check(liar.told("welcome"), f"the liar is not let in: {liar.out}")
+            for admit in admits:
+                admit.wait(rc=harness.SUCCESS)
+            liars.append(liar)
+        return liars
+
+    def launch(self):
+        """The members reduce, and wait for those who do not take part."""
+        self.start()
+        harness.poll(lambda: all(loop.steps or loop.result or self._waits(loop) for loop in self.loops), "the launches")
+
+    def _over(self):
+        return [loop.result for loop in self.loops if loop.result]
+
+    def _waits(self, loop):
+        return loop.peer.do("waits", rc=None).get("text")
+
+    def newcomer(self):
+        """Somebody honest comes and goes. Seconds until it was in."""
+        peer = self.run.peer()
+        peer.create(self.run.address)
+        joined = peer.do("connect")
+        peer.quit()
+        more_steps(self.loops, world=len(self.peers))
+        return joined["us"] / 1e6
+
+    def go_on(self, newcomer=True):
+        if not self.loops:
+            self.start()
+        harness.wait_until(lambda: self._over() or all(loop.steps for loop in self.loops), "steps of all")
+        check(not self._over(), f"loops have ended: {self._over()}")
+        more_steps(self.loops, world=len(self.peers))
+        all_right(self.loops)
+        if newcomer:
+            self.newcomer()
+        for process, rss_kib in self.before:
+            if SLOW == 1:  # sanitizers keep what was freed
+                within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
