@@ -34,6 +34,7 @@ struct pccl_api_call {
     uint64_t key;  /* of the handle, for config/errors; 0: none */
     bool extended; /* codes from 13 upwards may be given: as the handle says, unless the body decides */
     struct pccl_why why;
+    pcclResult_t inner; /* failure of a public call that the body has made, which has recorded why; success: none */
 };
 
 /*

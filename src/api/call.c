@@ -39,6 +39,7 @@ void pccl_api_init(struct pccl_api_call *call, enum pccl_family family)
     call->family = family;
     call->key = 0;
     call->extended = false;
+    call->inner = pcclSuccess;
     pccl_why_clear(&call->why);
 }
 
@@ -86,8 +87,9 @@ enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subjec
 
 pcclResult_t pccl_api_result(const struct pccl_api_call *call, enum pccl_status status)
 {
-    return status == PCCL_OK ? pcclSuccess
-                             : pccl_errors_fail(call->key, call->family, call->extended, status, &call->why);
+    return status == PCCL_OK || call->inner != pcclSuccess
+               ? call->inner
+               : pccl_errors_fail(call->key, call->family, call->extended, status, &call->why);
 }
 
 pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status)
@@ -105,6 +107,7 @@ pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status)
 
 pcclResult_t pccl_api_broken(struct pccl_api_call *call)
 {
+    call->inner = pcclSuccess;
     pccl_why_clear(&call->why);
     if (!call->comm) /* what it worked on stays behind */
         return pccl_api_result(call, PCCL_INTERNAL);

@@ -31,9 +31,16 @@ struct pcclLoop_t {
 
 static uint64_t from_now(uint64_t us) { return pccl_now_us() + us; }
 
-static pcclResult_t fail(const pcclLoop_t *loop, enum pccl_status status, const char *words)
+static enum pccl_status fail(struct pccl_api_call *call, enum pccl_status status, const char *words)
 {
-    return pccl_errors_fail(loop->comm->key, PCCL_FAMILY_GENERAL, true, status, "pcclLoopNext: %s", words);
+    return pccl_fail(&call->why.reason, status, "pcclLoopNext: %s", words);
+}
+
+/* Returns what a public call within this one means for it: it ends as that one, which has recorded why. */
+static enum pccl_status end_as(struct pccl_api_call *call, pcclResult_t result)
+{
+    call->inner = result;
+    return result == pcclSuccess ? PCCL_OK : PCCL_INTERNAL;
 }
 
 /* false: the communicator is being closed. */
@@ -76,40 +83,40 @@ static bool may_come_in(const pcclLoop_t *loop)
     }
 }
 
-static pcclResult_t get_in(pcclLoop_t *loop)
+static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
 {
     const uint64_t end_us = from_now((uint64_t)loop->options.connect_ms * 1000);
     bool said = false;
     for (;;) {
         pcclResult_t result = pcclConnect(loop->comm);
         if (result == pcclSuccess || !may_come_in(loop) || pccl_now_us() >= end_us)
-            return result;
+            return end_as(call, result);
         if (!said)
             pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: not in the run yet, and trying for %u ms: %s",
                               loop->options.connect_ms, pcclGetLastError(loop->comm));
         said = true;
         if (!pause_until(loop, pccl_min_u64(end_us, from_now(ATTEMPT_PAUSE_US))))
-            return result;
+            return end_as(call, result);
     }
 }
 
 /* ---- the beginning of a step ---- */
 
 /* Are there min_peers? If not, pauses. Fails when they have been waited for too long. */
-static pcclResult_t count_peers(pcclLoop_t *loop, uint64_t begun_us, bool *is_enough)
+static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us, bool *is_enough)
 {
     const pcclLoopOptions_t *options = &loop->options;
     int count = 0;
-    pcclResult_t result = pcclGetAttribute(loop->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count);
-    *is_enough = result == pcclSuccess && (uint32_t)count >= options->min_peers;
-    if (result != pcclSuccess || *is_enough)
-        return result;
+    enum pccl_status status = end_as(call, pcclGetAttribute(loop->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &count));
+    *is_enough = status == PCCL_OK && (uint32_t)count >= options->min_peers;
+    if (status != PCCL_OK || *is_enough)
+        return status;
     uint64_t waited_us = pccl_now_us() - begun_us;
     if (options->wait_ms > 0 && waited_us >= (uint64_t)options->wait_ms * 1000) {
         struct pccl_text words;
         pccl_text_format(&words, "%u of min_peers=%u are in the run after wait_ms=%u", (uint32_t)count,
                          options->min_peers, options->wait_ms);
-        return fail(loop, PCCL_TIMEOUT, words.bytes);
+        return fail(call, PCCL_TIMEOUT, words.bytes);
     }
     if (waited_us >= SAY_AFTER_US && !loop->has_said) {
         loop->has_said = true;
@@ -117,60 +124,61 @@ static pcclResult_t count_peers(pcclLoop_t *loop, uint64_t begun_us, bool *is_en
                           (uint32_t)count, options->min_peers);
     }
     (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* closed: the next call says so */
-    return pcclSuccess;
+    return PCCL_OK;
 }
 
-static pcclResult_t synchronize(pcclLoop_t *loop, pcclSharedStateSyncInfo_t *info)
+static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop, pcclSharedStateSyncInfo_t *info)
 {
     const pcclSharedState_t *given = loop->given;
     const size_t count = given ? given->count : 0;
     if (count > 0 && !given->infos)
-        return fail(loop, PCCL_ARGUMENT, "state: infos is NULL");
+        return fail(call, PCCL_ARGUMENT, "state: infos is NULL");
     if (count >= SIZE_MAX / sizeof(pcclTensorInfo_t) - 1)
-        return fail(loop, PCCL_ARGUMENT, "state: there are too many tensors");
+        return fail(call, PCCL_ARGUMENT, "state: there are too many tensors");
     const size_t bytes = (count + 1) * sizeof(pcclTensorInfo_t);
     pcclTensorInfo_t *infos = pccl_allocate(pccl_heap(), bytes);
     if (!infos) /* the others wait for this peer until it leaves */
-        return fail(loop, PCCL_MEMORY, "out of memory for a list of tensors");
+        return fail(call, PCCL_MEMORY, "out of memory for a list of tensors");
     if (count > 0)
         memcpy(infos, given->infos, bytes - sizeof *infos);
     infos[count] = (pcclTensorInfo_t){"pccl.loop.steps", &loop->steps, 1, pcclUint64, pcclDeviceCpu, false};
     pcclSharedState_t state = {loop->revision + !loop->is_new, count + 1, infos};
-    pcclResult_t result =
-        pcclSynchronizeSharedState(loop->comm, &state, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, info);
+    enum pccl_status status = end_as(
+        call, pcclSynchronizeSharedState(loop->comm, &state, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, info));
     pccl_release(pccl_heap(), infos, bytes);
-    if (result != pcclSuccess)
-        return result;
+    if (status != PCCL_OK)
+        return status;
     loop->revision = state.revision;
     if (loop->given)
         loop->given->revision = state.revision;
-    return pcclSuccess;
+    return PCCL_OK;
 }
 
 /* Admits, counts and synchronizes once. is_begun: the step has begun; if not, and nothing failed, once more. */
-static pcclResult_t try_to_begin(pcclLoop_t *loop, uint64_t begun_us, pcclSharedStateSyncInfo_t *info, bool *is_begun)
+static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us,
+                                     pcclSharedStateSyncInfo_t *info, bool *is_begun)
 {
-    pcclResult_t result = pcclSuccess;
+    enum pccl_status status = PCCL_OK;
     bool is_enough = false;
     *is_begun = false;
     if (is_out(loop)) {
         loop->is_new = true;
-        result = get_in(loop);
-        if (result != pcclSuccess)
-            return result;
+        status = get_in(call, loop);
+        if (status != PCCL_OK)
+            return status;
     } else if (!loop->is_admitted) {
-        result = pcclUpdateTopology(loop->comm);
+        status = end_as(call, pcclUpdateTopology(loop->comm));
     }
     loop->is_admitted = false;
-    if (result == pcclSuccess)
-        result = count_peers(loop, begun_us, &is_enough);
-    if (result == pcclSuccess && is_enough) {
-        result = synchronize(loop, info);
-        *is_begun = result == pcclSuccess;
+    if (status == PCCL_OK)
+        status = count_peers(call, loop, begun_us, &is_enough);
+    if (status == PCCL_OK && is_enough) {
+        status = synchronize(call, loop, info);
+        *is_begun = status == PCCL_OK;
         loop->removals = *is_begun ? 0 : loop->removals + 1;
     }
     /* A peer that is out by now gets in anew, unless that has not helped. */
-    return result != pcclSuccess && is_out(loop) && loop->removals < REMOVALS_MAX ? pcclSuccess : result;
+    return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
 }
 
 /* Whether the step is to be begun again, and not the program's end. */
@@ -189,38 +197,39 @@ static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
     }
 }
 
-static pcclResult_t describe(const pcclLoop_t *loop, pcclLoopStep_t *known)
+static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *loop, pcclLoopStep_t *known)
 {
     size_t count;
-    pcclResult_t result = pcclGetMembers(loop->comm, NULL, 0, &count, &known->rank);
+    enum pccl_status status = end_as(call, pcclGetMembers(loop->comm, NULL, 0, &count, &known->rank));
     known->world = (uint32_t)count;
     known->number = loop->steps;
     known->revision = loop->revision;
-    return result;
+    return status;
 }
 
-static pcclResult_t next(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step)
+static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step)
 {
     pcclLoopStep_t known = PCCL_LOOP_STEP_INIT;
     pcclSharedStateSyncInfo_t info = {0};
     const uint64_t begun_us = pccl_now_us();
+    call->extended = true;
     if (!step)
-        return fail(loop, PCCL_ARGUMENT, "step is NULL");
+        return fail(call, PCCL_ARGUMENT, "step is NULL");
     if (step->size < sizeof known || step->size > PCCL_API_STRUCT_MAX)
-        return fail(loop, PCCL_ARGUMENT, "the size of the step is not set; use PCCL_LOOP_STEP_INIT");
+        return fail(call, PCCL_ARGUMENT, "the size of the step is not set; use PCCL_LOOP_STEP_INIT");
     if (loop->is_in_step && outcome != pcclSuccess && !is_loss(loop, outcome))
-        return outcome;
+        return end_as(call, outcome);
     const bool is_repeated = loop->is_in_step && outcome != pcclSuccess;
     loop->steps += loop->is_in_step && !is_repeated;
     loop->is_in_step = loop->has_said = false;
     const uint64_t steps = loop->steps;
-    pcclResult_t result = pcclSuccess;
-    for (bool is_begun = false; result == pcclSuccess && !is_begun;)
-        result = try_to_begin(loop, begun_us, &info, &is_begun);
-    if (result == pcclSuccess)
-        result = describe(loop, &known);
-    if (result != pcclSuccess)
-        return result;
+    enum pccl_status status = PCCL_OK;
+    for (bool is_begun = false; status == PCCL_OK && !is_begun;)
+        status = try_to_begin(call, loop, begun_us, &info, &is_begun);
+    if (status == PCCL_OK)
+        status = describe(call, loop, &known);
+    if (status != PCCL_OK)
+        return status;
     known.tx_bytes = info.tx_bytes;
     known.rx_bytes = info.rx_bytes;
     known.again = is_repeated && loop->steps == steps;
@@ -236,49 +245,56 @@ static pcclResult_t next(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t 
     memset(step, 0, size); /* also members that we do not know */
     *step = known;
     step->size = size;
-    return pcclSuccess;
+    return PCCL_OK;
+}
+
+static enum pccl_status refuse_null(struct pccl_api_call *call)
+{
+    return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclLoopNext: loop is NULL");
 }
 
 pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step)
 {
     if (!loop)
-        return pccl_api_fail_with(NULL, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclLoopNext: loop is NULL");
-    PCCL_API_WHOLE_CALL(loop->comm, PCCL_FAMILY_GENERAL, next(loop, outcome, step));
+        PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, refuse_null(call));
+    PCCL_API_CALL(COMMUNICATOR, loop->comm, PCCL_FAMILY_GENERAL, next(call, loop, outcome, step));
 }
 
 /* ---- the loop itself ---- */
 
-static pcclResult_t begin(pcclComm_t *comm, pcclSharedState_t *state, const pcclLoopOptions_t *given, pcclLoop_t **out)
+static enum pccl_status begin(struct pccl_api_call *call, pcclSharedState_t *state, const pcclLoopOptions_t *given,
+                              pcclLoop_t **out)
 {
-    struct pccl_text reason;
     pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    struct pccl_text *reason = &call->why.reason;
     enum pccl_status status = PCCL_OK;
+    call->extended = true;
     if (!out)
-        return pccl_api_fail_with(comm, PCCL_FAMILY_GENERAL, PCCL_ARGUMENT, "pcclLoopBegin: loop_out is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "pcclLoopBegin: loop_out is NULL");
     if (given)
-        status = pccl_api_struct_read(given, &options, sizeof options, "PCCL_LOOP_OPTIONS_INIT", &reason);
-    if (status == PCCL_OK && options.min_peers == 0)
-        status = pccl_api_refuse(&reason, "pcclLoopBegin: min_peers is 0, and a step has one peer at least");
-    pcclLoop_t *loop = status == PCCL_OK ? pccl_allocate(pccl_heap(), sizeof *loop) : NULL;
+        status = pccl_api_struct_read(given, &options, sizeof options, "PCCL_LOOP_OPTIONS_INIT", reason);
     if (status != PCCL_OK)
-        return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, status, "%s", reason.bytes);
+        return status;
+    if (options.min_peers == 0)
+        return pccl_fail(reason, PCCL_ARGUMENT, "pcclLoopBegin: min_peers is 0, and a step has one peer at least");
+    pcclLoop_t *loop = pccl_allocate(pccl_heap(), sizeof *loop);
     if (!loop)
-        return pccl_errors_fail(comm->key, PCCL_FAMILY_GENERAL, true, PCCL_MEMORY, "pcclLoopBegin: out of memory");
-    *loop = (struct pcclLoop_t){.comm = comm,
+        return pccl_fail(reason, PCCL_MEMORY, "pcclLoopBegin: out of memory");
+    *loop = (struct pcclLoop_t){.comm = call->handle,
                                 .given = state,
                                 .options = options,
                                 .steps = options.first_step,
                                 .revision = state ? state->revision : 0,
-                                .is_admitted = !is_out_of_run(comm->comm),
+                                .is_admitted = !is_out_of_run(call->comm),
                                 .is_new = true};
     *out = loop;
-    return pcclSuccess;
+    return PCCL_OK;
 }
 
 pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *state, const pcclLoopOptions_t *options,
                            pcclLoop_t **loop_out)
 {
-    PCCL_API_WHOLE_CALL(comm, PCCL_FAMILY_GENERAL, begin(comm, state, options, loop_out));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_GENERAL, begin(call, state, options, loop_out));
 }
 
 pcclResult_t pcclLoopEnd(pcclLoop_t *loop)
