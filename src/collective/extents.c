@@ -14,18 +14,14 @@ static uint32_t find(const struct pccl_extents *extents, size_t at)
     return first;
 }
 
-uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at)
+uint8_t *pccl_extents_list_at(const struct pccl_extents *extents, size_t at)
 {
-    if (extents->list == NULL)
-        return extents->memory + at;
     const struct pccl_extent *extent = &extents->list[find(extents, at)];
     return extent->memory + (at - extent->from);
 }
 
-size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes)
+size_t pccl_extents_list_together(const struct pccl_extents *extents, size_t at, size_t bytes)
 {
-    if (extents->list == NULL)
-        return bytes;
     const uint32_t next = find(extents, at) + 1;
     const size_t rest = next < extents->count ? extents->list[next].from - at : bytes;
     return bytes < rest ? bytes : rest;

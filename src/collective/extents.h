@@ -33,10 +33,19 @@ static inline struct pccl_extents pccl_extents_of(const void *memory)
     return (struct pccl_extents){.memory = (uint8_t *)(uintptr_t)memory};
 }
 
+/* The same as the next two, of a list. */
+uint8_t *pccl_extents_list_at(const struct pccl_extents *extents, size_t at);
+size_t pccl_extents_list_together(const struct pccl_extents *extents, size_t at, size_t bytes);
 /* Returns where a byte lies. */
-uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at);
+static inline uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at)
+{
+    return extents->list == NULL ? extents->memory + at : pccl_extents_list_at(extents, at);
+}
 /* Returns how many of the `bytes` bytes from `at` on lie in the extent of the first. */
-size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes);
+static inline size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes)
+{
+    return extents->list == NULL ? bytes : pccl_extents_list_together(extents, at, bytes);
+}
 /* Copies from or to other memory; with kernels past the caches (pccl_copy_streaming). */
 void pccl_extents_read(const struct pccl_extents *extents, size_t at, size_t bytes, uint8_t *to,
                        const struct pccl_kernels *streaming);

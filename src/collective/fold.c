@@ -44,8 +44,9 @@ static const uint8_t *input_of(const struct pccl_transfer *transfer, const struc
 /* Whether the segment lies in one extent of the result. Others come in, and are sent, by way of scratch. */
 static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    const size_t at = pccl_plan_result_at(piece->plan, &piece->segment);
-    return pccl_extents_together(&transfer->config->buffers.result, at, bytes_of(piece)) == bytes_of(piece);
+    const struct pccl_extents *result = &transfer->config->buffers.result;
+    return result->list == NULL || pccl_extents_together(result, pccl_plan_result_at(piece->plan, &piece->segment),
+                                                         bytes_of(piece)) == bytes_of(piece);
 }
 
 /* Where the result of a segment is to be written, before result_written. */

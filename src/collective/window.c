@@ -21,7 +21,8 @@ enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 
 const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe)
 {
-    return pccl_plan_section(transfer->sections, transfer->section_count, stripe);
+    return transfer->section_count == 1 ? &transfer->plan
+                                        : pccl_plan_section(transfer->sections, transfer->section_count, stripe);
 }
 
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step)

@@ -130,7 +130,7 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
     if (launch->descriptor.collective == PCCL_ALL_REDUCE)
         return launch->payload_bytes;
     if (launch->followed)
-        return PCCL_TINY_BYTES_MAX; /* however long what the others contribute is */
+        return PCCL_TINY_BYTES_MAX; /* the contributions of the others have any length */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)result;
