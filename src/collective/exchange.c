@@ -93,10 +93,8 @@ static void take_announcements(struct pccl_transfer *transfer)
 enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struct pccl_transfer_config *config,
                                      struct pccl_transfer **transfer, struct pccl_text *reason)
 {
-    if (pccl_transfer_find(exchange, &config->instance) != NULL) {
-        pccl_text_format(reason, "this operation runs already");
-        return PCCL_ARGUMENT;
-    }
+    if (pccl_transfer_find(exchange, &config->instance) != NULL)
+        return pccl_fail(reason, PCCL_ARGUMENT, "this operation runs already");
     struct pccl_transfer *made;
     enum pccl_status status = pccl_transfer_make(exchange, config, &made, reason);
     if (status != PCCL_OK)

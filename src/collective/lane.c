@@ -294,11 +294,9 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
         drop(held);
         held = NULL;
     }
-    if (held != NULL && is_there(held, data->stripe)) {
-        pccl_text_format(reason, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+    if (held != NULL && is_there(held, data->stripe))
+        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
                          pccl_id_str(&lane->peer), data->stripe);
-        return PCCL_MALFORMED;
-    }
     bool fits_all = has_room(lane, pccl_scratch_size(data->length));
     if (!fits_all && !lane->used)
         return PCCL_LIMIT;
@@ -315,8 +313,8 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
         return PCCL_OK;
     if (held != NULL)
         release_if_empty(held);
-    pccl_text_format(reason, "out of memory for the data that peer %s sent ahead", pccl_id_str(&lane->peer));
-    return PCCL_MEMORY;
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for the data that peer %s sent ahead",
+                     pccl_id_str(&lane->peer));
 }
 
 bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,

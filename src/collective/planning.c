@@ -63,8 +63,7 @@ static enum pccl_division division_of(const struct pccl_collective_row *row)
 
 static enum pccl_status refuse(struct pccl_text *reason, const char *words)
 {
-    pccl_text_add(reason, words);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "%s", words);
 }
 
 static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, struct pccl_plan *plan,
@@ -113,10 +112,8 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     uint64_t most = (uint64_t)PTRDIFF_MAX / plan->element_bytes / (equal_parts ? plan->seat.ranks : 1);
     if (plan->division == PCCL_DIVISION_EXCHANGED && equal_parts)
         most /= plan->seat.ranks; /* elements are numbered by sender and receiver */
-    if (plan->count == 0 || plan->count > most) {
-        pccl_text_format(reason, "%" PRIu64 " elements", plan->count);
-        return PCCL_ARGUMENT;
-    }
+    if (plan->count == 0 || plan->count > most)
+        return pccl_fail(reason, PCCL_ARGUMENT, "%" PRIu64 " elements", plan->count);
     return take_codec(descriptor, plan, reason);
 }
 

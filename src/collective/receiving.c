@@ -63,11 +63,9 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     struct pccl_transfer *transfer = flow->transfer;
     struct pccl_piece piece;
     const char *wrong = what_is_wrong(flow, data, &piece);
-    if (wrong != NULL) {
-        pccl_text_format(reason, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
+    if (wrong != NULL)
+        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
-        return PCCL_MALFORMED;
-    }
     if (data->stripe >= transfer->granted)
         return pccl_lane_hold_data(flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
@@ -308,8 +306,8 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
     bool first = false;
     if (!pccl_lane_hold_ready(lane, ready, &first)) {
         /* Dropping it would leave that peer waiting forever. */
-        pccl_text_format(reason, "out of memory for the announcements of peer %s", pccl_id_str(&lane->peer));
-        return PCCL_MEMORY;
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for the announcements of peer %s",
+                         pccl_id_str(&lane->peer));
     }
     if (first && pccl_transfer_find(exchange, &ready->instance) == NULL)
         exchange->effects.announced(exchange->effects.context, &lane->peer, ready);
@@ -325,8 +323,8 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
         return keep_ready(exchange, lane, ready, reason);
     if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
         return PCCL_OK;
-    pccl_text_format(reason, "peer %s expects data that this peer does not send", pccl_id_str(&lane->peer));
-    return PCCL_MALFORMED;
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s expects data that this peer does not send",
+                     pccl_id_str(&lane->peer));
 }
 
 /* The source of a send has begun it. The source compares the two, with READY of its receiver, so nothing is held. */
@@ -376,8 +374,8 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return pccl_flow_is_foreign(flow, data) ? PCCL_OK : receive_segment(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
         return PCCL_OK; /* it plans the operation differently: the member before it in the ring reports that */
-    pccl_text_format(reason, "peer %s sent data that this peer does not expect", pccl_id_str(&lane->peer));
-    return PCCL_MALFORMED;
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent data that this peer does not expect",
+                     pccl_id_str(&lane->peer));
 }
 
 enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl_msg *msg, struct pccl_arrival *arrival,
@@ -390,9 +388,8 @@ enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl
         return receive_announcement(lane->exchange, lane, &msg->as.ready);
     if (!lane->outgoing && msg->type == PCCL_MSG_data)
         return receive_data(lane->exchange, lane, &msg->as.data, arrival, reason);
-    pccl_text_format(reason, "peer %s sent %s on a connection %s it", pccl_id_str(&lane->peer),
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s on a connection %s it", pccl_id_str(&lane->peer),
                      pccl_wire_name(msg->type), lane->outgoing ? "to" : "from");
-    return PCCL_MALFORMED;
 }
 
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)

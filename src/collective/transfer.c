@@ -242,10 +242,8 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
                                     struct pccl_transfer **transfer, struct pccl_text *reason)
 {
     uint32_t rank = pccl_id_find(config->ring, config->ranks, &exchange->config.self);
-    if (rank == config->ranks || config->ranks < 2) {
-        pccl_text_format(reason, "this peer is not in the ring, or alone");
-        return PCCL_ARGUMENT;
-    }
+    if (rank == config->ranks || config->ranks < 2)
+        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the ring, or alone");
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
     enum pccl_status status = PCCL_MEMORY;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -273,8 +271,8 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     }
     if (status == PCCL_ARGUMENT)
         return status;
-    pccl_text_format(reason, "out of memory for an operation on %" PRIu64 " elements", config->descriptor.count);
-    return PCCL_MEMORY;
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for an operation on %" PRIu64 " elements",
+                     config->descriptor.count);
 }
 
 void pccl_transfer_restore(const struct pccl_transfer *transfer)

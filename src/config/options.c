@@ -36,11 +36,9 @@ enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, cons
     if (status != PCCL_OK) {
         return status;
     }
-    if (pccl_params_scope(param) == pcclParameterProcess) {
-        pccl_text_format(reason, "%s applies to the whole process and is not an option: set it in the environment",
-                         name);
-        return PCCL_ARGUMENT;
-    }
+    if (pccl_params_scope(param) == pcclParameterProcess)
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "%s applies to the whole process and is not an option: set it in the environment", name);
     char *copy = NULL;
     if (value != NULL) {
         status = pccl_params_check(param, value, reason);
@@ -48,10 +46,8 @@ enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, cons
             return status;
         }
         copy = strdup(value);
-        if (copy == NULL) {
-            pccl_text_format(reason, "out of memory for the option %s", name);
-            return PCCL_MEMORY;
-        }
+        if (copy == NULL)
+            return pccl_fail(reason, PCCL_MEMORY, "out of memory for the option %s", name);
     }
     free(options->values[param]);
     options->values[param] = copy;
@@ -68,10 +64,9 @@ enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name
     }
     const char *value = pccl_params_text(options, param);
     size_t needed = strlen(value) + 1;
-    if (needed > size) {
-        pccl_text_format(reason, "the value of %s needs %zu bytes, the buffer has %zu", name, needed, size);
-        return PCCL_ARGUMENT;
-    }
+    if (needed > size)
+        return pccl_fail(reason, PCCL_ARGUMENT, "the value of %s needs %zu bytes, the buffer has %zu", name, needed,
+                         size);
     memcpy(buffer, value, needed);
     return PCCL_OK;
 }

@@ -233,14 +233,11 @@ static enum pccl_status check_hosts(const struct entry *entry, const char *value
         if (!more) {
             return PCCL_OK;
         }
-        if (++count > entry->max) {
-            pccl_text_format(reason, "more than %u addresses", entry->max);
-            return PCCL_ARGUMENT;
-        }
-        if (entry->kind == HOST && endpoint.has_port) {
-            pccl_text_format(reason, "'%s:%u' has a port, which is not allowed here", endpoint.host, endpoint.port);
-            return PCCL_ARGUMENT;
-        }
+        if (++count > entry->max)
+            return pccl_fail(reason, PCCL_ARGUMENT, "more than %u addresses", entry->max);
+        if (entry->kind == HOST && endpoint.has_port)
+            return pccl_fail(reason, PCCL_ARGUMENT, "'%s:%u' has a port, which is not allowed here", endpoint.host,
+                             endpoint.port);
     }
 }
 
@@ -334,10 +331,8 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     if (reason.length == 0) {
         return PCCL_OK;
     }
-    if (entry->kind == SECRET) {
-        pccl_text_format(message, "bad value of %s, which is not shown: %s", entry->name, reason.bytes);
-        return PCCL_ARGUMENT;
-    }
+    if (entry->kind == SECRET)
+        return pccl_fail(message, PCCL_ARGUMENT, "bad value of %s, which is not shown: %s", entry->name, reason.bytes);
     pccl_text_format(message, "bad value of %s: '", entry->name);
     pccl_text_add_bytes(message, value, strnlen(value, 64));
     pccl_text_append(message, "' (%s)", reason.bytes);
@@ -376,8 +371,7 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
 static enum pccl_status misfit(struct pccl_text *reason, const char *name, uint32_t value, const char *relation,
                                const char *other_name, uint32_t other)
 {
-    pccl_text_format(reason, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
 }
 
 bool pccl_params_go_here(const struct pccl_params *params) { return strcmp(params->local, "tcp") != 0; }
@@ -396,23 +390,20 @@ static enum pccl_status check_master(const struct pccl_params *params, struct pc
     }
     if (strcmp(params->encryption, "on") != 0 && strcmp(params->encryption, "control") != 0 &&
         strcmp(params->encryption, "off") != 0) {
-        pccl_text_format(reason, "bad value of encryption: '%s' (none of on, control and off)", params->encryption);
-        return PCCL_ARGUMENT;
+        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of encryption: '%s' (none of on, control and off)",
+                         params->encryption);
     }
-    if (strcmp(params->slow_peer, "warn") != 0 && strcmp(params->slow_peer, "expel") != 0) {
-        pccl_text_format(reason, "bad value of slow_peer: '%s' (neither warn nor expel)", params->slow_peer);
-        return PCCL_ARGUMENT;
-    }
+    if (strcmp(params->slow_peer, "warn") != 0 && strcmp(params->slow_peer, "expel") != 0)
+        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of slow_peer: '%s' (neither warn nor expel)",
+                         params->slow_peer);
     return PCCL_OK;
 }
 
 static enum pccl_status check_communicator(const pcclOptions_t *options, const struct pccl_params *params,
                                            struct pccl_text *reason)
 {
-    if (strcmp(params->local, "tcp") != 0 && strcmp(params->local, "unix") != 0 && !pccl_params_use_pipes(params)) {
-        pccl_text_format(reason, "bad value of local: '%s' (none of auto, unix and tcp)", params->local);
-        return PCCL_ARGUMENT;
-    }
+    if (strcmp(params->local, "tcp") != 0 && strcmp(params->local, "unix") != 0 && !pccl_params_use_pipes(params))
+        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of local: '%s' (none of auto, unix and tcp)", params->local);
     if (params->dial_ms > params->dial_max_ms) {
         return misfit(reason, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
     }

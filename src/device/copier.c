@@ -84,10 +84,8 @@ enum pccl_status pccl_device_copier_open(struct pccl_device *device, const void 
     if (status != PCCL_OK)
         return status;
     struct pccl_device_copier *opened = pccl_allocate(memory, sizeof *opened);
-    if (opened == NULL) {
-        pccl_text_format(reason, "out of memory");
-        return PCCL_MEMORY;
-    }
+    if (opened == NULL)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory");
     opened->cuda = device->cuda;
     opened->ordinal = ordinal;
     opened->memory = *memory;

@@ -15,8 +15,7 @@ static enum pccl_status initialize(const struct pccl_cuda_driver *cuda, struct p
         return PCCL_UNSUPPORTED; /* a driver without a device may fail here, or a broken one */
     if (count > 0)
         return PCCL_OK;
-    pccl_text_format(reason, "the CUDA driver knows no device");
-    return PCCL_UNSUPPORTED;
+    return pccl_fail(reason, PCCL_UNSUPPORTED, "the CUDA driver knows no device");
 }
 
 enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct pccl_device **device,
@@ -26,10 +25,8 @@ enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct 
     if (status != PCCL_OK)
         return status;
     struct pccl_device *opened = malloc(sizeof *opened);
-    if (opened == NULL) {
-        pccl_text_format(reason, "out of memory");
-        return PCCL_MEMORY;
-    }
+    if (opened == NULL)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory");
     opened->cuda = driver;
     *device = opened;
     return PCCL_OK;
@@ -65,10 +62,8 @@ enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text 
         return loaded.status;
     }
     /* CUDA does not survive a fork: in the child its calls fail, or worse. */
-    if (loaded.process != uv_os_getpid()) {
-        pccl_text_format(reason, "CUDA cannot be used in a process forked from one that used it");
-        return PCCL_UNSUPPORTED;
-    }
+    if (loaded.process != uv_os_getpid())
+        return pccl_fail(reason, PCCL_UNSUPPORTED, "CUDA cannot be used in a process forked from one that used it");
     *device = &loaded.device;
     return PCCL_OK;
 }
@@ -84,8 +79,7 @@ static enum pccl_status attribute(const struct pccl_cuda_driver *cuda, int numbe
 
 static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *but)
 {
-    pccl_text_format(reason, "the pointer does not point to CUDA device memory: %s", but);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "the pointer does not point to CUDA device memory: %s", but);
 }
 
 /*

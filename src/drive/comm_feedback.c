@@ -149,10 +149,9 @@ enum pccl_status pccl_comm_feedback_set(const struct pcclComm_t *handle, uint64_
                                         uint64_t count, struct pccl_text *reason)
 {
     struct pccl_comm_feedback *feedback = find(handle, tag);
-    if (feedback && feedback->in_use) {
-        pccl_text_format(reason, "an operation with the tag %" PRIu64 " is launched and not yet awaited", tag);
-        return PCCL_USAGE;
-    }
+    if (feedback && feedback->in_use)
+        return pccl_fail(reason, PCCL_USAGE, "an operation with the tag %" PRIu64 " is launched and not yet awaited",
+                         tag);
     if (feedback)
         drop(handle->comm, feedback);
     if (count == 0)

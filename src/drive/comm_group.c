@@ -22,10 +22,8 @@ static void take(struct pccl_communicator *comm, struct pccl_group_handle *group
 static enum pccl_status found_alone(struct pccl_communicator *comm, const struct pccl_founding *founding,
                                     struct pccl_group_handle *group, struct pccl_text *reason)
 {
-    if (!pccl_id_equal(&founding->members[0], &comm->id)) {
-        pccl_text_format(reason, "this peer is not in the list of members");
-        return PCCL_ARGUMENT;
-    }
+    if (!pccl_id_equal(&founding->members[0], &comm->id))
+        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the list of members");
     group->members[0] = comm->id;
     take(comm, group);
     return PCCL_OK;

@@ -75,8 +75,7 @@ enum pccl_status pccl_comm_why_unconnected(const struct pccl_communicator *comm,
 {
     if (comm->defect) {
         const char *why = comm->peer ? pccl_peer_last_reason(comm->peer)->bytes : pccl_status_text(PCCL_INTERNAL);
-        pccl_text_format(reason, "%s; the communicator can only be destroyed", why);
-        return PCCL_INTERNAL;
+        return pccl_fail(reason, PCCL_INTERNAL, "%s; the communicator can only be destroyed", why);
     }
     const struct pccl_text *why = comm->peer ? pccl_peer_last_reason(comm->peer) : NULL;
     if (why && why->length)

@@ -37,9 +37,8 @@ enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct 
         error = errno;
     if (error == 0)
         return PCCL_OK;
-    pccl_text_format(reason, "bad value of recorder_dir: '%s' (a folder to write into is expected: %s)",
+    return pccl_fail(reason, PCCL_ARGUMENT, "bad value of recorder_dir: '%s' (a folder to write into is expected: %s)",
                      params->recorder_dir, strerror(error));
-    return PCCL_ARGUMENT;
 }
 
 bool pccl_comm_sight_init(struct pccl_communicator *comm)

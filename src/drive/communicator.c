@@ -337,10 +337,8 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
 {
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
-    if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key)) {
-        pccl_text_format(reason, "the system provides no entropy");
-        return PCCL_SYSTEM;
-    }
+    if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key))
+        return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
     config->build = *pccl_build_own();
     config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;
@@ -400,14 +398,10 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
     pccl_comm_op_jobs_await(comm); /* those of the last machine, stopped when it ended */
-    if (comm->leaving) {
-        pccl_text_format(reason, "%s", PCCL_BEING_DESTROYED);
-        return PCCL_USAGE;
-    }
-    if (comm->defect) {
-        pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
-        return PCCL_INTERNAL;
-    }
+    if (comm->leaving)
+        return pccl_fail(reason, PCCL_USAGE, "%s", PCCL_BEING_DESTROYED);
+    if (comm->defect)
+        return pccl_fail(reason, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));
     if (comm->peer)
         retire_machine(comm);
     pccl_engine_rename(comm->data.engine, &config->id);
@@ -415,8 +409,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
     comm->id = config->id;
     if (comm->peer)
         return PCCL_OK;
-    pccl_text_format(reason, "out of memory for a peer");
-    return PCCL_MEMORY;
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for a peer");
 }
 
 /* ---- life ---- */

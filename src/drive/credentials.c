@@ -58,9 +58,8 @@ static enum pccl_status read_shared(struct pccl_secret *key, struct pccl_token *
 
 static enum pccl_status refuse_both(struct pccl_text *reason, const char *other)
 {
-    pccl_text_format(reason, "there are a pre-shared secret (PCCL_SECRET or PCCL_SECRET_FILE) and %s: give one of them",
-                     other);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT,
+                     "there are a pre-shared secret (PCCL_SECRET or PCCL_SECRET_FILE) and %s: give one of them", other);
 }
 
 /* ---- certificates ---- */
@@ -75,14 +74,13 @@ static enum pccl_status name_pem(const char *chain, const char *key, const char 
     *exists = chain[0] || key[0] || pem->authority[0];
     if (!*exists || (chain[0] && key[0] && (!authority || authority[0])))
         return PCCL_OK;
-    pccl_text_format(reason, "%s belong together, and not all of them are given", names);
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT, "%s belong together, and not all of them are given", names);
 }
 
 static enum pccl_status refuse_with_certificates(struct pccl_text *reason)
 {
-    pccl_text_format(reason, "there are certificates and a token, or a pre-shared secret: give one of them");
-    return PCCL_ARGUMENT;
+    return pccl_fail(reason, PCCL_ARGUMENT,
+                     "there are certificates and a token, or a pre-shared secret: give one of them");
 }
 
 /* ---- a peer's ---- */
@@ -169,8 +167,7 @@ static enum pccl_status make_secret(struct pccl_secret *secret, struct pccl_text
 {
     if (pccl_random_bytes(secret->bytes, sizeof secret->bytes))
         return PCCL_OK;
-    pccl_text_format(reason, "the system provides no entropy");
-    return PCCL_SYSTEM;
+    return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
 }
 
 static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool *exists, struct pccl_text *reason)

@@ -638,10 +638,8 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
     struct pccl_web *pages = &server->pages;
     if (server->http_host_count == 0 && server->admin_token_file[0] == '\0')
         return PCCL_OK;
-    if (server->http_host_count == 0) {
-        pccl_text_format(reason, "admin_token_file is given, but not http: commands come over HTTP");
-        return PCCL_ARGUMENT;
-    }
+    if (server->http_host_count == 0)
+        return pccl_fail(reason, PCCL_ARGUMENT, "admin_token_file is given, but not http: commands come over HTTP");
     *pages = (struct pccl_web){
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
@@ -788,8 +786,7 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         bound.note_run = effect_note_run;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        pccl_text_format(reason, "the system provides no entropy");
-        return PCCL_SYSTEM;
+        return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
     enum pccl_status status = open_reactor(server, reason);
@@ -836,8 +833,7 @@ enum pccl_status pccl_master_server_run(struct pccl_master_server *server, struc
     if (pccl_guard_run(start_guarded, &starting))
         return starting.status;
     mark_broken(server);
-    pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
-    return PCCL_INTERNAL;
+    return pccl_fail(reason, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));
 }
 
 uint16_t pccl_master_server_port(const struct pccl_master_server *server, uint32_t index)

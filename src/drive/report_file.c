@@ -24,9 +24,9 @@ enum pccl_status pccl_report_file_write(struct pccl_report_files *files, uint32_
         if (files->told)
             return PCCL_OK;
         files->told = true;
-        pccl_text_format(reason, "topology_file: no file for group %u and further groups: %u groups have one", group,
+        return pccl_fail(reason, PCCL_LIMIT,
+                         "topology_file: no file for group %u and further groups: %u groups have one", group,
                          files->count);
-        return PCCL_LIMIT;
     }
     const char *path = files->path;
     char name[PCCL_TEXT_FILE_NAME_MAX];

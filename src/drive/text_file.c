@@ -30,6 +30,5 @@ enum pccl_status pccl_text_file_write(const char *name, const char *text, size_t
         error = errno;
         (void)remove(new_name);
     }
-    pccl_text_format(reason, "cannot write %s: %s", name, strerror(error));
-    return PCCL_SYSTEM;
+    return pccl_fail(reason, PCCL_SYSTEM, "cannot write %s: %s", name, strerror(error));
 }

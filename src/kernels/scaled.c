@@ -5,6 +5,7 @@
  */
 #include "kernels/scaled.h"
 
+#include "core/prng.h"
 #include "kernels/float_mode.h"
 #include "kernels/variant.h"
 
@@ -197,12 +198,9 @@ static void put_special(const struct format *format, const uint8_t *values, size
  */
 static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
 {
-    uint64_t x = seed + ((first >> 32) + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    x ^= x >> 31;
-    by->keys[0] = (uint32_t)x;
-    by->keys[1] = (uint32_t)(x >> 32);
+    const uint64_t mixed = pccl_prng_mix(seed + (first >> 32) * UINT64_C(0x9e3779b97f4a7c15));
+    by->keys[0] = (uint32_t)mixed;
+    by->keys[1] = (uint32_t)(mixed >> 32);
 }
 
 /* Floats, as many as a multiple of the smallest block. */

@@ -213,10 +213,8 @@ static enum pccl_status take_lock(struct pccl_control *control, const char *stat
     char path[PCCL_PARAM_BYTES_MAX + sizeof "/lock"];
     int length = snprintf(path, sizeof path, "%s/lock", state);
     int error = length > 0 && (size_t)length < sizeof path ? open_lock(path, &control->lock) : ENAMETOOLONG;
-    if (error) {
-        pccl_text_format(reason, "cannot open %s: %s", path, strerror(error));
-        return PCCL_SYSTEM;
-    }
+    if (error)
+        return pccl_fail(reason, PCCL_SYSTEM, "cannot open %s: %s", path, strerror(error));
     if (flock(control->lock, LOCK_EX | LOCK_NB) == 0)
         return PCCL_OK;
     pccl_text_format(reason, "cannot lock %s: %s", path, errno == EWOULDBLOCK ? in_use : strerror(errno));
@@ -233,11 +231,10 @@ static enum pccl_status take_socket(struct pccl_control *control, uv_loop_t *loo
     int error = length > 0 && (size_t)length < sizeof control->path ? listen_there(control, loop) : UV_ENAMETOOLONG;
     if (error == 0)
         return PCCL_OK;
-    pccl_text_format(reason, "cannot make the socket %s/control: %s", state,
+    return pccl_fail(reason, PCCL_SYSTEM, "cannot make the socket %s/control: %s", state,
                      error == UV_EADDRINUSE     ? in_use
                      : error == UV_ENAMETOOLONG ? "such a path has at most 107 bytes"
                                                 : uv_strerror(error));
-    return PCCL_SYSTEM;
 }
 
 enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,

@@ -16,8 +16,7 @@ enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PARAM_BYTES_MAX + 16 }; /*
 
 enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
-    pccl_text_format(reason, "%s %s: %s", what, path, why);
-    return PCCL_SYSTEM;
+    return pccl_fail(reason, PCCL_SYSTEM, "%s %s: %s", what, path, why);
 }
 
 static const char *fault_of(int descriptor, bool is_private)

@@ -45,10 +45,8 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
     if (!tokens->path[0])
         return PCCL_OK;
     char *text = pccl_heap_raw(PCCL_BOOK_TEXT_MAX + 1);
-    if (!text) {
-        pccl_text_format(reason, "out of memory for tokens");
-        return PCCL_MEMORY;
-    }
+    if (!text)
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for tokens");
     enum pccl_status status = pccl_secret_file_read(tokens->path, true, text, PCCL_BOOK_TEXT_MAX, &length, reason);
     if (status == PCCL_OK && length > 0 && pccl_book_read(&tokens->book, text, length, &why) != PCCL_OK) {
         pccl_text_format(reason,
@@ -277,10 +275,8 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     struct pccl_id digest = pccl_secret_digest(peer);
     bool noted;
     *pass = found ? found->number : 0;
-    if (!found) { /* it made room for another one since its handshake */
-        pccl_text_format(reason, "its token is not one of this master any more");
-        return PCCL_REFUSED;
-    }
+    if (!found) /* it made room for another one since its handshake */
+        return pccl_fail(reason, PCCL_REFUSED, "its token is not one of this master any more");
     enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
     if (!noted)
         return status;
@@ -308,10 +304,8 @@ enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, 
     if (failed)
         return PCCL_MEMORY;
     struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
-    if (!pass) {
-        pccl_text_format(reason, "%s", fault ? fault : "this is no token of the master");
-        return PCCL_REFUSED;
-    }
+    if (!pass)
+        return pccl_fail(reason, PCCL_REFUSED, "%s", fault ? fault : "this is no token of the master");
     return pccl_book_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);
 }
 

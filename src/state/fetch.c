@@ -211,19 +211,13 @@ static void answered(struct pccl_fetch_donor *donor)
     donor->arriving = donor->writes = false;
 }
 
-static enum pccl_status refuse(struct pccl_text *reason, const char *why)
-{
-    pccl_text_format(reason, "%s", why);
-    return PCCL_MALFORMED;
-}
-
 static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
                                     const struct pccl_msg_state_proofs *proofs, struct pccl_text *reason)
 {
     struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
     if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
         proofs->first != owed.first || proofs->proofs_count != owed.count)
-        return refuse(reason, "it sends other proofs than it was asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sends other proofs than it was asked for");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
         /* nobody needs them any more */
@@ -251,7 +245,7 @@ static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, con
     const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, 0);
     if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
         data->chunk != owed->first || data->length != owed->bytes)
-        return refuse(reason, "it sends another chunk than it was asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sends another chunk than it was asked for");
     struct pccl_fetch_chunk *chunk = owed->chunk;
     chunk->askers &= ~pccl_fetch_bit(number);
     donor->arriving = true;
@@ -270,7 +264,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
     *arrival = (struct pccl_fetch_arrival){0};
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || from->owed_count == 0 || from->arriving)
-        return refuse(reason, "it sends data that it was not asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sends data that it was not asked for");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
     if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
@@ -300,7 +294,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
 {
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || !from->arriving)
-        return refuse(reason, "no chunk is in flight from it");
+        return pccl_fail(reason, PCCL_MALFORMED, "no chunk is in flight from it");
     fetch->now_us = now_us;
     if (from->writes) {
         enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, reason);

@@ -151,10 +151,8 @@ static void take_law(struct pccl_fetch *fetch, bool unequal)
 enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *reason)
 {
     struct pccl_proof content = pccl_proof_content(fetch->state, fetch->roots);
-    if (!pccl_proof_equal(&content, &fetch->proof)) {
-        pccl_text_format(reason, "its roots do not match the elected content");
-        return PCCL_MALFORMED;
-    }
+    if (!pccl_proof_equal(&content, &fetch->proof))
+        return pccl_fail(reason, PCCL_MALFORMED, "its roots do not match the elected content");
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
         const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
         if (tensor->chunks == 0 && !pccl_proof_equal(&tensor->proof, &fetch->roots[i])) {

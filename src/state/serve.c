@@ -42,16 +42,13 @@ static void answer_proofs(const struct pccl_state *state, const struct pccl_msg_
 enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, const struct pccl_msg_state_want *want,
                             struct pccl_proof *roots, struct pccl_msg *answer, struct pccl_text *reason)
 {
-    if (want->round != round) {
-        pccl_text_format(reason, "it asks in round %" PRIu64 ", this is round %" PRIu64, want->round, round);
-        return PCCL_MALFORMED;
-    }
+    if (want->round != round)
+        return pccl_fail(reason, PCCL_MALFORMED, "it asks in round %" PRIu64 ", this is round %" PRIu64, want->round,
+                         round);
     const char *fault = find_fault(state, want);
-    if (fault != NULL) {
-        pccl_text_format(reason, "%s (tensor %u, from %" PRIu64 ", %u of them)", fault, want->tensor, want->first,
-                         want->count);
-        return PCCL_MALFORMED;
-    }
+    if (fault != NULL)
+        return pccl_fail(reason, PCCL_MALFORMED, "%s (tensor %u, from %" PRIu64 ", %u of them)", fault, want->tensor,
+                         want->first, want->count);
     if (want->what != PCCL_WANT_DATA) {
         answer_proofs(state, want, roots, answer);
         return PCCL_OK;

@@ -11,10 +11,8 @@ enum pccl_status pccl_sync_copiers_find(struct pccl_sync_copiers *copiers, const
             return PCCL_OK;
         }
     struct pccl_sync_copier *opened = pccl_allocate(pccl_heap(), sizeof *opened);
-    if (!opened) {
-        pccl_text_format(reason, "%s", pccl_status_text(PCCL_MEMORY));
-        return PCCL_MEMORY;
-    }
+    if (!opened)
+        return pccl_fail(reason, PCCL_MEMORY, "%s", pccl_status_text(PCCL_MEMORY));
     enum pccl_status status =
         pccl_device_copier_open(tensor->device, tensor->data, pccl_heap(), &opened->copier, reason);
     if (status != PCCL_OK) {

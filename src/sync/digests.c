@@ -202,8 +202,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
     /* All threads have left; some chunks were not taken. */
-    pccl_text_format(reason, "%s", pccl_status_text(PCCL_ABORTED));
-    return PCCL_ABORTED;
+    return pccl_fail(reason, PCCL_ABORTED, "%s", pccl_status_text(PCCL_ABORTED));
 }
 
 enum pccl_status pccl_sync_digest(struct pccl_state *state, const struct pccl_sync_tensor *tensors, uint32_t threads,

@@ -318,8 +318,7 @@ static enum pccl_status make_state_guarded(struct pccl_synchronizer *synchronize
     struct making making = {.synchronizer = synchronizer, .reason = reason};
     if (pccl_guard_run(make, &making))
         return making.status;
-    pccl_text_format(reason, "%s", pccl_status_text(PCCL_INTERNAL));
-    return PCCL_INTERNAL;
+    return pccl_fail(reason, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));
 }
 
 static bool make_buffers(struct pccl_synchronizer *synchronizer)

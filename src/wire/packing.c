@@ -1,5 +1,7 @@
 #include "wire/packing.h"
 
+#include "core/prng.h"
+
 static bool is_scaled(const struct pccl_descriptor *descriptor) { return descriptor->codec >= PCCL_PACKING_SCALED; }
 
 static struct pccl_scaled scaled_of(const struct pccl_descriptor *descriptor, enum pccl_datatype datatype)
@@ -52,11 +54,7 @@ uint64_t pccl_packing_seed(const struct pccl_instance *instance, uint32_t rank)
     const uint64_t numbers[] = {instance->subgroup, instance->joint, instance->sync,
                                 instance->tag,      instance->use,   rank};
     uint64_t seed = 0;
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(numbers); i++) {
-        seed = (seed ^ numbers[i]) + UINT64_C(0x9e3779b97f4a7c15);
-        seed = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        seed = (seed ^ seed >> 27) * UINT64_C(0x94d049bb133111eb);
-        seed ^= seed >> 31;
-    }
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(numbers); i++)
+        seed = pccl_prng_mix(seed ^ numbers[i]);
     return seed;
 }

@@ -495,10 +495,8 @@ enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t len
     static const uint8_t empty;
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
     memset(msg, 0, sizeof *msg);
-    if (layout == NULL) {
-        pccl_text_format(reason, "message type %u is unknown", type);
-        return PCCL_MALFORMED;
-    }
+    if (layout == NULL)
+        return pccl_fail(reason, PCCL_MALFORMED, "message type %u is unknown", type);
     struct decoder decoder = {.at = length > 0 ? body : &empty, .left = length, .scratch = scratch, .reason = reason};
     bool valid = decode_object(&decoder, layout, &msg->as);
     msg->type = type;
