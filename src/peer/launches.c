@@ -342,11 +342,12 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
     if (status != PCCL_OK)
         return status;
     send.members = NULL;
-    p->has_news = true;
     if (!sends && pccl_id_is_zero(&launch->other)) {
+        p->has_receive = true;
         send.pair = PCCL_OPEN_PAIR;
         return launch_one(p, &send, op);
     }
+    p->has_news = true;
     status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
     if (status != PCCL_OK)
         return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
@@ -372,7 +373,7 @@ void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const str
                          const struct pccl_id *source)
 {
     const struct pccl_announcement announced = *pccl_peer_announcement(p, instance);
-    pccl_list_remove(&op->in_open);
+    pccl_peer_unlist(op);
     pccl_peer_drop_announcement(p, pccl_peer_announcement(p, instance));
     pccl_peer_rename_op(p, op, instance);
     op->descriptor.root = *source;

@@ -218,6 +218,14 @@ struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_insta
     return use;
 }
 
+void pccl_peer_unlist(struct pccl_peer_op *op)
+{
+    pccl_list_remove(&op->in_open);
+    if (op->ask != NULL)
+        op->ask->open--;
+    op->ask = NULL;
+}
+
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     const struct pccl_use *use = pccl_peer_find_use(p, instance);

@@ -37,6 +37,8 @@ struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_insta
 struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, const struct pccl_instance *instance);
 /* A receive from anybody gets the name by which both ends know it. */
 void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance);
+/* Takes a receive out of `open` or `unlinked`, if it is there. */
+void pccl_peer_unlist(struct pccl_peer_op *op);
 /* This instance was launched here, or a later one of its tag. */
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_forget_uses(struct pccl_peer *p);

@@ -24,6 +24,7 @@ struct pccl_peer_op {
     struct pccl_table_node by_tag;
     struct pccl_peer_op *older, *newer;  /* all operations, in order of creation */
     struct pccl_list_node in_open;       /* OPEN: in `open`; begun: maybe in `unlinked` */
+    struct pccl_ask *ask;                /* the one that counts it; NULL: none yet, or in neither list */
     struct pccl_peer_op *before, *after; /* those whose outcome is not known to all, in order of decision */
     struct pccl_instance instance;
     struct pccl_epoch start_view; /* in which it was begun; (0, 0) in a subgroup, which has no views */

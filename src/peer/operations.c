@@ -75,7 +75,7 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
 {
     PCCL_ASSERT(!pccl_peer_is_decided(op));
     PCCL_ASSERT(!op->awaited || p->awaited_count > 0);
-    pccl_list_remove(&op->in_open);
+    pccl_peer_unlist(op);
     if (op->state != PCCL_OP_OPEN && op->awaited)
         end_where(p, op);
     op->state = PCCL_OP_DECIDED;

@@ -50,6 +50,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->asks, &p->memory, &p->hash);
     pccl_list_init(&p->open);
     pccl_list_init(&p->unlinked);
+    pccl_list_init(&p->asks_due);
     pccl_names_init(&p->names, &p->memory, &p->hash);
     pccl_names_set(&p->names, &p->config.id, p->config.name, pccl_bytes_of_string(p->config.name).length);
     return p;
@@ -59,9 +60,9 @@ void pccl_peer_destroy(struct pccl_peer *p)
 {
     if (p == NULL)
         return;
+    pccl_peer_forget_asks(p);
     pccl_peer_free_ops(p);
     pccl_peer_drop_announcements(p, true);
-    pccl_peer_forget_asks(p);
     pccl_peer_free_subgroups(p);
     pccl_table_fini(&p->by_instance);
     pccl_table_fini(&p->by_tag);
@@ -134,7 +135,7 @@ static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
         if (stands == pccl_list_is_empty(&op->in_open))
             continue;
         if (stands)
-            pccl_list_remove(&op->in_open);
+            pccl_peer_unlist(op);
         else
             pccl_list_append(&p->unlinked, &op->in_open);
         p->has_news = true;
@@ -219,7 +220,7 @@ enum pccl_status pccl_peer_step(struct pccl_peer *p, struct pccl_peer_event *eve
         return PCCL_OK;
     note_thread(p, event);
     enum pccl_status status = handle(p, event);
-    if (p->has_news)
+    if (p->has_news || p->has_receive)
         pccl_peer_choose_senders(p);
     if (p->ending)
         end_life(p);

@@ -30,19 +30,6 @@ static struct pccl_ask *find_ask(const struct pccl_peer *p, const struct pccl_in
     return node != NULL ? ask_of(node) : NULL;
 }
 
-static uint32_t count_in(struct pccl_list_node *list, const struct pccl_ask *asked)
-{
-    uint32_t count = 0;
-    for (struct pccl_list_node *node = list->next; node != list; node = node->next)
-        count += of_node(node)->instance.tag == asked->tag && of_node(node)->instance.subgroup == asked->subgroup;
-    return count;
-}
-
-static uint32_t count_open(struct pccl_peer *p, const struct pccl_ask *asked)
-{
-    return count_in(&p->open, asked) + count_in(&p->unlinked, asked);
-}
-
 static void ask(struct pccl_peer *p, const struct pccl_ask *asked, uint32_t count)
 {
     pccl_peer_send(p,
@@ -52,6 +39,7 @@ static void ask(struct pccl_peer *p, const struct pccl_ask *asked, uint32_t coun
 
 static void forget(struct pccl_peer *p, struct pccl_ask *asked)
 {
+    pccl_list_remove(&asked->in_due);
     pccl_table_remove(&p->asks, &asked->by_tag);
     pccl_release(&p->memory, asked, sizeof *asked);
 }
@@ -61,7 +49,7 @@ static void take_back(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->asks, node);
-        if (count_open(p, ask_of(node)) > 0)
+        if (ask_of(node)->open > 0)
             continue;
         ask(p, ask_of(node), 0);
         forget(p, ask_of(node));
@@ -81,26 +69,40 @@ static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return NULL;
     }
+    pccl_list_init(&asked->in_due);
     asked->subgroup = instance->subgroup;
     asked->tag = instance->tag;
     pccl_table_insert(&p->asks, &asked->by_tag, instance->subgroup + instance->tag);
     return asked;
 }
 
-/* need_ask has been called for this receive. */
-static struct pccl_ask *ask_for(const struct pccl_peer *p, const struct pccl_peer_op *op)
+static void note_due(struct pccl_peer *p, struct pccl_ask *asked)
 {
-    struct pccl_ask *asked = find_ask(p, &op->instance);
-    PCCL_ASSERT(asked != NULL);
-    return asked;
+    pccl_list_remove(&asked->in_due);
+    pccl_list_append(&p->asks_due, &asked->in_due);
 }
 
-static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
+/* Returns the first of the receives at the end of this list that no ask counts yet; the list if there are none. */
+static struct pccl_list_node *first_new(struct pccl_list_node *list)
 {
-    if (asked->count >= asked->open)
-        return;
-    asked->count = asked->open + PCCL_OFFERS_AHEAD;
-    ask(p, asked, asked->count);
+    struct pccl_list_node *node = list;
+    while (node->previous != list && of_node(node->previous)->ask == NULL)
+        node = node->previous;
+    return node;
+}
+
+/* Counts the new receives of this list. Returns false if the peer gave up. */
+static bool count_new(struct pccl_peer *p, struct pccl_list_node *list)
+{
+    for (struct pccl_list_node *node = first_new(list); node != list; node = node->next) {
+        struct pccl_ask *asked = need_ask(p, &of_node(node)->instance);
+        if (asked == NULL)
+            return false;
+        of_node(node)->ask = asked;
+        asked->open++;
+        note_due(p, asked);
+    }
+    return true;
 }
 
 /*
@@ -109,28 +111,26 @@ static void need_offers(struct pccl_peer *p, struct pccl_ask *asked)
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
-    struct pccl_list_node *const lists[] = {&p->open, &p->unlinked}, *node;
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
-        for (node = lists[i]->next; node != lists[i]; node = node->next) {
-            struct pccl_ask *asked = need_ask(p, &of_node(node)->instance);
-            if (asked == NULL)
-                return;
-            asked->open = 0;
-        }
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
-        for (node = lists[i]->next; node != lists[i]; node = node->next)
-            ask_for(p, of_node(node))->open++;
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
-        for (node = lists[i]->next; node != lists[i]; node = node->next)
-            need_offers(p, ask_for(p, of_node(node)));
+    if (!count_new(p, &p->open) || !count_new(p, &p->unlinked))
+        return;
+    while (!pccl_list_is_empty(&p->asks_due)) {
+        struct pccl_ask *asked = PCCL_CONTAINER_OF(p->asks_due.next, struct pccl_ask, in_due);
+        pccl_list_remove(&asked->in_due);
+        if (asked->count >= asked->open)
+            continue;
+        asked->count = asked->open + PCCL_OFFERS_AHEAD;
+        ask(p, asked, asked->count);
+    }
 }
 
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
 {
     struct pccl_ask *asked = find_ask(p, &offer->instance);
     struct pccl_peer_op *op = pccl_peer_find_instance(p, &offer->instance);
-    if (asked != NULL && asked->count > 0)
+    if (asked != NULL && asked->count > 0) {
         asked->count--;
+        note_due(p, asked);
+    }
     p->has_news = true;
     if (op != NULL && op->started)
         pccl_peer_refuse_announced(p, op, &(struct pccl_announcement){.from = op->descriptor.root, .offered = true});
@@ -140,8 +140,12 @@ void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
 
 void pccl_peer_forget_asks(struct pccl_peer *p)
 {
-    for (struct pccl_table_node *node; (node = pccl_table_first(&p->asks)) != NULL;)
-        forget(p, ask_of(node));
+    struct pccl_list_node *const lists[] = {&p->open, &p->unlinked}, *node;
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
+        for (node = lists[i]->next; node != lists[i]; node = node->next)
+            of_node(node)->ask = NULL;
+    for (struct pccl_table_node *first; (first = pccl_table_first(&p->asks)) != NULL;)
+        forget(p, ask_of(first));
 }
 
 /* ---- who is chosen ---- */
@@ -213,10 +217,19 @@ static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct ca
     pccl_peer_op_choose(p, op, &candidate->instance, candidate->source);
 }
 
-void pccl_peer_choose_senders(struct pccl_peer *p)
+/* Without news nothing has changed for the receives that were here before. */
+static bool may_choose(struct pccl_peer *p)
+{
+    bool may = p->has_news;
+    struct candidate candidate;
+    for (struct pccl_list_node *node = first_new(&p->open); node != &p->open && !may; node = node->next)
+        may = find_candidate(p, of_node(node), &candidate);
+    return may;
+}
+
+static void choose_all(struct pccl_peer *p)
 {
     const struct pccl_peer_op *hopeless = NULL; /* the last one, for whose like there is nobody either */
-    p->has_news = false;
     for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
          node = next) {
         struct pccl_peer_op *op = of_node(node);
@@ -231,7 +244,13 @@ void pccl_peer_choose_senders(struct pccl_peer *p)
         else
             hopeless = op;
     }
+}
+
+void pccl_peer_choose_senders(struct pccl_peer *p)
+{
+    if (p->state == PCCL_PEER_MEMBER && may_choose(p))
+        choose_all(p);
     if (p->state == PCCL_PEER_MEMBER && !p->resuming)
         ask_for_offers(p);
-    p->has_news = false;
+    p->has_news = p->has_receive = false;
 }

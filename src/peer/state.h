@@ -87,9 +87,10 @@ struct pccl_use {
  * peer knows. */
 struct pccl_ask {
     struct pccl_table_node by_tag;
+    struct pccl_list_node in_due; /* in `asks_due`: `count` or `open` has changed */
     uint64_t subgroup, tag;
     uint32_t count;
-    uint32_t open; /* receives, when they were counted last (receives.c) */
+    uint32_t open; /* receives that refer to it */
 };
 
 /* Another peer has launched this instance, as a bulk operation or as a tiny send; here it is not launched. */
@@ -208,13 +209,16 @@ struct pccl_peer {
     uint32_t followed_count;                             /* held ones that another one may take the place of */
     uint32_t tombstone_count;                            /* tombstones among the operations */
     uint64_t decisions, stable;
+    /* In both lists, receives that refer to no ask yet are at the end. */
     struct pccl_list_node open; /* receives from anybody for which nobody is chosen, in the order of their launches */
     struct pccl_list_node unlinked; /* bulk receives that have begun, and the link from the source does not stand */
     bool has_news;                  /* somebody may have become one who can be chosen */
+    bool has_receive;               /* there is a receive at the end of `open` for which nobody was looked for */
     uint64_t arrivals;              /* numbers announcements and choices, in one order */
     struct pccl_table asks;         /* by tag */
-    struct pccl_table choices;      /* of automatic codecs, by tag */
-    uint64_t choices_told_us;       /* when it was last logged that one has changed */
+    struct pccl_list_node asks_due;
+    struct pccl_table choices; /* of automatic codecs, by tag */
+    uint64_t choices_told_us;  /* when it was last logged that one has changed */
 
     /* subgroups */
     struct pccl_table subgroups;        /* by name */

@@ -227,7 +227,7 @@ static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_
 
 static const char *check_sends(const struct pccl_peer *p)
 {
-    uint32_t begun = 0, counted = 0, unlinked = 0;
+    uint32_t begun = 0, counted = 0, unlinked = 0, asked = 0;
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         const bool moves = op->started && !pccl_peer_is_decided(op) && op->instance.pair != 0;
         const bool sends = moves && pccl_id_equal(&op->descriptor.root, &p->config.id);
@@ -237,7 +237,15 @@ static const char *check_sends(const struct pccl_peer *p)
                       pccl_list_is_empty(&op->in_open) == pccl_peer_has_link_from(p, &op->descriptor.root),
                   "a bulk receive is in the list if the link from its source does not stand");
         unlinked += !pccl_list_is_empty(&op->in_open) && op->state != PCCL_OP_OPEN;
+        asked += op->ask != NULL;
+        PCCL_RULE(op->ask == NULL || (op->ask->tag == op->instance.tag && op->ask->subgroup == op->instance.subgroup &&
+                                      !pccl_list_is_empty(&op->in_open)),
+                  "an ask counts receives of its tag that wait for an offer");
     }
+    for (struct pccl_table_node *node = pccl_table_first(&p->asks); node != NULL;
+         node = pccl_table_after(&p->asks, node))
+        asked -= PCCL_CONTAINER_OF(node, struct pccl_ask, by_tag)->open;
+    PCCL_RULE(asked == 0, "asks count the receives that refer to them");
     for (uint32_t i = 0; i < p->link_count; i++)
         counted += p->links[i].sends;
     for (const struct pccl_list_node *node = p->unlinked.next; node != &p->unlinked; node = node->next)

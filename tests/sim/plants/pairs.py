@@ -248,8 +248,8 @@ PLANTS = [
         ["E4"], ["group-sends-close", "group-sends-apart"],
         [
             ("src/peer/launches.c",
-             "send.members = NULL; p->has_news = true;",
-             "send.subgroup = 0; send.members = NULL; p->has_news = true;"),
+             "send.members = NULL; if (!sends",
+             "send.subgroup = 0; send.members = NULL; if (!sends"),
         ]),
     Bug("end_spares_sends",
         "16.3: the master keeps sends in a subgroup that has ended",
