@@ -55,6 +55,9 @@ void do_destroy(struct command *command)
     answer_only(command, result);
 }
 
+/* Other threads may be about to make calls. */
+void do_close(struct command *command) { answer_only(command, pcclCloseCommunicator(command->slot->comm)); }
+
 void add_attributes(struct line *line, const pcclComm_t *comm)
 {
     static const char *const names[] = {"world", "group", "groups", "largest", "world_now", "group_now"};

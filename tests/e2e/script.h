@@ -92,6 +92,7 @@ void do_create(struct command *command);
 void do_create10(struct command *command);
 void do_connect(struct command *command);
 void do_destroy(struct command *command);
+void do_close(struct command *command);
 void do_attributes(struct command *command);
 void do_update(struct command *command);
 void do_optimize(struct command *command);
