@@ -57,7 +57,7 @@ def test_each_newcomer_gets_it_from_one_and_holders_take_turns(holders, lacking)
 
 
 def test_a_giver_has_few_takers_at_a_time():
-    """All have it after some slots. What one peer sends at a time is bounded, by links and operations in flight."""
+    """Each newcomer has it after some slots. The transfers of one giver use links and operations in flight."""
     lacking, slots = list(range(100, 200)), 0
     while lacking:
         found = gifts(Attendance((1, 2), tuple(lacking), False), slots)

@@ -102,7 +102,7 @@ def test_training_compiled(nursery, kind):
 
 @pytest.mark.nightly
 def test_sends_in_a_large_world(nursery):
-    """Of more ranks than have links between all pairs (16)."""
+    """A world of up to 16 ranks has links between all pairs."""
     nursery.world("torch_many.sends", 18)
 
 

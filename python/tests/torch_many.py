@@ -6,7 +6,7 @@ from torch_bodies import LARGE, part, start
 
 
 def sends():
-    """More than goes through the master: to ranks near and far in the ring, then from all to one, from anybody."""
+    """Sends bulk data to ranks near and far in the ring, then from all ranks to one, which receives from any rank."""
     rank, size = start()
     for distance in (2, size // 2, size - 1):
         place = torch.empty(LARGE)

@@ -156,7 +156,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                const struct pccl_peer_subgroup *subgroup)
 {
     static const uint32_t positions_of_pair[] = {0, 1};
-    /* Of a pair both ends plan alike, whatever view they are in. */
+    /* The plan of a pair is the same at both ends in any view. */
     const struct pccl_peer_participants all =
         descriptor->collective == PCCL_SEND
             ? (struct pccl_peer_participants){2, operation->members, positions_of_pair, {0}}

@@ -136,8 +136,8 @@ static void a_lost_lane_fails_what_has_begun(void **state)
 }
 
 /*
- * The source has closed an idle connection and opened another one; its good-bye comes late, when data of the next send
- * is under way over the new one. A connection that breaks at the source's end may have lost data.
+ * The source has closed an idle connection and opened another one. The good-bye of the first one arrives while data of
+ * the next send is under way over the second one.
  */
 static void a_late_good_bye_ends_nothing(void **state)
 {
