@@ -206,6 +206,11 @@ static bool is_host(const struct pccl_http_value *value, const char *const *name
     return known;
 }
 
+bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count)
+{
+    return request->host.bytes == NULL || is_host(&request->host, names, count);
+}
+
 bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names, uint32_t count)
 {
     const struct pccl_http_value *origin = &request->origin, *host = &request->host;

@@ -48,6 +48,11 @@ PCCL_MUST_CHECK enum pccl_http_reading pccl_http_read(const char *bytes, size_t 
  */
 bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names,
                        uint32_t count);
+/*
+ * Returns false if the request names a host that is not us: the page of another site in a browser on this machine,
+ * whose name has been made to resolve to us. Browsers always name the host; programs need not.
+ */
+bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count);
 /* Reads the token of the authorization "Bearer <token>". Returns false if there is no token. */
 bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
 /* Is that the token? It takes as long for a wrong one. */

@@ -9,6 +9,7 @@ import re
 import resource
 import ssl
 import sys
+import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
@@ -463,6 +464,22 @@ def figure_hellos(run):
         length_s = (harness.now_us() - began_us) / 1e6
         harness.figure("processor share of the master", (cpu_s - steps * step_s) / length_s, "")
         harness.figure("hellos a second", len(knocks) / length_s, "1/s")
+
+
+def test_rebound_name(run):
+    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages."""
+    pages = harness.ports.free_port()
+    honest = Run(run, count=2, http=f"127.0.0.1:{pages}")
+    for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
+        for host, code in ((f"evil.example:{pages}", 403), ("127.0.0.1.evil.example", 403), (f"localhost:{pages}", 200)):
+            request = urllib.request.Request(f"http://127.0.0.1:{pages}{path}", headers={"Host": host})
+            try:
+                with urllib.request.urlopen(request) as page:
+                    answered = page.status
+            except urllib.error.HTTPError as error:
+                answered = error.code
+            equal(answered, code, f"answer to GET {path} of {host}")
+    honest.go_on()
 
 
 # ---- a stranger at the port of a master with tokens ----

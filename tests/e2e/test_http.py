@@ -113,7 +113,7 @@ def test_pages(run):
         "/healthz": "text/plain; charset=utf-8",
         "/status?x=y": "text/plain; charset=utf-8",
     }.items():
-        answer = exchange(run, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        answer = exchange(run, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         head, body = answer.split(b"\r\n\r\n", 1)
         check(head.startswith(b"HTTP/1.1 200 OK\r\n"), f"{path}: {head!r}")
         check(f"\r\nContent-Type: {kind}\r\n".encode() in head, f"{path}: {head!r}")

@@ -154,6 +154,13 @@ static void who_commands(void **state)
         if (pccl_http_is_ours(&request, is_https, names, 1) != cases[i].ours)
             fail_msg("%s is %s", cases[i].headers, cases[i].ours ? "refused" : "taken");
     }
+    static const char *const pages[] = {"", "Host: master.example:1\r\n", "Host: evil.example\r\n", "Host:\r\n"};
+    for (size_t i = 0; i < PCCL_COUNT_OF(pages); i++) {
+        char head[256];
+        (void)snprintf(head, sizeof head, "GET / HTTP/1.1\r\n%s\r\n", pages[i]);
+        struct pccl_http_request page = request_of(head);
+        assert_int_equal(pccl_http_is_for_us(&page, names, 1), i < 2);
+    }
     struct pccl_http_request request;
     uint16_t code;
     const char *twice = "POST / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n";
