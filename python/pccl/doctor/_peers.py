@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import statistics
 import time
-from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Optional, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import _native
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp
 from .._errors import PCCLError, RefusedError, TimeoutError_, VersionMismatchError
 from .._told import told_by_all
-from ._finding import Finding, bad, note, ok
+from ._finding import MENDS, Finding, bad, note, ok
 
 _GROUP = 0x646F63
 _POLL_S = 0.1
@@ -23,6 +24,7 @@ _OP_MS = 30_000
 _BULK_BYTES = 4 << 20
 _CLOCKS_APART_S = 1.0
 _SLOW = 1 / 3  # of the median path
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -92,16 +94,29 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
         comm.update_topology()
 
 
+def _facts_of(fact: Any) -> Tuple[str, List[str]]:
+    """The version and the names of the bad checks that a peer has sent. Anything else that it sent is ignored."""
+    said = fact if isinstance(fact, dict) else {}
+    version, names = said.get("version"), said.get("bad")
+    known = isinstance(version, str) and _VERSION.fullmatch(version)
+    listed = names if isinstance(names, list) else []
+    checks = [name for name in MENDS if name in listed]
+    return str(version) if known else "an unknown version", checks
+
+
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    facts = told_by_all(comm, {"version": _native.version(), "bad": [asdict(f) for f in findings if f.level == "bad"]})
+    """Peers send names of checks, never words: what is printed here must not be another machine's advice."""
+    names = [finding.check for finding in findings if finding.level == "bad"]
+    told = told_by_all(comm, {"version": _native.version(), "bad": names})
+    facts = {peer: _facts_of(fact) for peer, fact in told.items()}
     found = []
-    versions = {fact["version"] for fact in facts.values()}
-    if len(versions) > 1:
-        texts = ", ".join(f"{comm.name_of(peer)} has {fact['version']}" for peer, fact in facts.items())
-        found.append(note("version", texts, f"pip install pccl=={max(versions)}"))
-    for peer, fact in facts.items():
+    if len({version for version, _ in facts.values()}) > 1:
+        texts = ", ".join(f"{comm.name_of(peer)} has {version}" for peer, (version, _) in facts.items())
+        found.append(note("version", texts, "install the same version of PCCL everywhere"))
+    for peer, (_, checks) in facts.items():
         if peer != comm.id:
-            found += [bad(f["check"], f"{comm.name_of(peer)}: {f['text']}", f["mend"]) for f in fact["bad"]]
+            text = "this check failed there; its own doctor says more"
+            found += [bad(check, f"{comm.name_of(peer)}: {text}", MENDS[check]) for check in checks]
     return found
 
 
