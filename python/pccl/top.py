@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import hashlib
 import http.client
+import io
 import json
 import pathlib
 import select
@@ -111,7 +112,7 @@ def _ask(master: _Master) -> _Status:
         return _read(master)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise _Unanswered(
-            f"no master answers at {master.address}: {error}. A master answers there if it was started with "
+            f"no master answers at {master.address}: {_printable(str(error))}. A master answers there if it was started with "
             f"--http {master.address}"
         ) from error
 
@@ -210,7 +211,8 @@ def _row(cells: Tuple[str, ...]) -> str:
 
 def _peers(status: _Status) -> List[str]:
     worst = ("DISCONNECTED", "SILENT", "leaving", "returning", "newcomer", "waits", "works")
-    peers = sorted(status["peers"], key=lambda p: (worst.index(_state(p)), p["group"], p.get("rank", 0)))
+    order = {state: place for place, state in enumerate(worst)}
+    peers = sorted(status["peers"], key=lambda p: (order.get(_state(p), -1), p["group"], p.get("rank", 0)))
     lines = [_row(("PEER", "STATE", "GROUP", "RANK", "IN", "LAST WORD", "TO NEXT", "STEP: LOSS"))]
     for peer in peers:
         loss = peer.get("loss")
@@ -234,7 +236,16 @@ def _peers(status: _Status) -> List[str]:
 
 
 def screen(status: _Status, columns: int, rows: int) -> List[str]:
-    """As many lines as fit; of what does not fit, the peers that are well are left out first."""
+    """As many lines as fit; of what does not fit, the peers that are well are left out first. Raises _Unanswered if
+    the status has other fields or values than a master of this version sends."""
+    try:
+        return _screen(status, columns, rows)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        words = _printable(f"{type(error).__name__}: {error}")[:200]
+        raise _Unanswered(f"cannot show the status: it is not of a master of this version: {words}") from error
+
+
+def _screen(status: _Status, columns: int, rows: int) -> List[str]:
     names = {peer["id"]: _name(peer) for peer in status["peers"]}
     calls = _calls(status, names)
     lines = _head(status) + _verdicts(status, names)
@@ -327,6 +338,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         given.master.secure(given.token_file, given.ca, given.fingerprint)
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names may have letters that this terminal has not
     if sys.stdout.isatty() and not given.once:
         _watch(given.master)
         return 0

@@ -129,6 +129,34 @@ def test_a_small_screen_has_the_worst_first():
     assert lines[-1].startswith("and ") and "VERDICT slow link: slow 00000000 -> 00000000: it is: none" in lines
 
 
+def _odd_values(value):
+    """Yields variants of a status, each with one odd value in place of one of its own."""
+    places = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for place in places:
+        for odd in ("\ud800\x1b[2J\u202e", "", None, [], {}, -1, float("nan"), 1e308):
+            kept, value[place] = value[place], odd
+            yield
+            value[place] = kept
+        if isinstance(value[place], (dict, list)):
+            yield from _odd_values(value[place])
+
+
+def test_odd_values(master):
+    """Whatever answers: there is a screen, or an error in words, and nothing moves the cursor."""
+    address, http = master
+    group = Group(address, 2)
+    group.all(lambda comm, i: comm.report(step=1, loss=1.0))
+    status = top._ask(top._Master(http))  # pylint: disable=protected-access
+    group.close()
+    assert len(status["peers"]) == 2
+    for _ in _odd_values(status):
+        try:
+            lines = top.screen(status, 80, 24)
+        except top._Unanswered as error:  # pylint: disable=protected-access
+            lines = [str(error)]
+        assert all(line.isprintable() for line in lines)
+
+
 class Broken(http.server.BaseHTTPRequestHandler):
     """The answer of a master that dies while it sends it."""
 

@@ -337,6 +337,7 @@ def test_wrong_settings_are_told(group):
         ({"top_k": 2}, "top_k: 2; there are 1 experts"),
         ({"top_k": 0}, "top_k: 0; expected"),
         ({"chunks": 0}, "chunks: 0; expected"),
+        ({"max_bytes": 0}, "max_bytes: 0; expected"),
         ({"chunks": 1000}, "chunks: 1000; expected 256"),
         ({"on_death": "cry"}, "on_death: 'cry'; there are drop, take_over"),
         ({"experts": []}, "experts: expected modules"),
@@ -354,7 +355,7 @@ def test_wrong_settings_are_told(group):
 
 def test_settings_that_differ_are_told_to_all(group):
     def peer(comm, rank):
-        with pytest.raises(pccl.InvalidArgument, match=r"\[16, 2, 'drop'\]"):
+        with pytest.raises(pccl.InvalidArgument, match=r"\[16, 2, 'drop', 1073741824\]"):
             spread(dense, comm, chunks=2 + rank)[0].sync()
 
     dense = dense_layers(2, count=1)
@@ -402,6 +403,30 @@ def test_garbage_counts_for_nothing(group, monkeypatch, caplog):
     for info, away in group(2).all(peer):
         assert info.dropped == away > 0 and not info.lost
     assert "counts for nothing" in caplog.text
+
+
+def test_parts_that_are_too_long_name_their_peer(group, monkeypatch):
+    """Nobody allocates memory for them, and the one that has sent them is named, not the one that would get them."""
+    whole, liars = _moe._bytes_of, set()
+    monkeypatch.setattr(
+        _moe, "_bytes_of",
+        lambda tensors: bytes(1 << 20) if threading.get_ident() in liars and tensors else whole(tensors),
+    )
+
+    def peer(comm, rank):
+        model = spread(dense, comm, max_bytes=1 << 19)
+        model[0].sync()
+        if rank == 1:
+            liars.add(threading.get_ident())
+        with pytest.raises(pccl.PCCLError) as raised:
+            train(model, tokens_of(rank))
+        return comm.id, str(raised.value)
+
+    dense = dense_layers(2, count=1)
+    told = group(3).all(peer)
+    assert any("the longest is that of peer " in words for _, words in told)
+    for _, words in told:
+        assert "the longest is that of peer" not in words or f"the longest is that of peer {told[1][0][:8]}" in words
 
 
 # ---- processes

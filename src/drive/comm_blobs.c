@@ -260,6 +260,16 @@ static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_
     }
 }
 
+/* Returns the member that sends the longest of the blobs for this one. */
+static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 1; i < line_count(operation); i++)
+        if (length_of(lengths, blob_of(operation, rank, i)) > length_of(lengths, blob_of(operation, rank, longest)))
+            longest = i;
+    return giver_of(operation, longest);
+}
+
 /* All peers compare the same figures, so they all say the same. */
 static enum pccl_status check(const struct pccl_comm_op *operation, const struct lengths *lengths,
                               struct pccl_text *reason)
@@ -283,8 +293,9 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
     else
         pccl_text_format(reason,
                          "the blobs for peer %s are %" PRIu64 " bytes long, more than the %" PRIu64
-                         " that max_bytes permits",
-                         pccl_id_str(&operation->members[longest]), most, blobs->bytes_max);
+                         " that max_bytes permits; the longest is that of peer %s",
+                         pccl_id_str(&operation->members[longest]), most, blobs->bytes_max,
+                         pccl_id_str(&operation->members[longest_source(operation, longest, lengths)]));
     return PCCL_MISMATCH;
 }
 

@@ -268,7 +268,7 @@ static void wrong_arguments_are_explained(void **state)
 static void what_one_cannot_have_nobody_gets(void **state)
 {
     struct world *world = *state;
-    char words[200], id[PCCL_PEER_ID_SIZE];
+    char words[200], source[200], id[PCCL_PEER_ID_SIZE];
     for (size_t length = 10; length <= LARGE; length += LARGE - 10) {
         struct operation ops[PEERS];
         for (int i = 0; i < PEERS; i++) {
@@ -282,11 +282,14 @@ static void what_one_cannot_have_nobody_gets(void **state)
         }
         assert_int_equal(pcclGetPeerId(world->peers[1], id, sizeof id), pcclSuccess);
         (void)snprintf(words, sizeof words, "the blobs for peer %.8s", id);
+        assert_int_equal(pcclGetPeerId(world->peers[2], id, sizeof id), pcclSuccess);
+        (void)snprintf(source, sizeof source, "the longest is that of peer %.8s", id);
         for (int i = 0; i < PEERS; i++) {
             assert_int_equal(pcclAwaitOperation(&ops[i].handle, UINT32_MAX, NULL),
                              i == 2 ? pcclPeerMismatch : pcclInvalidUsage); /* it wants to know it precisely */
             words_say(world->peers[i], words);
             words_say(world->peers[i], "that max_bytes permits");
+            words_say(world->peers[i], source);
             end(&ops[i]);
         }
     }

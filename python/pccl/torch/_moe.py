@@ -325,6 +325,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     on_death: of a peer: "drop" its experts, or let others "take_over" from the copies that sync() makes.
     tag: of the first of 2 + 2 * chunks operations. Layers that are not used at the same time may share it.
     label: in logs and recordings.
+    max_bytes: limit of what one peer gets of a chunk, the same on all peers: a peer that sends more, by mistake or on
+        purpose, is named in an InvalidUsage at all peers, and none of them allocates memory for it.
 
     info says what happened in the last forward and its backward, and aux_loss is small where all experts have as much
     to do. Failures other than deaths leave forward() or backward() as a PCCLError, and what was under way ends at all
@@ -342,9 +344,10 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         on_death: str = "drop",
         tag: int = FIRST_TAG,
         label: str = "moe",
+        max_bytes: int = 1 << 30,
     ) -> None:
         super().__init__()
-        check_whole(("top_k", top_k, 1), ("chunks", chunks, 1))
+        check_whole(("top_k", top_k, 1), ("chunks", chunks, 1), ("max_bytes", max_bytes, 1))
         check_choice("on_death", on_death, ("drop", "take_over"))
         given = list(experts)
         if not given or not all(isinstance(one, torch.nn.Module) for one in given):
@@ -360,6 +363,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         self.experts, self.router = torch.nn.ModuleList(given), router
         self.comm, self.top_k, self.chunks, self.on_death, self.label = comm, top_k, chunks, on_death, label
         self._tag = number("tag", tag, 0, (1 << 64) - _CHUNK_TAG - TAGS_OF_A_CHUNK * chunks)
+        self._max_bytes = max_bytes
         self.info = MoEInfo()
         self.aux_loss = torch.zeros(())
         self._step = 0
@@ -417,7 +421,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             raise PeerLostError(f"{self.label}: a peer was lost, and with it the group; found another one and rejoin()")
 
     def _settings(self) -> List[Any]:
-        return [len(self.experts), self.chunks, self.on_death]
+        return [len(self.experts), self.chunks, self.on_death, self._max_bytes]
 
     def _try_to_meet(self, why: int) -> bool:
         own = self._experts_of(self._rank) if self._members else []
@@ -458,7 +462,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             settings, is_right = None, False
         if settings is not None and settings != self._settings():
             raise InvalidArgument(
-                f"{self.label}: {peer} has experts, chunks, on_death = {settings}, and this peer {self._settings()}; "
+                f"{self.label}: {peer} has experts, chunks, on_death, max_bytes = {settings}, and this peer {self._settings()}; "
                 "they must be the same on all peers"
             )
         if not is_right or len(versions) != len(self.experts) or any(one >= len(self.experts) for one in owned):
@@ -562,7 +566,9 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         while todo:
             for chunk in todo:
                 job.begin(chunk)
-            exchange = Exchange(self.comm, self._members, self._tag + _CHUNK_TAG, self.label, job, traffic)
+            exchange = Exchange(
+                self.comm, self._members, self._tag + _CHUNK_TAG, self.label, job, traffic, self._max_bytes
+            )
             failed = exchange.run(sorted(todo))
             for chunk in todo - failed:
                 job.commit(chunk)

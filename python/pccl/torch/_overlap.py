@@ -21,7 +21,6 @@ from .._errors import MembersChangedError, PCCLError, PeerLostError
 from .._handles import AsyncBlobsHandle
 
 LOST = PeerLostError, MembersChangedError  # for all alike: those who are left begin again
-MAX_BYTES = 1 << 40  # of what one peer gets in an operation
 TAGS_OF_A_CHUNK = 2
 _AHEAD = 2  # chunks on their way to who works, at most; more would share the link and come later
 
@@ -57,8 +56,17 @@ class Exchange:
     """One attempt to do some chunks among some members."""
 
     def __init__(
-        self, comm: Communicator, members: Sequence[str], tag: int, label: str, job: Job, traffic: Traffic
+        self,
+        comm: Communicator,
+        members: Sequence[str],
+        tag: int,
+        label: str,
+        job: Job,
+        traffic: Traffic,
+        max_bytes: int,
     ) -> None:
+        """max_bytes: what one member may get in an operation; the same at all."""
+        self._max_bytes = max_bytes
         self._comm, self._members, self._tag, self._label = comm, tuple(members), tag, label
         self._job, self._traffic = job, traffic
         self._own = comm.id
@@ -100,7 +108,7 @@ class Exchange:
                 tag=self._tag + TAGS_OF_A_CHUNK * chunk + way,
                 members=self._members,
                 alone_ok=True,
-                max_bytes=MAX_BYTES,
+                max_bytes=self._max_bytes,
                 on_arrival=arrived,
                 label=f"{self._label} {chunk}" + (" back" if way else ""),
             )
