@@ -25,7 +25,7 @@ PCCL_PRINTF(3, 4)
 void pccl_log_line(const struct pccl_log_sink *sink, enum pccl_log_level level, const char *format, ...);
 
 /*
- * Causes of lines that strangers can trigger as often as they like, and that are limited for that
+ * Causes of lines that strangers or members can trigger as often as they like, and that are limited for that
  * (core/log_limit.h).
  */
 enum pccl_log_cause {
@@ -33,6 +33,9 @@ enum pccl_log_cause {
     PCCL_LOG_CAUSE_REFUSED,
     PCCL_LOG_CAUSE_NEWCOMER,
     PCCL_LOG_CAUSE_MEMBERSHIP,
+    PCCL_LOG_CAUSE_OPERATION,
+    PCCL_LOG_CAUSE_RUN,  /* any other line of a master's machine */
+    PCCL_LOG_CAUSE_PEER, /* lines of the machines of this process's communicators */
     PCCL_LOG_CAUSES,
 };
 

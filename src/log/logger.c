@@ -1,6 +1,7 @@
 #include "log/logger.h"
 
 #include "core/log_limit.h"
+#include "core/text.h"
 #include "log/queue.h"
 #include "log/stderr.h"
 #include "net/clock.h"
@@ -9,20 +10,30 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user) { pccl_log_queue_set(callback, user); }
 
 void pccl_logger_wait(uint32_t milliseconds) { pccl_log_queue_wait(milliseconds); }
 
-/* No line end, so that a message is one line and nobody can forge another. */
+/*
+ * Replaces all that is not printable UTF-8, so that a message is one line, nobody can forge another, and none moves the
+ * cursor of a terminal.
+ */
 static void clean(char *out, const char *message)
 {
-    size_t i = 0;
-    for (; i < PCCL_LOGGER_LINE_MAX && message[i] != '\0'; i++) {
-        unsigned char byte = (unsigned char)message[i];
-        out[i] = byte < 0x20 || byte == 0x7f ? '?' : message[i];
+    size_t at = 0, left = strnlen(message, PCCL_LOGGER_LINE_MAX);
+    while (left > 0) {
+        size_t length = pccl_text_character(message + at, left);
+        if (length > 0)
+            memcpy(out + at, message + at, length);
+        else
+            out[at] = '?';
+        length = length > 0 ? length : 1;
+        at += length;
+        left -= length;
     }
-    out[i] = '\0';
+    out[at] = '\0';
 }
 
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message)

@@ -366,7 +366,8 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
                                      .group = group->number,
                                      .tag = op->instance.tag,
                                      .use = op->instance.use,
-                                     .reason = reason->bytes};
+                                     .reason = reason->bytes,
+                                     .cause = PCCL_LOG_CAUSE_OPERATION};
     pccl_master_log(m, class == PCCL_CLASS_PEER_LOST ? PCCL_LOG_DEBUG : PCCL_LOG_INFO, &fields,
                     "group %u tag %" PRIu64 " use %u aborted: %s", group->number, op->instance.tag, op->instance.use,
                     reason->bytes);

@@ -9,7 +9,7 @@
 static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup,
                 const struct pccl_text *reason)
 {
-    struct pccl_log_fields fields = {.reason = reason->bytes};
+    struct pccl_log_fields fields = {.reason = reason->bytes, .cause = PCCL_LOG_CAUSE_OPERATION};
     pccl_master_log(m, PCCL_LOG_INFO, &fields, "a subgroup of %u in group %u ended: %s", subgroup->world, group->number,
                     reason->bytes);
     pccl_master_drop_operations_of(m, group, subgroup);

@@ -20,5 +20,7 @@ void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const str
     struct pccl_log_fields all = fields != NULL ? *fields : (struct pccl_log_fields){0};
     if (all.run == NULL && !pccl_id_is_zero(&m->lineage))
         all.run = &m->lineage;
+    if (all.cause == PCCL_LOG_CAUSE_NONE && level >= PCCL_LOG_INFO && level < PCCL_LOG_ERROR)
+        all.cause = PCCL_LOG_CAUSE_RUN;
     m->effects.log(m->effects.context, level, text.bytes, &all);
 }

@@ -147,6 +147,25 @@ def test_invented_sends_by_four(run):
     _invented_sends(run, 4)
 
 
+def test_aborts_and_the_log(run):
+    """Thousands of operations that a member aborts are some lines in the master's log, and a count."""
+    honest = Run(run, count=2, loop=False, log_level="INFO")
+    before = len(run.master.lines)
+    (liar,) = honest.members()
+    descriptor = {"datatype": 1, "operation": 0, "codec": 0, "codec_datatype": 1, "count": 1}
+    values = {"view": liar.view, "descriptor": descriptor, "tiny": 1, "payload": b"1"}
+    for tag in range(3000):
+        instance = liar.instance(tag=1 << 30 | tag)
+        liar.say("done", instance=instance, **values)
+        liar.say("abort_request", instance=instance, view=liar.view, **{"class": 4})
+    liar.flush()
+    equal(liar.out, None, "reason why the liar is out")
+    liar.leave()
+    honest.go_on()
+    check(any("aborted" in text for _, text in run.master.lines), "no abort is logged")
+    within(len(run.master.lines) - before, 0, 400, "lines after 3000 aborts")
+
+
 def test_sends_of_others(run):
     """Each says that it is one of two others who send, or sends where its name says that it receives. It
     goes, and the two send to each other."""

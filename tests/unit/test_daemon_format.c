@@ -79,6 +79,9 @@ static void text_lines(void **state)
 static void what_is_no_text_is_replaced(void **state)
 {
     (void)state;
+    const struct pccl_log_fields odd = {.reason = "\xe2\x80\xae\n\xc2\x9b"};
+    assert_string_equal(format(pccl_log_format_text, "a\x1b\"\n", &odd),
+                        "2026-11-21T12:00:00.007Z pccl warn master a?\"?: ??????");
     const char *expected = "time=2026-11-21T12:00:00.007Z level=warn subsystem=\"master\" message=\"??\xc3\xa4???\"";
     assert_string_equal(format(pccl_log_format_logfmt, "\n\x7f\xc3\xa4\xc3\xff\x1b", &none), expected);
 }

@@ -27,7 +27,8 @@ static struct time_text time_text(const struct timespec *now)
     return text;
 }
 
-/* What both formats quote: its start, of at most `most` bytes with escapes, and '?' for what is no printable UTF-8. */
+/* What the formats quote, or in plain text add as it is: its start, of at most `most` bytes with escapes, and '?' for
+ * what is no printable UTF-8. */
 struct part {
     char bytes[MESSAGE_MAX];
     size_t length;
@@ -66,6 +67,12 @@ static void add_operation(struct pccl_print *line, const struct pccl_log_fields 
     pccl_print_format(line, "%u/%" PRIu64 "/%" PRIu64, fields->group, fields->tag, fields->use);
 }
 
+static void add_plain(struct pccl_print *line, const char *text, size_t most)
+{
+    const struct part part = part_of(text, most);
+    pccl_print_add_bytes(line, part.bytes, part.length);
+}
+
 size_t pccl_log_format_text(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                             const char *subsystem, const char *message, const struct pccl_log_fields *fields)
 {
@@ -75,10 +82,10 @@ size_t pccl_log_format_text(char *out, size_t size, const struct timespec *now, 
     pccl_print_format(&line, " pccl %s ", pccl_logger_level_name(level));
     pccl_print_add_bytes(&line, subsystem, strnlen(subsystem, SUBSYSTEM_MAX));
     pccl_print_add(&line, " ");
-    pccl_print_add_bytes(&line, message, strnlen(message, MESSAGE_MAX));
+    add_plain(&line, message, MESSAGE_MAX);
     if (fields->reason != NULL && strstr(message, fields->reason) == NULL) {
         pccl_print_add(&line, ": ");
-        pccl_print_add_bytes(&line, fields->reason, strnlen(fields->reason, REASON_MAX));
+        add_plain(&line, fields->reason, REASON_MAX);
     }
     /* Short, as in sentences. */
     if (fields->run != NULL)
