@@ -1,5 +1,6 @@
 #include "net/fork.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -64,6 +65,19 @@ bool pccl_fork_remember(uv_os_sock_t descriptor)
     }
     open_sockets[open_count++] = descriptor;
     return true;
+}
+
+int pccl_fork_keep(uv_os_sock_t opened)
+{
+    int error = 0;
+    if (opened < 0) {
+        error = uv_translate_sys_error(errno);
+    } else if (!pccl_fork_remember(opened)) {
+        close(opened);
+        error = UV_ENOMEM;
+    }
+    pccl_fork_unlock();
+    return error;
 }
 
 void pccl_fork_forget(uv_os_sock_t descriptor)

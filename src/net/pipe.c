@@ -79,12 +79,7 @@ static int open_shared(void)
 {
     pccl_fork_lock();
     int opened = memfd_create("pccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (opened >= 0 && !pccl_fork_remember(opened)) {
-        close(opened);
-        opened = -1;
-    }
-    pccl_fork_unlock();
-    if (opened < 0)
+    if (pccl_fork_keep(opened))
         return -1;
     if (ftruncate(opened, SHARED_BYTES) == 0 && fcntl(opened, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
         return opened;

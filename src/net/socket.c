@@ -80,25 +80,18 @@ static void make_private(int descriptor)
 /* Opens a socket that is non-blocking and not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
 static int open_socket(int family, int type, uv_os_sock_t *out)
 {
-    int error = 0;
     pccl_fork_lock();
 #ifdef SOCK_CLOEXEC
     int opened = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 #else
     int opened = socket(family, type, 0);
 #endif
-    if (opened < 0) {
-        error = last_error();
-    } else if (!pccl_fork_remember(opened)) {
-        close(opened);
-        error = UV_ENOMEM;
-    }
-    pccl_fork_unlock();
-    if (error == 0) {
-        make_private(opened);
-        *out = opened;
-    }
-    return error;
+    int error = pccl_fork_keep(opened);
+    if (error)
+        return error;
+    make_private(opened);
+    *out = opened;
+    return 0;
 }
 
 static void tune_stream(uv_os_sock_t socket)
@@ -362,20 +355,13 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
 {
     struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof native;
-    int error = 0;
     pccl_fork_lock();
 #ifdef SOCK_CLOEXEC
     int accepted = accept4(listening, (struct sockaddr *)&native, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
 #else
     int accepted = accept(listening, (struct sockaddr *)&native, &length);
 #endif
-    if (accepted < 0) {
-        error = last_error();
-    } else if (!pccl_fork_remember(accepted)) {
-        close(accepted);
-        error = UV_ENOMEM;
-    }
-    pccl_fork_unlock();
+    int error = pccl_fork_keep(accepted);
     if (error)
         return error;
     if (!pccl_socket_address((struct sockaddr *)&native, from) && native.ss_family != AF_UNIX) {

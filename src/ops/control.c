@@ -179,21 +179,12 @@ static int listen_there(struct pccl_control *control, uv_loop_t *loop)
     return 0;
 }
 
-/* Opens the file so that neither a forked child nor another program keeps it. Returns 0 or the error. */
+/* Opens the file so that neither a forked child nor another program keeps it. Returns 0 or an error of libuv. */
 static int open_lock(const char *path, int *out)
 {
-    int error = 0;
     pccl_fork_lock();
-    int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (opened < 0) {
-        error = errno;
-    } else if (!pccl_fork_remember(opened)) {
-        (void)close(opened);
-        error = ENOMEM;
-    }
-    pccl_fork_unlock();
-    *out = opened;
-    return error;
+    *out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    return pccl_fork_keep(*out);
 }
 
 /* Releases the lock also if a child, forked at this moment, still has the descriptor. */
@@ -212,9 +203,9 @@ static enum pccl_status take_lock(struct pccl_control *control, const char *stat
 {
     char path[PCCL_PARAM_BYTES_MAX + sizeof "/lock"];
     int length = snprintf(path, sizeof path, "%s/lock", state);
-    int error = length > 0 && (size_t)length < sizeof path ? open_lock(path, &control->lock) : ENAMETOOLONG;
+    int error = length > 0 && (size_t)length < sizeof path ? open_lock(path, &control->lock) : UV_ENAMETOOLONG;
     if (error)
-        return pccl_fail(reason, PCCL_SYSTEM, "cannot open %s: %s", path, strerror(error));
+        return pccl_fail(reason, PCCL_SYSTEM, "cannot open %s: %s", path, uv_strerror(error));
     if (flock(control->lock, LOCK_EX | LOCK_NB) == 0)
         return PCCL_OK;
     pccl_text_format(reason, "cannot lock %s: %s", path, errno == EWOULDBLOCK ? in_use : strerror(errno));
