@@ -1,5 +1,6 @@
 #include "kernels/reduce.h"
 
+#include "kernels/bits.h"
 #include "kernels/float_mode.h"
 
 #include <float.h>
@@ -66,20 +67,6 @@ const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_
 
 /* ---- 16-bit floats ---- */
 
-static uint32_t bits_of_f32(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float f32_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 float pccl_f16_to_f32(uint16_t bits)
 {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
@@ -87,17 +74,17 @@ float pccl_f16_to_f32(uint16_t bits)
     uint32_t fraction = bits & 0x3ff;
     if (exponent == 0x1f) {
         uint32_t quiet = fraction != 0 ? 0x400000 : 0;
-        return f32_of_bits(sign | 0x7f800000 | quiet | fraction << 13);
+        return pccl_f32_of(sign | 0x7f800000 | quiet | fraction << 13);
     }
     if (exponent == 0) { /* subnormal or zero: a multiple of 2^-24, exact in f32 */
-        return f32_of_bits(sign | bits_of_f32((float)fraction * 0x1p-24f));
+        return pccl_f32_of(sign | pccl_f32_bits((float)fraction * 0x1p-24f));
     }
-    return f32_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    return pccl_f32_of(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
 uint16_t pccl_f32_to_f16(float value)
 {
-    uint32_t bits = bits_of_f32(value);
+    uint32_t bits = pccl_f32_bits(value);
     uint32_t sign = (bits >> 16) & 0x8000;
     uint32_t rest = bits & 0x7fffffff;
     uint32_t half = 0; /* below 2^-25 all is zero */
@@ -119,11 +106,11 @@ uint16_t pccl_f32_to_f16(float value)
     return (uint16_t)(sign | half);
 }
 
-float pccl_bf16_to_f32(uint16_t bits) { return f32_of_bits((uint32_t)bits << 16); }
+float pccl_bf16_to_f32(uint16_t bits) { return pccl_f32_of((uint32_t)bits << 16); }
 
 uint16_t pccl_f32_to_bf16(float value)
 {
-    uint32_t bits = bits_of_f32(value);
+    uint32_t bits = pccl_f32_bits(value);
     if ((bits & 0x7fffffff) > 0x7f800000) {
         return (uint16_t)(bits >> 16 | 0x40); /* quiet, and never rounded into an infinity */
     }
@@ -147,15 +134,15 @@ static float f8_to_f32(const struct format *format, uint8_t bits)
 {
     uint32_t sign = (uint32_t)(bits & 0x80) << 24, rest = bits & 0x7f, shift = 23 - format->fraction_bits;
     if (rest >= format->top)
-        return f32_of_bits(sign | (rest == format->top && format->has_infinity ? 0x7f800000 : 0x7fc00000));
+        return pccl_f32_of(sign | (rest == format->top && format->has_infinity ? 0x7f800000 : 0x7fc00000));
     if (rest >> format->fraction_bits != 0)
-        return f32_of_bits(sign | ((rest << shift) + (format->rebias << 23)));
-    return f32_of_bits(sign | bits_of_f32((float)rest * format->least));
+        return pccl_f32_of(sign | ((rest << shift) + (format->rebias << 23)));
+    return pccl_f32_of(sign | pccl_f32_bits((float)rest * format->least));
 }
 
 static uint8_t f32_to_f8(const struct format *format, float value)
 {
-    uint32_t sign = (bits_of_f32(value) >> 24) & 0x80, rest = bits_of_f32(value) & 0x7fffffff;
+    uint32_t sign = (pccl_f32_bits(value) >> 24) & 0x80, rest = pccl_f32_bits(value) & 0x7fffffff;
     uint32_t shift = 23 - format->fraction_bits, least = format->rebias + 1; /* exponent of what is normal */
     if (rest > 0x7f800000)
         return F8_NAN;

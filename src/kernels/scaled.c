@@ -6,6 +6,7 @@
 #include "kernels/scaled.h"
 
 #include "core/prng.h"
+#include "kernels/bits.h"
 #include "kernels/float_mode.h"
 #include "kernels/variant.h"
 
@@ -72,25 +73,11 @@ size_t pccl_scaled_bytes(const struct pccl_scaled *codec, size_t count)
 
 /* ---- scales ---- */
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* The smallest step, or its successor, with which the format reaches `top`. */
 static float step_to(const struct format *format, float top)
 {
     float step = top / format->top;
-    return format->top * step < top ? float_of(bits_of(step) + 1) : step;
+    return format->top * step < top ? pccl_f32_of(pccl_f32_bits(step) + 1) : step;
 }
 
 /*
@@ -105,17 +92,17 @@ static uint32_t scale_for(const struct pccl_scaled *codec, uint32_t largest)
         uint32_t up = (largest + 0xffff) & 0xffff0000;
         return up < LIMIT_BF16 ? up : LIMIT_BF16;
     }
-    uint32_t power = (bits_of(step_to(&formats[codec->format], float_of(largest))) + 0x7fffff) & 0x7f800000;
+    uint32_t power = (pccl_f32_bits(step_to(&formats[codec->format], pccl_f32_of(largest))) + 0x7fffff) & 0x7f800000;
     return power > 0 ? power : UINT32_C(1) << 23;
 }
 
 static struct pccl_unscaling unscaling_for(const struct pccl_scaled *codec, uint32_t scale)
 {
     const struct format *format = &formats[codec->format];
-    const float limit = float_of(codec->datatype == PCCL_F16    ? LIMIT_F16
-                                 : codec->datatype == PCCL_BF16 ? LIMIT_BF16
-                                                                : LIMIT_F32);
-    float number = float_of(scale);
+    const float limit = pccl_f32_of(codec->datatype == PCCL_F16    ? LIMIT_F16
+                                    : codec->datatype == PCCL_BF16 ? LIMIT_BF16
+                                                                   : LIMIT_F32);
+    float number = pccl_f32_of(scale);
     struct pccl_unscaling by = {.step = number, .top = number};
     if (codec->scale == PCCL_SCALED_POWER)
         by.top = number * format->top;
@@ -170,7 +157,7 @@ static void copy_ordinary(const uint8_t *values, size_t count, float unit, float
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = bits_at(values, i);
-        to[i] = is_special(bits) ? 0 : float_of(bits) * unit;
+        to[i] = is_special(bits) ? 0 : pccl_f32_of(bits) * unit;
     }
 }
 

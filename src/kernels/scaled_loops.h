@@ -8,6 +8,7 @@
 #ifndef PCCL_KERNELS_SCALED_LOOPS_H
 #define PCCL_KERNELS_SCALED_LOOPS_H
 
+#include "kernels/bits.h"
 #include "kernels/variant.h"
 
 #include <string.h>
@@ -38,24 +39,10 @@ static const struct scaled_shape shape_e4m3 = {8, 3, 127 - 6, 0x7f, 448}, shape_
                                  shape_int4 = {4, 3, 127 + 3, 8, 7}, shape_e3m0 = {4, 0, 127, 8, 64},
                                  shape_e2m1 = {4, 1, 127, 8, 6};
 
-SCALED_INLINED float scaled_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-SCALED_INLINED uint32_t scaled_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* The bits of the lesser of two numbers, which are not negative. Choices between floats do not vectorize. */
 SCALED_INLINED uint32_t scaled_least(float a, float b)
 {
-    int32_t x = (int32_t)scaled_bits(a), y = (int32_t)scaled_bits(b);
+    int32_t x = (int32_t)pccl_f32_bits(a), y = (int32_t)pccl_f32_bits(b);
     return (uint32_t)(x < y ? x : y);
 }
 
@@ -118,15 +105,15 @@ SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct s
     const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: one exponent, known beforehand */
     const uint32_t above = (uint32_t)((shift << 23) + 0x80000 + (is_fixed ? 0 : -steps_below & 0xff));
     const int32_t least = (int32_t)(((uint32_t)shape.lowest << 23) + above);
-    float number = scaled_float(bits & 0x7fffffff) * by->inverse;
+    float number = pccl_f32_of(bits & 0x7fffffff) * by->inverse;
     if (noisy) /* to the nearest, what arithmetic adds to the largest number is rounded off */
-        number = scaled_float(scaled_least(number, shape.top));
-    int32_t rounder = (int32_t)((scaled_bits(number) & 0x7f800000) + above);
+        number = pccl_f32_of(scaled_least(number, shape.top));
+    int32_t rounder = (int32_t)((pccl_f32_bits(number) & 0x7f800000) + above);
     rounder = !is_fixed && rounder > least ? rounder : least;
     if (noisy)
         number += scaled_noise(index, by) *
-                  scaled_float((uint32_t)rounder - above - (uint32_t)((shape.mantissa_bits + 17) << 23));
-    return scaled_bits(number + scaled_float((uint32_t)rounder)) + (is_fixed ? 0 : (uint32_t)rounder >> shift);
+                  pccl_f32_of((uint32_t)rounder - above - (uint32_t)((shape.mantissa_bits + 17) << 23));
+    return pccl_f32_bits(number + pccl_f32_of((uint32_t)rounder)) + (is_fixed ? 0 : (uint32_t)rounder >> shift);
 }
 
 /*
@@ -137,7 +124,7 @@ SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct s
 SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, const struct pccl_unscaling *by)
 {
     const uint32_t low = (uint32_t)shape.lowest << 23, halved = bits + low - (UINT32_C(1) << 23);
-    float number = scaled_float(scaled_least(scaled_float(bits + low) - scaled_float(low), scaled_float(halved)));
+    float number = pccl_f32_of(scaled_least(pccl_f32_of(bits + low) - pccl_f32_of(low), pccl_f32_of(halved)));
     return scaled_least(number * by->step, by->top);
 }
 
@@ -196,8 +183,8 @@ SCALED_INLINED void scaled_numbers(const uint8_t *restrict codes, size_t count, 
 {
 #ifdef HAS_DECODE_F16
     /* Exact: powers of two, and all that is rounded is the same product. Steps too large for it are rare. */
-    const float step = by->step * scaled_float((uint32_t)(shape.lowest + 14) << 23);
-    if (scaled_bits(step) < 0x7f800000) {
+    const float step = by->step * pccl_f32_of((uint32_t)(shape.lowest + 14) << 23);
+    if (pccl_f32_bits(step) < 0x7f800000) {
         decode_f16(codes, count, shape.mantissa_bits - 2, step, by->top, values);
         return;
     }

@@ -4,6 +4,7 @@
  */
 #include "kernels/sparse.h"
 
+#include "kernels/bits.h"
 #include "kernels/float_mode.h"
 #include "kernels/variant.h"
 
@@ -32,20 +33,6 @@ size_t pccl_sparse_bytes(const struct pccl_sparse *sparse)
     const size_t rest = sparse->count % PCCL_SPARSE_CHUNK_ELEMENTS, whole = sparse->count - rest;
     size_t bytes = whole > 0 ? whole / PCCL_SPARSE_CHUNK_ELEMENTS * chunk_at(sparse, 0).bytes : 0;
     return rest > 0 ? bytes + chunk_at(sparse, whole).bytes : bytes;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 static void put_u32(uint8_t *bytes, uint32_t value)
@@ -101,7 +88,7 @@ struct levels {
 
 static double magnitude_at(const struct work *work, size_t index)
 {
-    return (double)float_of((uint32_t)work->magnitudes[work->indices[index]]);
+    return (double)pccl_f32_of((uint32_t)work->magnitudes[work->indices[index]]);
 }
 
 /* The mean magnitude divides those kept in two parts; each has its own mean as its level. */
@@ -130,9 +117,9 @@ static void take(struct work *work, size_t kept, const struct levels *levels, fl
 {
     for (size_t i = 0; i < kept; i++) {
         float *element = elements + work->indices[i];
-        const uint32_t sign = bits_of(*element) >> 31, is_upper = magnitude_at(work, i) > levels->middle;
+        const uint32_t sign = pccl_f32_bits(*element) >> 31, is_upper = magnitude_at(work, i) > levels->middle;
         work->codes[i] = (uint8_t)(sign * SIGN | is_upper);
-        *element -= float_of(bits_of(levels->values[is_upper]) | sign << 31);
+        *element -= pccl_f32_of(pccl_f32_bits(levels->values[is_upper]) | sign << 31);
     }
     memset(work->codes + kept, 0, 4);
 }
@@ -143,8 +130,8 @@ static void encode_chunk(const struct chunk *chunk, const struct pccl_kernels *k
     kernels->sparse.magnitudes(elements, chunk->count, work.magnitudes);
     select_largest(&work, chunk, kernels->sparse.threshold(work.magnitudes, chunk->count, chunk->kept));
     const struct levels levels = choose_levels(&work, chunk->kept);
-    put_u32(bytes, bits_of(levels.values[0]));
-    put_u32(bytes + 4, bits_of(levels.values[1]));
+    put_u32(bytes, pccl_f32_bits(levels.values[0]));
+    put_u32(bytes + 4, pccl_f32_bits(levels.values[1]));
     kernels->sparse.pack(work.indices, chunk->kept / 2, bytes + chunk->indices);
     if (chunk->kept % 2 != 0) {
         bytes[chunk->codes - 2] = (uint8_t)work.indices[chunk->kept - 1];
@@ -231,7 +218,7 @@ static bool check_chunk(const struct chunk *chunk, const struct pccl_kernels *ke
         pccl_text_append(reason, "bits that are left over are not 0");
         return false;
     }
-    *square += square_of(chunk, bytes, (const double[2]){(double)float_of(lower), (double)float_of(upper)});
+    *square += square_of(chunk, bytes, (const double[2]){(double)pccl_f32_of(lower), (double)pccl_f32_of(upper)});
     return true;
 }
 
@@ -263,7 +250,7 @@ void pccl_sparse_add(const struct pccl_sparse *sparse, const struct pccl_kernels
     for (size_t first = 0; first < sparse->count; first += PCCL_SPARSE_CHUNK_ELEMENTS) {
         uint16_t indices[PCCL_SPARSE_CHUNK_ELEMENTS];
         const struct chunk chunk = chunk_at(sparse, first);
-        const float lower = float_of(get_u32(bytes)) * factor, upper = float_of(get_u32(bytes + 4)) * factor;
+        const float lower = pccl_f32_of(get_u32(bytes)) * factor, upper = pccl_f32_of(get_u32(bytes + 4)) * factor;
         const float parts[] = {lower, upper, -lower, -upper};
         unpack_indices(&chunk, kernels, bytes, indices);
         for (size_t i = 0; i < chunk.kept; i++)
