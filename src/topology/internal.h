@@ -69,7 +69,7 @@ struct pccl_assign;
  * Joins the cycles that pccl_assign() made into one ring, cheaply, over the links given to begin().
  * false: not found.
  */
-bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint32_t *ring);
+bool pccl_cover_join(struct pccl_cover *cover, const struct pccl_assign *assign, uint32_t *ring);
 /*
  * A rate between `low` and `high` (both excluded), drawn at random by frequency; 0: there is none.
  */
@@ -94,28 +94,10 @@ struct pccl_assign {
  * limit on the work was reached.
  */
 bool pccl_assign(struct pccl_assign *assign, struct pccl_cover *cover, uint64_t *latency_us);
-/*
- * Gives the member a successor in another cycle, by roughly the cheapest exchange, which may use
- * banned links. The cover records what has changed. false: the limit on the work was reached, and
- * nothing has changed.
- */
-bool pccl_assign_leave(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t member);
 
 /* ---- a ring of less latency (solve_latency.c) ---- */
 
-enum {
-    PCCL_TOUR_NEAR = 10, /* the cheapest successors of a member */
-    PCCL_TOUR_FAR_MOST = 48,
-    PCCL_TOUR_CHANGES = 1024,
-};
-
-/*
- * The part of `first` members from `place` on was swapped with the part of `second` members behind
- * it; second 0: it was reversed.
- */
-struct pccl_tour_change {
-    uint32_t place, first, second;
-};
+enum { PCCL_TOUR_NEAR = 10 /* the cheapest successors of a member */ };
 
 /* A ring being improved. All arrays are borrowed; count each unless said otherwise. */
 struct pccl_tour {
@@ -132,10 +114,6 @@ struct pccl_tour {
     uint32_t *queue;                 /* a ring buffer of members whose link to the next is to be improved */
     uint8_t *queued;
     uint32_t queue_first, queue_count;
-    uint32_t far[PCCL_TOUR_FAR_MOST]; /* members that the ring enters by a link that is not near */
-    uint32_t far_count;
-    struct pccl_tour_change *changes; /* PCCL_TOUR_CHANGES: what can be undone */
-    uint32_t change_count;
     int64_t cost; /* of the ring */
 };
 

@@ -45,14 +45,12 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
 }
 
 /*
- * Gives `start`, which has no successor, one along the cheapest alternating path; with `leave` one
- * from another cycle. reached[to] is the cost of the cheapest path to `to`; `waiting` holds the
- * finished members first, then the others. With `leave` the prices stay as they are, which is right
- * for the cheapest cycles.
+ * Gives `start`, which has no successor, one along the cheapest alternating path. reached[to] is the
+ * cost of the cheapest path to `to`; `waiting` holds the finished members first, then the others.
  */
-static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start, bool leave)
+static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start)
 {
-    PCCL_ASSERT(leave || cover->next[start] == NOBODY);
+    PCCL_ASSERT(cover->next[start] == NOBODY);
     uint32_t count = assign->count, done = 0, end = NOBODY, member = start;
     uint32_t *waiting = cover->queue, *parent = cover->from;
     int64_t so_far = 0, own = 0;
@@ -68,8 +66,6 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         for (uint32_t k = done; k < count; k++) {
             uint32_t to = waiting[k];
             int64_t here = so_far + price_of(assign, member, to) - own;
-            if (leave && member == start && cover->cycle[to] == cover->cycle[start])
-                here = 4 * PCCL_TOUR_BANNED_COST;
             if (here < assign->reached[to]) {
                 assign->reached[to] = here;
                 parent[to] = member;
@@ -87,14 +83,11 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         if (!pccl_solve_spend(cover->work, count - done + 1))
             return false;
     }
-    for (uint32_t k = 0; k < done && !leave; k++)
+    for (uint32_t k = 0; k < done; k++)
         assign->prices[waiting[k]] += assign->reached[waiting[k]] - so_far;
-    cover->change_count = 0;
     for (uint32_t to = end, owner = NOBODY; owner != start;) {
         owner = parent[to];
         uint32_t given_up = cover->next[owner];
-        cover->changed[2 * cover->change_count] = owner;
-        cover->changed[2 * cover->change_count++ + 1] = given_up;
         cover->next[owner] = to;
         cover->before[to] = owner;
         to = given_up;
@@ -106,20 +99,10 @@ bool pccl_assign(struct pccl_assign *assign, struct pccl_cover *cover, uint64_t 
 {
     begin(assign, cover);
     for (uint32_t member = 0; member < assign->count; member++)
-        if (cover->next[member] == NOBODY && !augment(assign, cover, member, false))
+        if (cover->next[member] == NOBODY && !augment(assign, cover, member))
             return false;
     *latency_us = 0;
     for (uint32_t member = 0; member < assign->count; member++)
         *latency_us += assign->costs[(size_t)member * assign->count + cover->next[member]];
     return true;
-}
-
-bool pccl_assign_leave(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t member)
-{
-    uint32_t next = cover->next[member];
-    cover->before[next] = NOBODY;
-    if (augment(assign, cover, member, true))
-        return true;
-    cover->before[next] = member;
-    return false;
 }

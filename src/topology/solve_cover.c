@@ -457,48 +457,9 @@ static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
     }
 }
 
-static uint32_t sample_smallest_cycle(struct pccl_cover *cover)
+bool pccl_cover_join(struct pccl_cover *cover, const struct pccl_assign *assign, uint32_t *ring)
 {
-    uint32_t smallest = 0, chosen = 0, seen = 0;
-    for (uint32_t c = 0; c < cover->cycle_count; c++)
-        if (cover->sizes[c] < cover->sizes[smallest])
-            smallest = c;
-    for (uint32_t m = 0; m < cover->count; m++)
-        if (cover->cycle[m] == smallest && pccl_prng_below(cover->prng, ++seen) == 0)
-            chosen = m;
-    return chosen;
-}
-
-static bool changed_to_links(const struct pccl_cover *cover)
-{
-    for (uint32_t i = 0; i < cover->change_count; i++)
-        if (!leads(cover, cover->changed[2 * i], cover->next[cover->changed[2 * i]]))
-            return false;
-    return true;
-}
-
-bool pccl_cover_join(struct pccl_cover *cover, struct pccl_assign *assign, uint32_t *ring)
-{
-    enum { FAILURES_MOST = 24 };
     number_cycles(cover);
     join_all_cheaply(cover, assign->costs);
-    /* Where two links cannot join cycles, more may: along a path that visits several cycles. */
-    for (uint32_t failures = 0; cover->cycle_count > 1 && failures < FAILURES_MOST;) {
-        number_cycles(cover);
-        uint32_t before = cover->cycle_count;
-        uint32_t member =
-            failures % 2 == 0 ? sample_smallest_cycle(cover) : (uint32_t)pccl_prng_below(cover->prng, cover->count);
-        if (!pccl_assign_leave(assign, cover, member))
-            return false;
-        number_cycles(cover);
-        if (cover->cycle_count < before && changed_to_links(cover)) {
-            join_all_cheaply(cover, assign->costs);
-            failures = 0;
-        } else {
-            undo(cover);
-            number_cycles(cover);
-            failures++;
-        }
-    }
     return search_ring(cover, ring);
 }

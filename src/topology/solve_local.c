@@ -43,7 +43,6 @@ static void lay_out(struct local *local, uint32_t count, unsigned char *block)
     tour->near = part(block, used, (size_t)count * PCCL_TOUR_NEAR, sizeof *tour->near);
     tour->near_count = part(block, used, count, sizeof *tour->near_count);
     tour->queued = part(block, used, count, sizeof *tour->queued);
-    tour->changes = part(block, used, PCCL_TOUR_CHANGES, sizeof *tour->changes);
 }
 
 /* Keeps the ring that was found, if it is better than the best so far. */
