@@ -18,7 +18,7 @@ enum { TELL_AGAIN = 5 }; /* interval between two log lines, in units of where_ms
  * call is abandoned, because other threads may still read it then.
  */
 struct pccl_comm_list {
-    struct pccl_comm_list *previous, *next;
+    struct pccl_list_node node;
     const struct pccl_api_entry *entries;
     size_t count;
     bool rebuilds; /* the caller's rebuild function is running */
@@ -69,7 +69,8 @@ static bool is_shown(const struct pccl_communicator *comm, const struct pccl_api
 
 void pccl_api_lists_describe(const struct pccl_communicator *comm, char *text, size_t size)
 {
-    for (const struct pccl_comm_list *shown = comm->lists; shown; shown = shown->next) {
+    for (struct pccl_list_node *node = comm->lists.next; node != &comm->lists; node = node->next) {
+        const struct pccl_comm_list *shown = PCCL_CONTAINER_OF(node, struct pccl_comm_list, node);
         const struct pccl_api_entry *entry = find_open(shown);
         size_t length = strlen(text);
         struct pccl_text words;
@@ -85,21 +86,7 @@ static void show(struct pccl_api_list *list)
     struct pccl_communicator *comm = list->comm;
     list->shown->entries = list->entries;
     list->shown->count = list->count;
-    list->shown->next = comm->lists;
-    if (comm->lists)
-        comm->lists->previous = list->shown;
-    comm->lists = list->shown;
-}
-
-static void hide(struct pccl_api_list *list)
-{
-    struct pccl_comm_list *shown = list->shown;
-    if (shown->next)
-        shown->next->previous = shown->previous;
-    if (shown->previous)
-        shown->previous->next = shown->next;
-    else
-        list->comm->lists = shown->next;
+    pccl_list_append(comm->lists.next, &list->shown->node); /* the newest first */
 }
 
 /* Logs a list that repeats an entry. The machine logs only a single operation that waits for long. */
@@ -533,7 +520,7 @@ enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why
 
 enum pccl_status pccl_api_list_end(struct pccl_api_list *list, struct pccl_why *why)
 {
-    hide(list);
+    pccl_list_remove(&list->shown->node);
     if (list->status != PCCL_OK) {
         explain(list, why);
         list->sum.local_world_size = world_now(list);

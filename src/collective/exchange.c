@@ -148,7 +148,10 @@ void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer
 
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer) { return transfer->stage == PCCL_TRANSFER_AT_REST; }
 
-bool pccl_transfer_is_sending(const struct pccl_transfer *transfer) { return transfer->departures != NULL; }
+bool pccl_transfer_is_sending(const struct pccl_transfer *transfer)
+{
+    return !pccl_list_is_empty(&transfer->departures);
+}
 
 struct pccl_traffic pccl_transfer_traffic(const struct pccl_transfer *transfer) { return transfer->traffic; }
 

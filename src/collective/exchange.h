@@ -44,6 +44,7 @@
 #include "collective/stay.h"
 #include "core/address.h"
 #include "core/limits.h"
+#include "core/list.h"
 #include "core/memory.h"
 #include "sight/flow.h"
 
@@ -154,8 +155,8 @@ struct pccl_departure {
                                while it is sent. */
     uint32_t length;
     struct pccl_transfer *transfer; /* NULL: it was stopped meanwhile, or the frame belongs to none */
-    struct pccl_departure *previous, *next;
-    struct pccl_flow *flow; /* the exchange's own, like the next ones */
+    struct pccl_list_node node;     /* of the transfer */
+    struct pccl_flow *flow;         /* the exchange's own, like the next ones */
     uint64_t stripe;
     void *scratch;
 };
@@ -165,7 +166,7 @@ struct pccl_arrival {
     uint8_t *payload; /* where they go; NULL: throw them away. May become NULL while they come. */
     uint32_t length;
     struct pccl_transfer *transfer;
-    struct pccl_arrival *previous, *next;
+    struct pccl_list_node node; /* of the transfer */
     struct pccl_flow *flow;
     uint64_t stripe;
     uint32_t step;

@@ -156,8 +156,7 @@ struct pccl_transfer {
     struct pccl_traffic traffic;
     struct pccl_backup backup;
     struct pccl_ended *ended; /* allocated ahead for when it has ended */
-    struct pccl_departure *departures;
-    struct pccl_arrival *arrivals;
+    struct pccl_list_node departures, arrivals;
 
     /*
      * The first ones outgoing, to ranks after this one in the ring's order; then incoming, from

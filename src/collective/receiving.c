@@ -50,10 +50,7 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
 {
     PCCL_ASSERT(arrival->transfer == NULL);
     arrival->transfer = transfer;
-    arrival->next = transfer->arrivals;
-    if (arrival->next != NULL)
-        arrival->next->previous = arrival;
-    transfer->arrivals = arrival;
+    pccl_list_append(&transfer->arrivals, &arrival->node);
 }
 
 /* DATA of a running transfer came over its lane. Returns what pccl_exchange_receive returns. */

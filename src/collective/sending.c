@@ -333,10 +333,7 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
 static void link_departure(struct pccl_transfer *transfer, struct pccl_departure *departure)
 {
     departure->transfer = transfer;
-    departure->next = transfer->departures;
-    if (departure->next != NULL)
-        departure->next->previous = departure;
-    transfer->departures = departure;
+    pccl_list_append(&transfer->departures, &departure->node);
 }
 
 /*
@@ -412,15 +409,9 @@ void pccl_departure_release(struct pccl_departure *departure)
     struct pccl_transfer *transfer = departure->transfer;
     if (transfer == NULL)
         return;
-    if (departure->next != NULL)
-        departure->next->previous = departure->previous;
-    if (departure->previous != NULL)
-        departure->previous->next = departure->next;
-    else
-        transfer->departures = departure->next;
+    pccl_list_remove(&departure->node);
     pccl_scratch_give(&transfer->exchange->scratch, departure->scratch);
     departure->payload = NULL;
     departure->transfer = NULL;
     departure->scratch = NULL;
-    departure->previous = departure->next = NULL;
 }

@@ -198,27 +198,21 @@ void pccl_arrival_release(struct pccl_arrival *arrival)
     struct pccl_transfer *transfer = arrival->transfer;
     if (transfer == NULL)
         return;
-    if (arrival->next != NULL)
-        arrival->next->previous = arrival->previous;
-    if (arrival->previous != NULL)
-        arrival->previous->next = arrival->next;
-    else
-        transfer->arrivals = arrival->next;
+    pccl_list_remove(&arrival->node);
     pccl_scratch_give(&transfer->exchange->scratch, arrival->scratch);
     arrival->payload = NULL;
     arrival->transfer = NULL;
     arrival->scratch = NULL;
-    arrival->previous = arrival->next = NULL;
 }
 
 static void free_transfer(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
     const struct pccl_memory *memory = &exchange->memory;
-    while (transfer->departures != NULL)
-        pccl_departure_release(transfer->departures);
-    while (transfer->arrivals != NULL)
-        pccl_arrival_release(transfer->arrivals);
+    while (!pccl_list_is_empty(&transfer->departures))
+        pccl_departure_release(PCCL_CONTAINER_OF(transfer->departures.next, struct pccl_departure, node));
+    while (!pccl_list_is_empty(&transfer->arrivals))
+        pccl_arrival_release(PCCL_CONTAINER_OF(transfer->arrivals.next, struct pccl_arrival, node));
     pccl_window_fini(transfer);
     pccl_list_remove(&transfer->wanting);
     for (uint32_t i = 0; i < transfer->flow_count; i++) {
@@ -254,6 +248,8 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->sections = &made->plan;
         made->section_count = 1;
         pccl_list_init(&made->wanting);
+        pccl_list_init(&made->departures);
+        pccl_list_init(&made->arrivals);
         status = make_plans(made, seat, reason);
         made->seed = pccl_packing_seed(&config->instance, rank);
         made->stay = config->stay.bytes > 0 ? PCCL_STAY_DUE : PCCL_STAY_COPIED_HERE;

@@ -10,6 +10,9 @@ struct pccl_list_node {
     struct pccl_list_node *previous, *next;
 };
 
+/* The item of which this node is `member`; NULL for the head, which is behind the last and before the first item. */
+#define PCCL_LIST_ITEM(head, node, type, member) ((node) == (head) ? NULL : PCCL_CONTAINER_OF(node, type, member))
+
 static inline void pccl_list_init(struct pccl_list_node *node) { node->previous = node->next = node; }
 static inline bool pccl_list_is_empty(const struct pccl_list_node *node) { return node->next == node; }
 static inline void pccl_list_append(struct pccl_list_node *head, struct pccl_list_node *node)

@@ -99,7 +99,7 @@ struct pccl_table_node *pccl_table_find_next(const struct pccl_table_node *node)
 
 static struct pccl_table_node *at_node(const struct pccl_table *table, struct pccl_list_node *node)
 {
-    return node != &table->nodes ? PCCL_CONTAINER_OF(node, struct pccl_table_node, in_order) : NULL;
+    return PCCL_LIST_ITEM(&table->nodes, node, struct pccl_table_node, in_order);
 }
 
 struct pccl_table_node *pccl_table_first(const struct pccl_table *table) { return at_node(table, table->nodes.next); }

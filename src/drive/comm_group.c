@@ -13,10 +13,7 @@ static void take(struct pccl_communicator *comm, struct pccl_group_handle *group
 {
     pccl_handle_init(&group->handle, comm, comm->params.extended_results);
     group->self = comm->id;
-    group->next = comm->groups;
-    if (comm->groups)
-        comm->groups->previous = group;
-    comm->groups = group;
+    pccl_list_append(&comm->groups, &group->node);
 }
 
 static enum pccl_status found_alone(struct pccl_communicator *comm, const struct pccl_founding *founding,
@@ -107,20 +104,15 @@ void pccl_comm_group_remove(struct pccl_communicator *comm, struct pccl_group_ha
     PCCL_ASSERT(!group->open);
     pccl_comm_ops_drop(comm, &group->handle);
     pccl_comm_feedbacks_drop(comm, &group->handle);
-    if (group->previous)
-        group->previous->next = group->next;
-    else
-        comm->groups = group->next;
-    if (group->next)
-        group->next->previous = group->previous;
+    pccl_list_remove(&group->node);
     pccl_group_handle_free(group);
 }
 
 void pccl_comm_groups_abandon(struct pccl_communicator *comm)
 {
-    for (struct pccl_group_handle *group = comm->groups, *next; group; group = next) {
-        next = group->next;
+    while (!pccl_list_is_empty(&comm->groups)) {
+        struct pccl_group_handle *group = PCCL_CONTAINER_OF(comm->groups.next, struct pccl_group_handle, node);
+        pccl_list_remove(&group->node);
         pccl_group_handle_abandon(group);
     }
-    comm->groups = NULL;
 }

@@ -436,6 +436,8 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     if (!pccl_random_u64(&comm->hash_seed))
         comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
+    pccl_list_init(&comm->groups);
+    pccl_list_init(&comm->lists);
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->feedbacks.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);

@@ -14,6 +14,7 @@
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
 
+#include "core/list.h"
 #include "config/errors.h"
 #include "config/params.h"
 #include "drive/comm_callers.h"
@@ -68,12 +69,12 @@ struct pccl_communicator {
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
     struct pccl_comm_ops operations;
-    struct pccl_comm_list *lists; /* lists in progress; owned by api/list.c */
+    struct pccl_list_node lists; /* lists in progress, the newest first; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
     struct pccl_comm_watch watch;
-    uint64_t stepped_us;              /* when the machine's present or latest step began */
-    struct pccl_group_handle *groups; /* all that are not destroyed */
+    uint64_t stepped_us;          /* when the machine's present or latest step began */
+    struct pccl_list_node groups; /* all that are not destroyed */
     struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;

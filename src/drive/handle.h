@@ -7,6 +7,7 @@
 #define PCCL_DRIVE_HANDLE_H
 
 #include "core/id.h"
+#include "core/list.h"
 #include "core/status.h"
 #include "core/text.h"
 #include "drive/comm_callers.h"
@@ -36,8 +37,8 @@ struct pccl_group_handle {
     bool orphan;     /* it is freed with its communicator */
 
     /* under the communicator's lock */
-    struct pccl_group_handle *previous, *next; /* of the same communicator */
-    bool open;                                 /* the machine has it, for this handle */
+    struct pccl_list_node node; /* of its communicator */
+    bool open;                  /* the machine has it, for this handle */
 
     /* constant from its founding on */
     uint64_t subgroup;   /* its name in the machine; 0: it has one member only, and the machine does not know it */

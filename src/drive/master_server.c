@@ -40,7 +40,7 @@ struct probe {
     struct pccl_master_server *server;
     struct pccl_dialer *dialer;
     struct pccl_id peer;
-    struct probe *previous, *next;
+    struct pccl_list_node node;
 };
 
 struct pccl_master_server {
@@ -72,7 +72,7 @@ struct pccl_master_server {
     struct pccl_table connections; /* by id */
     uint64_t last_id;
     struct pccl_connection *dirty; /* those with output to flush */
-    struct probe *probes;
+    struct pccl_list_node probes;
     struct pccl_searches searches;
     uint32_t busy_iterations;
     bool busy; /* input is left unread in this iteration */
@@ -298,12 +298,7 @@ static void effect_close(void *context, pccl_conn conn)
 
 static void drop_probe(struct probe *probe)
 {
-    if (probe->previous)
-        probe->previous->next = probe->next;
-    else
-        probe->server->probes = probe->next;
-    if (probe->next)
-        probe->next->previous = probe->previous;
+    pccl_list_remove(&probe->node);
     pccl_release(pccl_heap(), probe, sizeof *probe);
 }
 
@@ -332,10 +327,7 @@ static bool effect_probe(void *context, const struct pccl_id *peer, const struct
         hello.authentication = (struct pccl_bytes){ticket->bytes, sizeof ticket->bytes};
     probe->server = server;
     probe->peer = *peer;
-    probe->next = server->probes;
-    if (probe->next)
-        probe->next->previous = probe;
-    server->probes = probe;
+    pccl_list_append(&server->probes, &probe->node);
     struct pccl_dial dial = {.addresses = address,
                              .count = 1,
                              .stagger_ms = PROBE_MS,
@@ -429,9 +421,10 @@ static void begin_shutdown(struct pccl_master_server *server)
         pccl_listener_close(&server->listeners[i]);
     pccl_web_close(&server->pages);
     pccl_control_close(&server->control);
-    while (server->probes) {
-        pccl_dialer_cancel(server->probes->dialer);
-        drop_probe(server->probes);
+    while (!pccl_list_is_empty(&server->probes)) {
+        struct probe *probe = PCCL_CONTAINER_OF(server->probes.next, struct probe, node);
+        pccl_dialer_cancel(probe->dialer);
+        drop_probe(probe);
     }
     pccl_searches_stop_all(&server->searches);
     struct pccl_table_node *node;
@@ -600,6 +593,7 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
     server->host_count = host_count;
     memcpy(server->hosts, hosts, host_count * sizeof *hosts);
     pccl_table_init(&server->connections, pccl_heap(), &server->hash);
+    pccl_list_init(&server->probes);
     return server;
 }
 

@@ -19,7 +19,7 @@ static const char in_use[] = "another master uses this directory";
 
 struct pccl_control_visitor {
     struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
-    struct pccl_control_visitor *previous, *next;
+    struct pccl_list_node node;
     struct pccl_channel channel;
     struct pccl_print answer;
     const uint8_t *payload;
@@ -39,9 +39,7 @@ static void leave(struct pccl_control_visitor *visitor)
     struct pccl_control *control = visitor->control;
     if (!control)
         return;
-    *(visitor->previous ? &visitor->previous->next : &control->visitors) = visitor->next;
-    if (visitor->next)
-        visitor->next->previous = visitor->previous;
+    pccl_list_remove(&visitor->node);
     control->visitor_count--;
     visitor->control = NULL;
 }
@@ -125,10 +123,7 @@ static void welcome(struct pccl_control *control, uv_os_sock_t socket)
         return;
     }
     visitor->control = control;
-    visitor->next = control->visitors;
-    if (visitor->next)
-        visitor->next->previous = visitor;
-    control->visitors = visitor;
+    pccl_list_append(&control->visitors, &visitor->node);
     control->visitor_count++;
     visitor->room = visitor->command;
     pccl_channel_expect(&visitor->channel, &visitor->room, sizeof visitor->command);
@@ -235,6 +230,7 @@ enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop
     if (status != PCCL_OK)
         return status;
     status = take_socket(control, loop, state, reason);
+    pccl_list_init(&control->visitors);
     control->is_open = status == PCCL_OK;
     if (!control->is_open)
         release_lock(control);
@@ -255,7 +251,7 @@ void pccl_control_close(struct pccl_control *control)
     uv_close((uv_handle_t *)&control->poll, NULL);
     uv_close((uv_handle_t *)&control->pause, NULL);
     pccl_socket_close(control->listening);
-    while (control->visitors)
-        close_at_once(control->visitors);
+    while (!pccl_list_is_empty(&control->visitors))
+        close_at_once(PCCL_CONTAINER_OF(control->visitors.next, struct pccl_control_visitor, node));
     release_lock(control);
 }

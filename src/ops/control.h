@@ -6,6 +6,7 @@
 #ifndef PCCL_OPS_CONTROL_H
 #define PCCL_OPS_CONTROL_H
 
+#include "core/list.h"
 #include "ops/tokens.h"
 #include "net/channel.h"
 
@@ -25,7 +26,7 @@ struct pccl_control {
     uv_timer_t pause;
     uv_os_sock_t listening;
     int lock; /* the descriptor of the locked file */
-    struct pccl_control_visitor *visitors;
+    struct pccl_list_node visitors;
     uint32_t visitor_count;
     uint32_t revoked[PCCL_CONTROL_VISITORS_MAX]; /* tokens, not taken yet */
     uint32_t revoked_count;

@@ -82,7 +82,7 @@ static void note_due(struct pccl_peer *p, struct pccl_ask *asked)
     pccl_list_append(&p->asks_due, &asked->in_due);
 }
 
-/* Returns the first of the receives at the end of this list that no ask counts yet; the list if there are none. */
+/* Returns the first of the receives at the end of this list that no ask counts yet, or else the list itself. */
 static struct pccl_list_node *first_new(struct pccl_list_node *list)
 {
     struct pccl_list_node *node = list;

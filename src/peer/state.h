@@ -213,7 +213,7 @@ struct pccl_peer {
     struct pccl_list_node open; /* receives from anybody for which nobody is chosen, in the order of their launches */
     struct pccl_list_node unlinked; /* bulk receives that have begun, and the link from the source does not stand */
     bool has_news;                  /* somebody may have become one who can be chosen */
-    bool has_receive;               /* there is a receive at the end of `open` for which nobody was looked for */
+    bool has_receive;               /* a receive at the end of `open` is new */
     uint64_t arrivals;              /* numbers announcements and choices, in one order */
     struct pccl_table asks;         /* by tag */
     struct pccl_list_node asks_due;

@@ -75,7 +75,8 @@ static const char *check_transfer(const struct pccl_transfer *transfer)
     PCCL_RULE(transfer->stage == PCCL_TRANSFER_MOVING ||
                   (transfer->stay != PCCL_STAY_DUE && transfer->results_complete == transfer->plan.stripes),
               "a transfer that is done has its results");
-    PCCL_RULE(transfer->stage != PCCL_TRANSFER_AT_REST || (transfer->departures == NULL && transfer->arrivals == NULL),
+    PCCL_RULE(transfer->stage != PCCL_TRANSFER_AT_REST ||
+                  (pccl_list_is_empty(&transfer->departures) && pccl_list_is_empty(&transfer->arrivals)),
               "a transfer at rest moves nothing");
     PCCL_RULE(!transfer->failed || pccl_list_is_empty(&transfer->wanting), "a failed transfer waits for no room");
     return NULL;
