@@ -322,8 +322,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             const char *fault = fault_of_token(value);
             pccl_text_add(&reason, fault != NULL ? fault : "");
         } else if (*value != '\0' && pccl_shared_secret_length(value) == 0) {
-            pccl_text_add(&reason, "it is no text of 22 to 256 letters that could be random: make one with 'openssl "
-                                   "rand -base64 24'");
+            pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE ": make one with 'openssl rand -base64 24'");
         }
     } else {
         (void)check_hosts(entry, value, &reason); /* the reason says it all */

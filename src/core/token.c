@@ -143,19 +143,35 @@ bool pccl_secret_read(const char *text, struct pccl_secret *secret)
     return text && is_end(text);
 }
 
-/* Random bytes in base64 or hexadecimal digits have more different letters, but for once in a million times. */
-enum { LETTERS_MIN = 8 };
+/* Random bytes in base64 or hexadecimal digits pass all of these, but for once in fifty thousand times. */
+enum {
+    LETTERS_MIN = 8,  /* different ones */
+    REPEATED_MAX = 7, /* bytes of a part that appears twice */
+    ONE_CASE_MIN = 32 /* letters without both capitals and small ones: hexadecimal digits of 16 bytes */
+};
+
+static bool repeats_itself(const char *text, size_t length)
+{
+    for (size_t i = 0; i + REPEATED_MAX < length; i++)
+        for (size_t k = i + 1; k + REPEATED_MAX < length; k++)
+            if (memcmp(text + i, text + k, REPEATED_MAX + 1) == 0)
+                return true;
+    return false;
+}
 
 size_t pccl_shared_secret_length(const char *text)
 {
     uint8_t seen[128] = {0};
     size_t length = 0, letters = 0;
+    bool capital = false, small = false;
     for (; length <= PCCL_SHARED_TEXT_MAX && text[length] > ' ' && text[length] <= '~'; length++) {
         letters += seen[(uint8_t)text[length]] == 0;
         seen[(uint8_t)text[length]] = 1;
+        capital = capital || (text[length] >= 'A' && text[length] <= 'Z');
+        small = small || (text[length] >= 'a' && text[length] <= 'z');
     }
-    bool good = length >= PCCL_SHARED_TEXT_MIN && length <= PCCL_SHARED_TEXT_MAX && letters >= LETTERS_MIN &&
-                is_end(text + length);
+    bool good = length >= (capital && small ? PCCL_SHARED_TEXT_MIN : ONE_CASE_MIN) && length <= PCCL_SHARED_TEXT_MAX &&
+                letters >= LETTERS_MIN && is_end(text + length) && !repeats_itself(text, length);
     pccl_wipe(seen, sizeof seen);
     return good ? length : 0;
 }

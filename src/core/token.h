@@ -26,6 +26,7 @@ struct pccl_token {
     uint8_t pin[PCCL_PIN_BYTES]; /* of the master's public key (net/keys.h) */
     struct pccl_secret secret;
     bool checked; /* its text had a checksum, which was right */
+    bool shared;  /* made of a pre-shared secret */
 };
 
 /* Writes "pccl2.<pin>.<secret and checksum>", in base64url without padding, and a terminator. */
@@ -44,6 +45,10 @@ PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secr
  * The length of a pre-shared secret, a text that all of a run have; it may be followed by white space. 0: it
  * is none, as it is too short or too long, has blanks or unprintable characters in it, or cannot be random.
  */
+#define PCCL_SHARED_TEXT_RULE                                                                                          \
+    "it could be guessed: expected 22 to 256 random letters, 32 at least unless both capital and small ones are "      \
+    "among "                                                                                                           \
+    "them, and no part of 8 letters twice"
 PCCL_MUST_CHECK size_t pccl_shared_secret_length(const char *text);
 
 /* Overwrites memory that held a secret; no compiler leaves it out. */

@@ -46,12 +46,11 @@ static enum pccl_status read_shared(struct pccl_secret *key, struct pccl_token *
     if (status == PCCL_OK) {
         length = pccl_shared_secret_length(value);
         if (length == 0)
-            status =
-                pccl_secret_fail(reason, "cannot use", path, "it is no text of 22 to 256 letters that could be random");
+            status = pccl_secret_fail(reason, "cannot use", path, PCCL_SHARED_TEXT_RULE);
         else if (!pccl_keys_of_shared(value, length, key, token, reason))
             status = PCCL_UNSUPPORTED;
     }
-    token->checked = true; /* the text of the secret was */
+    token->checked = token->shared = true;
     pccl_wipe(text, sizeof text);
     return status;
 }

@@ -15,7 +15,7 @@ struct pccl_keys {
     const struct pccl_memory *memory;
     const struct pccl_openssl *openssl;
     struct ssl_ctx_st *control, *links;
-    bool is_master, has_files;
+    bool is_master, has_files, is_shared;
     struct pccl_pem pem;                         /* has_files */
     enum pccl_certificate_use use;               /* has_files */
     char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; "": whoever its authorities know */
@@ -32,6 +32,8 @@ const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys) { ret
 const char *pccl_keys_library(const struct pccl_keys *keys) { return keys->openssl->OpenSSL_version(0); }
 
 bool pccl_keys_has_files(const struct pccl_keys *keys) { return keys->has_files; }
+
+bool pccl_keys_is_shared(const struct pccl_keys *keys) { return keys->is_shared; }
 
 struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys) { return keys->control; }
 
@@ -386,7 +388,10 @@ struct pccl_keys *pccl_keys_of_master(const struct pccl_memory *memory, const st
 struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const struct pccl_token *token,
                                     struct pccl_text *reason)
 {
-    return create(memory, NULL, token, reason);
+    struct pccl_keys *keys = create(memory, NULL, token, reason);
+    if (keys)
+        keys->is_shared = token->shared;
+    return keys;
 }
 
 /* ---- of certificates in files ---- */
@@ -503,14 +508,35 @@ bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_
     return good;
 }
 
+/*
+ * Makes guesses expensive: a stranger who has seen the master's certificate can try secrets on machines of its own. The
+ * salt is fixed, since master and peers have nothing but the secret in common.
+ */
+static bool stretch(const struct pccl_openssl *openssl, const char *secret, size_t length, struct pccl_secret *out)
+{
+    static const unsigned char salt[] = "pccl shared secret 2";
+    enum { COST = 1 << 15, BLOCK_SIZE = 8, PARALLEL = 1, MEMORY_MAX = 64 << 20 }; /* 32 MiB and a tenth of a second */
+    return openssl->EVP_PBE_scrypt(secret, length, salt, sizeof salt - 1, COST, BLOCK_SIZE, PARALLEL, MEMORY_MAX,
+                                   out->bytes, sizeof out->bytes) == 1;
+}
+
 bool pccl_keys_of_shared(const char *secret, size_t length, struct pccl_secret *key, struct pccl_token *token,
                          struct pccl_text *reason)
 {
     const struct pccl_openssl *openssl = pccl_openssl(reason);
+    struct pccl_secret slow;
     if (!openssl)
         return false;
-    if (derive(openssl, secret, length, "pccl shared master 1", NULL, 0, key) &&
-        derive(openssl, secret, length, "pccl shared token 1", NULL, 0, &token->secret))
+    if (!stretch(openssl, secret, length, &slow)) {
+        pccl_text_format(reason,
+                         "cannot use the pre-shared secret: this host's OpenSSL has no memory for scrypt, or does "
+                         "not allow it");
+        return false;
+    }
+    bool derived = derive(openssl, slow.bytes, sizeof slow.bytes, "pccl shared master 2", NULL, 0, key) &&
+                   derive(openssl, slow.bytes, sizeof slow.bytes, "pccl shared token 2", NULL, 0, &token->secret);
+    pccl_wipe(&slow, sizeof slow);
+    if (derived)
         return pccl_keys_pin(key, token->pin, reason);
     pccl_text_format(reason, "out of memory for keys");
     return false;

@@ -36,6 +36,8 @@ struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const stru
 struct pccl_keys *pccl_keys_of_files(const struct pccl_memory *memory, const struct pccl_pem *pem,
                                      enum pccl_certificate_use use, struct pccl_text *reason);
 bool pccl_keys_has_files(const struct pccl_keys *keys);
+/* Returns true at a peer whose token was made of a pre-shared secret. */
+bool pccl_keys_is_shared(const struct pccl_keys *keys);
 /*
  * Reads the files again, if there are any, for later control connections. Only on the thread that makes these. false,
  * with a reason: what was read before stays.

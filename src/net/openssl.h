@@ -111,6 +111,9 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(unsigned char *, HMAC,                                                                                           \
       (const struct evp_md_st *digest, const void *key, int key_bytes, const unsigned char *bytes, size_t length,      \
        unsigned char *out, unsigned int *out_bytes))                                                                   \
+    X(int, EVP_PBE_scrypt,                                                                                             \
+      (const char *secret, size_t length, const unsigned char *salt, size_t salt_bytes, uint64_t cost,                 \
+       uint64_t block_size, uint64_t parallel, uint64_t memory_max, unsigned char *out, size_t out_bytes))             \
     X(const char *, OpenSSL_version, (int what))                                                                       \
     X(struct evp_cipher_ctx_st *, EVP_CIPHER_CTX_new, (void))                                                          \
     X(void, EVP_CIPHER_CTX_free, (struct evp_cipher_ctx_st * context))                                                 \

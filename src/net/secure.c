@@ -336,7 +336,10 @@ static void explain(struct pccl_secure *secure)
     switch (secure->role) {
     case PCCL_SECURE_PEER:
         if (error == REASON_NOT_VERIFIED)
-            pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another");
+            pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another%s",
+                             pccl_keys_is_shared(secure->keys)
+                                 ? "; it has another PCCL_SECRET, or a build of PCCL that makes other keys of it"
+                                 : "");
         else if (error == REASON_REVOKED)
             pccl_text_format(&secure->why, "the master does not accept the token: it was revoked");
         else if (told)

@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import ssl
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -612,6 +613,19 @@ def test_half_hellos(run):
 def test_slow_half_hellos(run):
     """Twenty newcomers, nightly."""
     _half_hellos(run, 20)
+
+
+def test_secrets_that_can_be_guessed(run):
+    """Whoever has the master's certificate can try secrets on its own machines: a master takes none that people think
+    of, and says why without showing it."""
+    for secret in ("summer2026summer2026-run", "Summer2026Summer2026-run", "correct-horse-battery-staple"):
+        environment = {**run.environment, "PCCL_SECRET": secret}
+        command = [harness.executable("master"), "--listen", "127.0.0.1:0"]
+        done = subprocess.run(
+            command, env=environment, text=True, capture_output=True, timeout=harness.DEADLINE, check=False
+        )
+        check(done.returncode != 0 and "it could be guessed" in done.stderr, done.stderr)
+        check(secret not in done.stdout + done.stderr, "it is shown")
 
 
 def test_replayed_session(run):

@@ -455,7 +455,8 @@ def test_shared_secret(run):
     loops = start_loops([a, b])
     restart(run)
     more_steps(loops, world=2)
-    refused(run.peer(secret=other), run.address, "is not the one of the token")
+    refused(run.peer(secret=other), run.address, "it has another PCCL_SECRET, or a build of PCCL that makes other keys")
+    refused(run.peer(token=TOKEN, secret=""), run.address, "its key is another")
     refused(run.peer(secret=""), run.address, "encrypted connections only")
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(secret + "\n")

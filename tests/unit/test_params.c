@@ -239,8 +239,13 @@ static void a_token_is_not_shown(void **state)
 
 static void a_shared_secret_must_be_one(void **state)
 {
-    static const char *const bad[] = {"short", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "twenty-two letters, but words",
-                                      "0123456789abcdef0123\t9abcdef"};
+    static const char *const bad[] = {"short",
+                                      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                      "twenty-two letters, but words",
+                                      "0123456789abcdef0123\t9abcdef",
+                                      "summer2026summer2026-run",
+                                      "Summer2026Summer2026-run",
+                                      "0123456789abcdef0123456789abcdef"};
     struct pccl_text reason;
     (void)state;
     assert_true(pccl_params_is_secret(PCCL_PARAM_secret) && !pccl_params_is_secret(PCCL_PARAM_secret_file));
