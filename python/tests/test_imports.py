@@ -34,7 +34,7 @@ ORDER = """
     pccl.diloco._sampler pccl.diloco._schedule pccl.diloco._shared pccl.diloco._fragment pccl.diloco._checkpoint
     pccl.diloco._member pccl.diloco._line pccl.diloco._trainer pccl.diloco
 
-    pccl.torch._moe pccl.torch._diloco pccl.torch
+    pccl.torch._objects pccl.torch._moe pccl.torch._diloco pccl.torch
 
     pccl.methods._method pccl.methods._accountant pccl.methods._pipeline_plan pccl.methods._random
     pccl.methods._averages pccl.methods._dp_lora pccl.methods._one_byte pccl.methods._sarsa pccl.methods._sketch

@@ -27,6 +27,7 @@ from ._gradients import GradientBuckets
 from ._grid import connect_grid, fill_grid, grid_is_full
 from ._moe import MoE, MoEInfo, shared_parameters
 from ._monitored import monitored_barrier
+from ._objects import refuse_pickles
 from ._pipeline import PipelineStage
 from ._state import TrainingState, materialize, shared_state
 from ._work import CollectiveError
@@ -51,6 +52,7 @@ __all__ = [
     "grid_is_full",
     "materialize",
     "monitored_barrier",
+    "refuse_pickles",
     "shared_parameters",
     "shared_state",
 ]

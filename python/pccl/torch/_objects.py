@@ -1,0 +1,37 @@
+"""Objects of other ranks without pickles that run code."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import torch
+import torch.distributed.distributed_c10d as _c10d
+
+from .._errors import InvalidUsage
+
+_WORDS = "refuse_pickles() allows plain data only: None, bool, int, float, str, bytes, list, tuple, dict, set"
+
+
+class _Plain(pickle.Unpickler):
+    """Loads data without classes and functions, so that loading runs no code of the sender."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"another rank has sent {module[:100]!r}.{name[:100]!r}: {_WORDS}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError(f"another rank has sent a reference: {_WORDS}")
+
+
+def refuse_pickles() -> None:
+    """Makes torch.distributed's object collectives of this process load plain data only.
+
+    all_gather_object(), broadcast_object_list(), gather_object(), scatter_object_list() and recv_object_list() send
+    pickles, and a pickle can run code in whoever loads it. After this call they raise pickle.UnpicklingError for
+    everything but None, bool, int, float, str, bytes, list, tuple, dict and set. It holds for all process groups, and
+    what needs more, such as torch.distributed.checkpoint, fails. Call it before the first collective.
+    """
+    if not hasattr(_c10d, "_unpickler"):
+        raise InvalidUsage(f"refuse_pickles: torch {torch.__version__} loads objects in a way that is not known here")
+    _c10d._unpickler = _Plain
+
