@@ -10,7 +10,7 @@ import support
 from support import DEADLINE
 
 import pccl
-from pccl.diloco import DiLoCo, LocalSGD, Nesterov, Sampler, _membership
+from pccl.diloco import AdamW, DiLoCo, LocalSGD, Nesterov, Sampler, _membership
 
 np = pytest.importorskip("numpy")
 
@@ -812,3 +812,119 @@ def test_a_compiled_model_is_the_same_model(address):
     infos = [support.parallel([one.step for one in two])[0] for _ in range(4)]
     assert infos[-1].participants == 2 and two[0].digest() == two[1].digest()
     end(two)
+
+
+class MomentsReference:
+    """torch.optim.AdamW, written down in float64."""
+
+    def __init__(self, theta, rule):
+        self.theta, self.rule = theta.astype(np.float64), rule
+        self.m, self.v, self.t = np.zeros_like(self.theta), np.zeros_like(self.theta), 0
+
+    def step(self, mean):
+        (one, two), lr = self.rule.betas, self.rule.lr
+        self.t += 1
+        self.m = one * self.m + (1 - one) * mean
+        self.v = two * self.v + (1 - two) * mean * mean
+        self.theta *= 1 - lr * self.rule.weight_decay
+        denominator = np.sqrt(self.v / (1 - two**self.t)) + self.rule.eps
+        self.theta -= lr / (1 - one**self.t) * self.m / denominator
+
+
+ADAMW = AdamW(0.01, (0.9, 0.99), 1e-6, 0.1)
+
+
+def test_adamw_is_the_reference(address):
+    values = [params(0) for _ in range(2)]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=2, min_peers=2, outer=ADAMW))
+    reference = MomentsReference(flat(params(0)), ADAMW)
+    for step in range(8):
+        for i in range(2):
+            train(values[i], i, step)
+        phis = [flat(one).astype(np.float64) for one in values]
+        theta = two[0].state_dict()["theta.float32"].astype(np.float64)
+        support.parallel([one.step for one in two])
+        if step % 2:
+            reference.step(theta - (phis[0] + phis[1]) / 2)
+            assert np.abs(two[0].state_dict()["theta.float32"] - reference.theta).max() < 1e-5
+    assert two[0].digest() == two[1].digest() and (two[0].state_dict()["second.float32"] > 0).any()
+    end(two)
+
+
+def test_adamw_of_torch_and_numpy_is_the_same(address):
+    """To the bit; torch's own object gives the numbers."""
+    torch = pytest.importorskip("torch")
+    values = [params(0), {name: torch.from_numpy(value.copy()) for name, value in params(0).items()}]
+    given = torch.optim.AdamW([torch.zeros(1)], lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1)
+    rules = [ADAMW, given]
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, outer=rules[i]))
+    for step in range(5):
+        for i in range(2):
+            train({name: np.asarray(value) for name, value in values[i].items()}, i, step)
+        assert all(info.committed for info in support.parallel([one.step for one in two]))
+        assert two[0].digest() == two[1].digest()
+    end(two)
+
+
+@pytest.mark.parametrize("settings", [{}, {"fragments": 2, "delay": 1}], ids=["whole", "fragments"])
+def test_a_newcomer_gets_the_moments(address, settings):
+    values = [params(0), params(1)]
+    given = {"inner_steps": 3, "outer": ADAMW, **settings}
+    member = DiLoCo(pccl.Communicator(address), values[0], **given)
+    for step in range(7):
+        train(values[0], 0, step)
+        member.step()
+    newcomer = DiLoCo(pccl.Communicator(address), values[1], **given)
+    last = []  # the round that both end with
+
+    def go_on():
+        while not last or member.round < last[0]:
+            if member.step().admitted:
+                last.append(member.round + 4)
+        member.finish()
+
+    def come():
+        newcomer.join()  # it may go along for a round before it has everything
+        while newcomer.round < last[0]:
+            newcomer.step()
+        newcomer.finish()
+
+    support.parallel([go_on, come])
+    assert member.digest() == newcomer.digest()
+    assert newcomer.state_dict()["second.float32"].any()
+    end([member, newcomer])
+
+
+def test_a_checkpoint_has_the_moments(address):
+    values = params()
+    with DiLoCo(pccl.Communicator(address), values, inner_steps=1, outer=ADAMW) as one:
+        for step in range(3):
+            train(values, 0, step)
+            one.step()
+        saved, digest = one.state_dict(), one.digest()
+    other = DiLoCo(pccl.Communicator("127.0.0.1:1"), params(3), inner_steps=1, outer=ADAMW)
+    other.load_state_dict(saved)
+    assert other.digest() == digest
+    with pytest.raises(pccl.InvalidArgument, match="one side has no second"):
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1).load_state_dict(saved)
+
+
+def test_wrong_outer_optimizers():
+    torch = pytest.importorskip("torch")
+    for made, words in (
+        (lambda: AdamW(betas=(0.9, 1.0)), "betas"),
+        (lambda: AdamW(eps=0), "eps"),
+        (lambda: torch.optim.Adam([torch.zeros(1)]), "is not SGD"),
+        (lambda: torch.optim.SGD([torch.zeros(1)], lr=1, dampening=0.1, momentum=0.9), "is not SGD"),
+        (lambda: torch.optim.AdamW([torch.zeros(1)], amsgrad=True), "is not SGD"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1, outer=made())
+    with pytest.raises(pccl.InvalidArgument, match="not for float64 of torch"):
+        doubles = {"x": torch.zeros(3, dtype=torch.float64)}
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), doubles, inner_steps=1, outer=AdamW())
+    with pytest.raises(pccl.InvalidArgument, match="needs a linear one"):
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1, outer=AdamW(), mode="eager")
+    given = torch.optim.SGD([torch.zeros(1)], lr=0.7, momentum=0.9, nesterov=True)
+    one = DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1, outer=given)
+    assert one._fragments[0].outer == Nesterov(0.7, 0.9)

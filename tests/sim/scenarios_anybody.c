@@ -222,8 +222,8 @@ void scenario_anybody_mismatch(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *in = receive(sim, 2, tiny == 0), *out = send(sim, 0, 2, 10, tiny != 0);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "peer to peer");
-        must_end(sim, 2, in, PCCL_CLASS_MISMATCH, "peer to peer");
+        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, " but peer ");
+        must_end(sim, 2, in, PCCL_CLASS_MISMATCH, " but peer ");
     }
     struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 0, 2, 20, true);
     must_meet(sim, 0, out, 2, in);

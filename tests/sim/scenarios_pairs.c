@@ -154,7 +154,8 @@ void scenario_pair_mismatch(struct sim *sim)
                                     .tiny = turn == 0,
                                     .count = turn == 0 ? 3 : 100000};
         MUST(sim, sim_app_launch(sim, p[1], &other, &in) == PCCL_OK);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, turn == 0 ? "called receive of 3 u64 from peer" : "peer to peer");
+        must_end(sim, 0, out, PCCL_CLASS_MISMATCH,
+                 turn == 0 ? "called receive of 3 u64 from peer" : "called receive of 100000 u64 from peer");
         must_end(sim, 1, in, PCCL_CLASS_MISMATCH, "called send of 2 u64");
     }
     exchange(sim, 0, 1, 5);

@@ -15,8 +15,8 @@ from __future__ import annotations
 from ._fragment import FragmentInfo
 from ._line import Line
 from ._member import Member, StepInfo
-from ._outer import SGD, Nesterov
+from ._outer import SGD, AdamW, Nesterov
 from ._sampler import Sampler
 from ._trainer import DiLoCo, LocalSGD
 
-__all__ = ["SGD", "DiLoCo", "FragmentInfo", "Line", "LocalSGD", "Member", "Nesterov", "Sampler", "StepInfo"]
+__all__ = ["SGD", "AdamW", "DiLoCo", "FragmentInfo", "Line", "LocalSGD", "Member", "Nesterov", "Sampler", "StepInfo"]

@@ -354,6 +354,10 @@ class Layout:
         return Slot(name, self.arrays.where(self._params[name]), shape, kind, flat, start, self.counts[flat], piece)
 
     @property
+    def is_of_torch_doubles(self) -> bool:
+        return isinstance(self.arrays, TorchArrays) and "float64" in self.dtypes
+
+    @property
     def is_half(self) -> bool:
         """Whether all parameters have 16 bits."""
         return all(slot.dtype in ("float16", "bfloat16") for slot in self.whole.slots)
@@ -464,6 +468,24 @@ class Scratch:
         for start in range(0, count, PIECE):
             stop = min(start + PIECE, count)
             yield (*(flat[start:stop] for flat in flats), spare[: stop - start])
+
+
+def square_root(target: Any, source: Any) -> None:
+    """Of float32, or of numpy's float64; rounded to the nearest, like all arithmetic here. That of torch may be off in
+    the last place, which does not show in float32 if it is of float64: no root is that near to the middle of two."""
+    if is_tensor(source):
+        target.copy_(source.double().sqrt_())
+    else:
+        import numpy
+
+        numpy.sqrt(source, out=target)
+
+
+def divide(target: Any, dividend: Any, divisor: Any) -> None:
+    if is_tensor(dividend):
+        target.copy_(dividend / divisor)
+    else:
+        target[...] = dividend / divisor
 
 
 def fill(flats: Flats, value: Any) -> None:

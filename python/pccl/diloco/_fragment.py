@@ -60,16 +60,20 @@ class Fragment:
     that trains makes two copies, or asks a device for them, and the outer step."""
 
     def __init__(
-        self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, reduction: Reduction, inside: Inside
+        self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, period: int, reduction: Reduction,
+        inside: Inside
     ) -> None:
-        """inside: the processes that have shards of the same fragment, and do with theirs what this one does."""
-        self.index, self.part, self.outer, self.reduction = index, part, outer, reduction
+        """period: inner steps between two launches. inside: the processes that have shards of the same fragment, and do
+        with theirs what this one does."""
+        self.index, self.part, self.outer, self.period, self.reduction = index, part, outer, period, reduction
         self.counted = 0  # samples since the last launch
         self.is_usable = True  # what was measured last, once measured() has returned
         self.is_held = True  # this peer has the run's outer copy of it
         self.received = 0  # bytes of that
         self._layout, self._shared, self._inside = layout, shared, inside
-        self._theta, self._momentum = part.of(shared.theta), part.of(shared.momentum)
+        self._theta, self._momentum, self._second = [
+            part.of(flats) for flats in (shared.theta, shared.momentum, shared.second)
+        ]
         self._measuring: Optional[_threads.Job[None]] = None
         self._shown = Copies()  # to the parameters, of the outer copy
         self._handing_on: Optional[_threads.Job[None]] = None  # the outer copy, to a newcomer or to this one
@@ -131,7 +135,7 @@ class Fragment:
     def hand_on(self, comm: Communicator, own: str, gifts: Sequence[Gift]) -> None:
         """Sends the outer copy, or receives it, in the background. It must not change before handed_on()."""
         mine = [gift for gift in gifts if own in gift]
-        arrays = [array for array in (*self._theta, *self._momentum) if len(array) > 0]
+        arrays = [array for array in (*self._theta, *self._momentum, *self._second) if len(array) > 0]
 
         def carry() -> None:
             received = _catch_up.carry(comm, own, mine, arrays, self.reduction.state_tag)
@@ -222,9 +226,10 @@ class Fragment:
             _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
             self.reduction.take_back()
             return info
-        outer = _outer.at(self.outer, launched)
-        for theta, momentum, mean in zip(self._theta, self._momentum, self.reduction.mean):
-            _outer.apply(outer, theta, momentum, mean, scratch)
+        outer = _outer.at(self.outer, launched, self.period)
+        seconds = self._second or [None] * len(self._theta)
+        for theta, momentum, second, mean in zip(self._theta, self._momentum, seconds, self.reduction.mean):
+            _outer.apply(outer, theta, momentum, mean, scratch, second)
         self.reduction.count()
         return replace(info, committed=True)
 

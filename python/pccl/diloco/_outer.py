@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
-from typing import Any, Callable, List, Sequence, Union
+from typing import Any, Callable, List, Sequence, Tuple, Union
 
 from .._errors import InvalidArgument
+from . import _arrays
 from ._arrays import Scratch
 
 
@@ -82,25 +84,97 @@ class SGD:
             theta_part -= spare
 
 
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW on the mean, which is what torch.optim.AdamW computes, up to rounding:
+
+        m = beta1 * m + (1 - beta1) * mean        v = beta2 * v + (1 - beta2) * mean^2
+        theta = theta * (1 - lr * weight_decay) - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+
+    lr: as of Nesterov; a mean is as large as what the peers have moved, whatever its rate. t: the slots of the
+        fragment that the run has come to. It has one array more than Nesterov, which is shared as well.
+    """
+
+    lr: Rate = 1e-3
+    betas: Tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    slot: int = 1  # t
+
+    def __post_init__(self) -> None:
+        _check_rate(self)
+        if not all(0 <= beta < 1 for beta in self.betas) or len(self.betas) != 2:
+            raise InvalidArgument(f"AdamW: betas is {self.betas}, expected two numbers from 0 to less than 1")
+        if not self.eps > 0 or not self.weight_decay >= 0:
+            raise InvalidArgument(f"AdamW: eps is {self.eps} and weight_decay {self.weight_decay}")
+
+    @property
+    def rate(self) -> float:
+        """Of one step."""
+        assert not callable(self.lr)  # at() has been called
+        return self.lr
+
+    def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
+        """As Nesterov's. Powers are made of multiplications, which all machines round alike."""
+        (first, other), rate = self.betas, self.rate
+        kept = 1.0 - rate * self.weight_decay
+        step = rate / (1.0 - _power(first, self.slot))
+        unbias = 1.0 / math.sqrt(1.0 - _power(other, self.slot))
+        for theta_part, momentum_part, second_part, mean_part, spare in scratch.pieces(theta, momentum, second, mean):
+            spare[...] = mean_part
+            spare *= 1.0 - first
+            momentum_part *= first
+            momentum_part += spare
+            spare[...] = mean_part
+            spare *= mean_part
+            spare *= 1.0 - other
+            second_part *= other
+            second_part += spare
+            _arrays.square_root(spare, second_part)
+            spare *= unbias
+            spare += self.eps
+            _arrays.divide(spare, momentum_part, spare)
+            spare *= step
+            theta_part *= kept
+            theta_part -= spare
+
+
+def _power(base: float, exponent: int) -> float:
+    made = 1.0
+    while exponent:
+        if exponent & 1:
+            made *= base
+        base *= base
+        exponent >>= 1
+    return made
+
+
 # Or a function of the flat arrays (theta, momentum, mean) of a fragment, of numpy or torch, that changes the first two.
-Outer = Union[Nesterov, SGD, Callable[[Any, Any, Any], object]]
+Outer = Union[Nesterov, SGD, AdamW, Callable[[Any, Any, Any], object]]
+_RULES = (Nesterov, SGD, AdamW)
+
+
+def _check_rate(rule: Union[Nesterov, SGD, AdamW]) -> None:
+    if not callable(rule.lr) and not (math.isfinite(rule.lr) and rule.lr > 0):
+        raise InvalidArgument(f"{type(rule).__name__}: lr is {rule.lr}")
 
 
 def _check(rule: Union[Nesterov, SGD]) -> None:
     kind = type(rule).__name__
-    if not callable(rule.lr) and not (math.isfinite(rule.lr) and rule.lr > 0):
-        raise InvalidArgument(f"{kind}: lr is {rule.lr}")
+    _check_rate(rule)
     if not 0 <= rule.momentum < 1:
         raise InvalidArgument(f"{kind}: momentum is {rule.momentum}, expected 0 <= momentum < 1")
 
 
 def has_schedule(rule: Outer) -> bool:
-    return isinstance(rule, (Nesterov, SGD)) and callable(rule.lr)
+    return isinstance(rule, _RULES) and callable(rule.lr)
 
 
-def at(rule: Outer, step: int) -> Outer:
-    """The same with the rate of a delta that was measured at this inner step."""
-    if not isinstance(rule, (Nesterov, SGD)) or not callable(rule.lr):
+def at(rule: Outer, step: int, period: int) -> Outer:
+    """The same for a delta that was measured at this inner step, of a fragment that is once in a period."""
+    if isinstance(rule, AdamW):
+        rule = replace(rule, slot=max(1, -(-step // period)))
+    if not isinstance(rule, _RULES) or not callable(rule.lr):
         return rule
     rate = rule.lr(step)
     if not isinstance(rate, (int, float)) or not (math.isfinite(rate) and rate > 0):
@@ -109,17 +183,38 @@ def at(rule: Outer, step: int) -> Outer:
 
 
 def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer]:
-    outers: List[Outer] = list(given) if isinstance(given, Sequence) else [given] * count
+    outers = [_of_torch(one) for one in (given if isinstance(given, Sequence) else [given] * count)]
     for outer in outers:
-        if not callable(outer) and not isinstance(outer, (Nesterov, SGD)):
-            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov, an SGD or a function")
+        if not callable(outer) and not isinstance(outer, _RULES):
+            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov, an SGD, an AdamW or a function")
     if len(outers) != count:
         raise InvalidArgument(f"outer: there are {len(outers)} for {count} fragments")
     return outers
 
 
+def _of_torch(given: Any) -> Any:
+    """What computes the same as this optimizer of torch; anything else as it is."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(given, torch.optim.Optimizer):
+        return given
+    if len(given.param_groups) != 1 or given.state:
+        raise InvalidArgument("outer: expected an optimizer of torch with one group, which has made no step")
+    numbers = given.param_groups[0]
+    rate, is_max = float(numbers["lr"]), numbers.get("maximize", False)
+    if type(given) is torch.optim.AdamW and not numbers["amsgrad"] and not is_max:
+        return AdamW(rate, tuple(numbers["betas"]), numbers["eps"], numbers["weight_decay"])
+    if type(given) is torch.optim.SGD and not numbers["dampening"] and not numbers["weight_decay"] and not is_max:
+        return (Nesterov if numbers["nesterov"] else SGD)(rate, float(numbers["momentum"]))
+    raise InvalidArgument(
+        f"outer: {type(given).__name__} is not SGD without dampening and weight decay, nor AdamW without amsgrad; "
+        "write it as a function of (theta, momentum, mean)"
+    )
+
+
 def words(outer: Outer) -> str:
     """What must be the same on all peers; of a function that is its name."""
+    if isinstance(outer, AdamW):
+        return f"AdamW(lr={_name(outer.lr)}, {outer.betas}, eps={outer.eps!r}, weight_decay={outer.weight_decay!r})"
     if isinstance(outer, (Nesterov, SGD)):
         return f"{type(outer).__name__}(lr={_name(outer.lr)}, momentum={outer.momentum!r})"
     return _name(outer)
@@ -131,8 +226,10 @@ def _name(outer: Any) -> str:
     return str(getattr(outer, "__qualname__", type(outer).__qualname__))
 
 
-def apply(outer: Outer, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
-    if isinstance(outer, (Nesterov, SGD)):
+def apply(outer: Outer, theta: Any, momentum: Any, mean: Any, scratch: Scratch, second: Any = None) -> None:
+    if isinstance(outer, AdamW):
+        outer.apply(theta, momentum, second, mean, scratch)
+    elif isinstance(outer, (Nesterov, SGD)):
         outer.apply(theta, momentum, mean, scratch)
     elif len(theta) > 0:
         outer(theta, momentum, mean)

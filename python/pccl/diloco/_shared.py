@@ -41,7 +41,8 @@ NOT_LAUNCHED = -1
 
 class Shared:
     """extra: arrays of the program, equal on all peers at each boundary. buffers: each peer has
-    content of its own; newcomers receive some peer's. momentum: there is one. is_common: theta is
+    content of its own; newcomers receive some peer's. momentum, second: there is one, the first and
+    the second moment of the mean. is_common: theta is
     the same on all peers; otherwise it is as the buffers are."""
 
     def __init__(
@@ -51,10 +52,12 @@ class Shared:
         buffers: Optional[Mapping[str, Any]] = None,
         *,
         momentum: bool = True,
+        second: bool = False,
         is_common: bool = True,
     ) -> None:
         self.theta: Flats = layout.zeros(staged=True)
         self.momentum: Flats = layout.zeros() if momentum else []
+        self.second: Flats = layout.zeros() if second else []
         self._is_common = is_common
         self.layout_mark = layout.mark()
         self._counters = array("q", [0, 0, 0, *[NOT_LAUNCHED] * len(layout.parts)])
@@ -72,7 +75,7 @@ class Shared:
 
     def _named(self) -> Dict[str, Any]:
         named: Dict[str, Any] = {}
-        for kind, flats in (("theta", self.theta), ("momentum", self.momentum)):
+        for kind, flats in (("theta", self.theta), ("momentum", self.momentum), ("second", self.second)):
             named.update({f"{kind}.{dtype}": flat for dtype, flat in zip(self._dtypes, flats)})
         named.update({f"extra.{name}": thing for name, thing in sorted(self._extra.items())})
         return {name: thing for name, thing in named.items() if _buffers.of(thing, name).count > 0}
@@ -192,11 +195,12 @@ class Shared:
         _arrays.copy(theta, self.theta)
         _arrays.copy(momentum, self.momentum)
         extra = {name: _copy_of(thing) for name, thing in (*self._extra.items(), *self._buffers.items())}
-        return Kept(theta, momentum, array("q", self._counters), extra)
+        return Kept(theta, momentum, [_copy_of(flat) for flat in self.second], array("q", self._counters), extra)
 
     def restore(self, kept: Kept) -> None:
         _arrays.copy(self.theta, kept.theta)
         _arrays.copy(self.momentum, kept.momentum)
+        _arrays.copy(self.second, kept.second)
         self._counters[:] = kept.counters
         for name, thing in (*self._extra.items(), *self._buffers.items()):
             write_to(thing, kept.extra[name])
@@ -205,5 +209,7 @@ class Shared:
 class Kept:
     """Content that may have to be restored."""
 
-    def __init__(self, theta: Flats, momentum: Flats, counters: array[int], extra: Dict[str, Any]) -> None:
-        self.theta, self.momentum, self.counters, self.extra = theta, momentum, counters, extra
+    def __init__(
+        self, theta: Flats, momentum: Flats, second: Flats, counters: array[int], extra: Dict[str, Any]
+    ) -> None:
+        self.theta, self.momentum, self.second, self.counters, self.extra = theta, momentum, second, counters, extra

@@ -19,7 +19,7 @@ from ._fragments import Fragments
 from ._inside import Inside, of_all_processes
 from ._member import Member, StepInfo, check_choice, check_whole
 from ._membership import Meeting, Membership
-from ._outer import SGD, Nesterov, Outer
+from ._outer import SGD, AdamW, Nesterov, Outer
 from ._reduction import BUCKET_BYTES, Codec, Reduction
 from ._schedule import Schedule
 from ._shared import Kept, Shared
@@ -47,8 +47,9 @@ class DiLoCo(Member):
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
         one round late. "eager" does so too, but applies each peer's own share at once, to its own
         parameters.
-    outer: a Nesterov or an SGD, whose rate may follow a schedule, or a function of (theta, momentum,
-        mean), flat arrays of a fragment, that changes the first two in place: with the same bits on
+    outer: a Nesterov, an SGD or an AdamW, whose rate may follow a schedule, or torch's optimizer of
+        such a kind, of which only the numbers count; or a function of (theta, momentum, mean), flat
+        arrays of a fragment, that changes the first two in place: with the same bits on
         all peers, so without fused arithmetic or random numbers. Or a list with one for each fragment.
     fragments: how many parts of the model are reduced at times of their own, each once in
         inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
@@ -170,8 +171,10 @@ class DiLoCo(Member):
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
         buffers = _arrays.persistent_buffers(params) if share_buffers else None
-        self._shared = Shared(self._layout, extra, buffers)
         outers = _outer.per_fragment(outer, len(pieces))
+        if self._layout.is_of_torch_doubles and any(isinstance(one, AdamW) for one in outers):
+            raise InvalidArgument("outer: AdamW is not for float64 of torch, whose square roots differ among machines")
+        self._shared = Shared(self._layout, extra, buffers, second=any(isinstance(one, AdamW) for one in outers))
         if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
             raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
         if mode == "eager" and _outer.has_schedule(outers[0]):
@@ -181,7 +184,8 @@ class DiLoCo(Member):
         for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
             delta, mean = part.of(self._delta), part.of(self._mean)
             reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
-            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, reduction, inside))
+            period = self._schedule.periods[index]
+            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, period, reduction, inside))
         settings = (
             _membership.listing("params", self._layout.lines()),
             _membership.number("inner_steps", inner_steps),
@@ -315,6 +319,7 @@ class DiLoCo(Member):
         if not self._has_state:
             self._layout.read(self._shared.theta)
             _arrays.fill(self._shared.momentum, 0.0)
+            _arrays.fill(self._shared.second, 0.0)
 
     # ---- steps
 
