@@ -154,11 +154,27 @@ static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop
     return PCCL_OK;
 }
 
+static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *loop,
+                                 const pcclSharedStateSyncInfo_t *info, pcclLoopStep_t *known)
+{
+    size_t count = 0;
+    enum pccl_status status = end_as(call, pcclGetMembers(loop->comm, NULL, 0, &count, &known->rank));
+    known->world = (uint32_t)count;
+    known->number = loop->steps;
+    known->revision = loop->revision;
+    known->tx_bytes = info->tx_bytes;
+    known->rx_bytes = info->rx_bytes;
+    known->joined = loop->is_new;
+    known->diverged = !loop->is_new && info->rx_bytes > 0;
+    return status;
+}
+
 /* Admits, counts and synchronizes once. is_begun: the step has begun; if not, and nothing failed, once more. */
 static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us,
-                                     pcclSharedStateSyncInfo_t *info, bool *is_begun)
+                                     pcclLoopStep_t *known, bool *is_begun)
 {
     enum pccl_status status = PCCL_OK;
+    pcclSharedStateSyncInfo_t info = {0};
     bool is_enough = false;
     *is_begun = false;
     if (is_out(loop)) {
@@ -173,9 +189,11 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
     if (status == PCCL_OK)
         status = count_peers(call, loop, begun_us, &is_enough);
     if (status == PCCL_OK && is_enough) {
-        status = synchronize(call, loop, info);
+        status = synchronize(call, loop, &info);
+        loop->removals = status == PCCL_OK ? 0 : loop->removals + 1;
+        if (status == PCCL_OK)
+            status = describe(call, loop, &info, known);
         *is_begun = status == PCCL_OK;
-        loop->removals = *is_begun ? 0 : loop->removals + 1;
     }
     /* A peer that is out by now gets in anew, unless that has not helped. */
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
@@ -197,20 +215,9 @@ static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
     }
 }
 
-static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *loop, pcclLoopStep_t *known)
-{
-    size_t count;
-    enum pccl_status status = end_as(call, pcclGetMembers(loop->comm, NULL, 0, &count, &known->rank));
-    known->world = (uint32_t)count;
-    known->number = loop->steps;
-    known->revision = loop->revision;
-    return status;
-}
-
 static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step)
 {
     pcclLoopStep_t known = PCCL_LOOP_STEP_INIT;
-    pcclSharedStateSyncInfo_t info = {0};
     const uint64_t begun_us = pccl_now_us();
     call->extended = true;
     if (!step)
@@ -225,16 +232,10 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
     const uint64_t steps = loop->steps;
     enum pccl_status status = PCCL_OK;
     for (bool is_begun = false; status == PCCL_OK && !is_begun;)
-        status = try_to_begin(call, loop, begun_us, &info, &is_begun);
-    if (status == PCCL_OK)
-        status = describe(call, loop, &known);
+        status = try_to_begin(call, loop, begun_us, &known, &is_begun);
     if (status != PCCL_OK)
         return status;
-    known.tx_bytes = info.tx_bytes;
-    known.rx_bytes = info.rx_bytes;
     known.again = is_repeated && loop->steps == steps;
-    known.joined = loop->is_new;
-    known.diverged = !loop->is_new && info.rx_bytes > 0;
     loop->is_new = false;
     loop->is_in_step = true;
     if (known.diverged)

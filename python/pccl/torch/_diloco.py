@@ -132,10 +132,10 @@ class LocalSGD(_Hooked):
 
 
 def as_outer(given: Any) -> Any:
-    """The outer optimizer that computes what this torch.optim.SGD would; of each, of a list."""
+    """The outer optimizer that computes what this torch.optim.SGD would; of each, of a list. The engine takes AdamW."""
     if isinstance(given, (list, tuple)):
         return as_outer(given[0]) if len(given) == 1 else [as_outer(one) for one in given]
-    if not isinstance(given, torch.optim.Optimizer):
+    if not isinstance(given, torch.optim.Optimizer) or isinstance(given, torch.optim.AdamW):
         return given
     if not isinstance(given, torch.optim.SGD):
         raise InvalidArgument(
