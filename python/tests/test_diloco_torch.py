@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import support
+import test_diloco
 
 import pccl
-from pccl.diloco import SGD, DiLoCo, Nesterov
+from pccl.diloco import SGD, AdamW, DiLoCo, Nesterov
 
 torch = pytest.importorskip("torch")
 
@@ -262,3 +263,80 @@ def test_numpy_writes_what_torch_loads(address):
         module[0].weight.zero_()
     one.load_state_dict(other.state_dict())
     assert torch.equal(module[0].weight, torch.from_numpy(arrays["0.weight"]))
+
+
+def test_torch_and_numpy_round_to_the_same_halves():
+    from pccl.diloco._arrays import NumpyArrays, TorchArrays
+
+    import numpy as np
+
+    drawn = np.random.default_rng(0).normal(size=200_000).astype(np.float32)
+    drawn[:4] = [0.0, -0.0, 2.0**-140, 1 + 2.0**-8]
+    ours, theirs = NumpyArrays(), TorchArrays()
+    bits, halves = ours.halves(len(drawn)), theirs.halves(len(drawn))
+    ours.to_halves(bits, drawn)
+    theirs.to_halves(halves, torch.from_numpy(drawn))
+    assert np.array_equal(bits, halves.view(torch.uint16).numpy())
+    one, other = np.empty_like(drawn), torch.empty(len(drawn))
+    ours.from_halves(one, bits)
+    theirs.from_halves(other, halves)
+    assert np.array_equal(one.view(np.uint32), other.numpy().view(np.uint32))
+
+
+def test_a_compiled_model_is_the_same_model(address):
+
+    class Compiled(torch.nn.Module):  # what torch.compile returns has the model under this name
+        def __init__(self, model):
+            super().__init__()
+            self._orig_mod = model
+
+    def model():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(30, 30), torch.nn.Linear(30, 3))
+
+    fragments = [["_orig_mod.0"], ["1"]]
+    made = [Compiled(model()), model()]
+    two = start(
+        address, 2, lambda i, comm: DiLoCo(comm, made[i], inner_steps=2, min_peers=2, fragments=fragments)
+    )
+    infos = [support.parallel([one.step for one in two])[0] for _ in range(4)]
+    assert infos[-1].participants == 2 and two[0].digest() == two[1].digest()
+    test_diloco.end(two)
+
+
+def test_adamw_of_torch_and_numpy_is_the_same(address):
+    """To the bit; torch's own object gives the numbers."""
+    import numpy as np
+
+    drawn = test_diloco.params
+    values = [drawn(), {name: torch.from_numpy(value) for name, value in drawn().items()}]
+    given = torch.optim.AdamW([torch.zeros(1)], lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1)
+    rules = [test_diloco.ADAMW, given]
+    settings = {"inner_steps": 1, "min_peers": 2}
+    two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], outer=rules[i], **settings))
+    for step in range(5):
+        for i in range(2):
+            test_diloco.train({name: np.asarray(value) for name, value in values[i].items()}, i, step)
+        assert all(info.committed for info in support.parallel([one.step for one in two]))
+        assert two[0].digest() == two[1].digest()
+    test_diloco.end(two)
+
+
+def test_wrong_outer_optimizers():
+    for made, words in (
+        (lambda: AdamW(betas=(0.9, 1.0)), "betas"),
+        (lambda: AdamW(eps=0), "eps"),
+        (lambda: torch.optim.Adam([torch.zeros(1)]), "is not SGD"),
+        (lambda: torch.optim.SGD([torch.zeros(1)], lr=1, dampening=0.1, momentum=0.9), "is not SGD"),
+        (lambda: torch.optim.AdamW([torch.zeros(1)], amsgrad=True), "is not SGD"),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=words):
+            DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=made())
+    with pytest.raises(pccl.InvalidArgument, match="not for float64 of torch"):
+        doubles = {"x": torch.zeros(3, dtype=torch.float64)}
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), doubles, inner_steps=1, outer=AdamW())
+    with pytest.raises(pccl.InvalidArgument, match="needs a linear one"):
+        DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=AdamW(), mode="eager")
+    given = torch.optim.SGD([torch.zeros(1)], lr=0.7, momentum=0.9, nesterov=True)
+    one = DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=given)
+    assert one._fragments[0].outer == Nesterov(0.7, 0.9)

@@ -347,19 +347,19 @@ def test_an_operation_is_repeated_with_those_who_are_left(address):
 def pair_of_which_one_is_lost(address, stays):
     """The other one is alone in its operation until a newcomer comes: stays(step) makes it. Returns the steps of the
     one that stays."""
-    steps, lost = [], threading.Event()
+    made, lost = [], threading.Event()
 
     def first():
         for step in pccl.loop(address):
             with step:
-                steps.append(step)
+                made.append(step)
                 stays(step)
             if lost.is_set() and step.index > 0:
                 return
 
     def leaves():
         for _ in pccl.loop(address):
-            wait_until(lambda: steps)
+            wait_until(lambda: made)
             break
 
     def newcomer():
@@ -375,7 +375,7 @@ def pair_of_which_one_is_lost(address, stays):
         newcomer()
 
     at_once(first, both)
-    return steps
+    return made
 
 
 def test_a_first_operation_is_repeated_when_there_are_peers_again(address):
@@ -440,14 +440,8 @@ def test_who_holds_something_else_is_told(address, caplog):
 
 
 def test_other_tensors_end_the_loop(address):
-    def run(name):
-        try:
-            steps(address, 3, ones, {name: np.zeros(3)})
-        except pccl.PCCLError as error:
-            return type(error)
-
+    """Two agree; the third one is removed, and comes again, three times."""
     with pytest.raises(pccl.ExpelledError):
-        # Two agree; the third is removed, and comes again, three times.
         at_once(
             lambda: steps(address, 50, ones, {"a": np.zeros(3)}),
             lambda: steps(address, 50, ones, {"a": np.zeros(3)}),
