@@ -295,3 +295,42 @@ void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction,
     folds[datatype][reduction](parts, part_count, count, result);
     pccl_float_mode_end(mode);
 }
+
+/* ---- identities ---- */
+
+/* Bits of 1, and of infinity or the greatest number; of floats. */
+static const struct {
+    uint64_t one, most;
+} floats[PCCL_DATATYPES] = {
+    [PCCL_F16] = {0x3c00, 0x7c00},         [PCCL_BF16] = {0x3f80, 0x7f80},
+    [PCCL_F32] = {0x3f800000, 0x7f800000}, [PCCL_F64] = {UINT64_C(0x3ff0000000000000), UINT64_C(0x7ff0000000000000)},
+    [PCCL_F8_E4M3FN] = {0x38, 0x7e},       [PCCL_F8_E5M2] = {0x3c, 0x7c},
+};
+
+/* Returns the bits of the element. */
+static uint64_t identity_of(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
+{
+    const enum pccl_datatype_kind kind = pccl_datatype_kind(datatype);
+    const uint64_t all = UINT64_MAX >> (64 - 8 * pccl_datatype_bytes(datatype)), top = all - all / 2;
+    const bool is_float = kind == PCCL_FLOAT, is_bool = kind == PCCL_BOOLEAN;
+    switch (reduction) {
+    case PCCL_PROD: return is_float ? floats[datatype].one : 1;
+    case PCCL_AND: return is_bool ? 1 : all;
+    case PCCL_MAX: return is_float ? top | floats[datatype].most : kind == PCCL_SIGNED ? top : 0;
+    case PCCL_MIN: return is_float ? floats[datatype].most : is_bool ? 1 : kind == PCCL_SIGNED ? all - top : all;
+    default: return 0;
+    }
+}
+
+void pccl_fill_identity(enum pccl_datatype datatype, enum pccl_reduce_op reduction, size_t count, void *result)
+{
+    PCCL_ASSERT(reduction != PCCL_AVG && pccl_reduction_misfit(datatype, reduction) == NULL);
+    const uint64_t u64 = identity_of(datatype, reduction);
+    const uint32_t u32 = (uint32_t)u64;
+    const uint16_t u16 = (uint16_t)u64;
+    const uint8_t u8 = (uint8_t)u64;
+    const size_t bytes = pccl_datatype_bytes(datatype);
+    const void *element = bytes == 8 ? (const void *)&u64 : bytes == 4 ? &u32 : bytes == 2 ? (const void *)&u16 : &u8;
+    for (size_t i = 0; i < count; i++)
+        memcpy((char *)result + i * bytes, element, bytes);
+}

@@ -72,6 +72,9 @@ const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_
 void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result);
 
+/* Fills the result with the identity of the reduction: 0, 1, the least or the greatest value. AVG has none. */
+void pccl_fill_identity(enum pccl_datatype datatype, enum pccl_reduce_op reduction, size_t count, void *result);
+
 /*
  * Exact in one direction, rounded to nearest even in the other; NaN stays NaN (with what fits of
  * its payload; of 8 bits there is one, 0x7f). What is too large for e4m3fn, infinity also, becomes 448.

@@ -545,6 +545,33 @@ static void results_that_are_nan_are_one_nan(void **state)
     }
 }
 
+/* A fold with the identity gives the other element, as a fold of that element alone does; a sum may make -0 +0. */
+static void identities_change_nothing(void **state)
+{
+    (void)state;
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, 4);
+    for (int type = 0; type < PCCL_DATATYPES; type++)
+        for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
+            const enum pccl_datatype datatype = (enum pccl_datatype)type;
+            const enum pccl_reduce_op reduction = (enum pccl_reduce_op)op;
+            if (reduction == PCCL_AVG || pccl_reduction_misfit(datatype, reduction) != NULL)
+                continue;
+            const bool adds = pccl_reduce_op_adds(reduction) && pccl_datatype_is_float(datatype);
+            for (unsigned i = 0; i < 2000; i++) {
+                uint64_t identity[2] = {0}, value = pccl_prng_u64(&prng), alone = 0, both = 0;
+                pccl_fill_identity(datatype, reduction, 1, identity);
+                assert_int_equal(identity[1], 0);
+                const void *parts[] = {&value, identity};
+                pccl_reduce_all(datatype, reduction, parts, 1, 1, &alone);
+                pccl_reduce_all(datatype, reduction, parts, 2, 1, &both);
+                if (alone != both && !(adds && both == 0))
+                    fail_msg("type %d, reduction %d: %llx becomes %llx", type, op, (unsigned long long)alone,
+                             (unsigned long long)both);
+            }
+        }
+}
+
 /* ---- shapes ---- */
 
 static void result_may_be_any_part(void **state)
@@ -608,6 +635,7 @@ int main(void)
         cmocka_unit_test(half_float_products_may_pass_through_large_values),
         cmocka_unit_test(minimum_and_maximum_of_nan_and_zeros),
         cmocka_unit_test(results_that_are_nan_are_one_nan),
+        cmocka_unit_test(identities_change_nothing),
         cmocka_unit_test(result_may_be_any_part),
         cmocka_unit_test(nothing_is_written_for_no_elements),
     };
