@@ -154,7 +154,9 @@ typedef enum pcclCollective_t {
     pcclCollectiveAllToAllV = 12,
     pcclCollectiveCoalesced = 13, /* pcclAllReduceCoalesced */
     pcclCollectiveSend = 14,      /* not in a list, like the next one */
-    pcclCollectiveRecv = 15
+    pcclCollectiveRecv = 15,
+    pcclCollectiveExclusiveScan = 16,
+    pcclCollectiveInclusiveScan = 17
 } pcclCollective_t;
 
 /* An operation: its kind, and the arguments of the function of that name. Other members are ignored, or refused. */
@@ -192,7 +194,7 @@ typedef struct pcclOperation_t {
  *                        peer, with a duplicate, or with an invalid id; root is no rank; invalid overlaps of buffers; a
  *                        quantization that does not fit; counts that are not as many as members, or whose sum is not
  *                        count; counts of another kind than a reduce-scatter; blobs, max_bytes or on_arrival of a kind
- *                        that gives no blobs; a reduction that does not fit the data type; a factor without a
+ *                        that gives no blobs; a reduction that does not fit the data type or a scan; a factor without a
  *                        premultiplied sum; a broadcast with a sendbuf other than recvbuf; a coalesced all-reduce with
  *                        recvbuf; the member info is set; or the tag is in use. Nothing was launched
  * pcclInvalidUsage       peers pass different arguments (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
@@ -326,6 +328,29 @@ PCCL_EXPORT pcclResult_t pcclReduceAsync(const void *sendbuf, void *PCCL_NULLABL
                                          pcclDataType_t datatype, pcclRedOp_t op, uint32_t root,
                                          const pcclCollectiveOptions_t *PCCL_NULLABLE options, const pcclComm_t *comm,
                                          pcclAsyncReduceOp_t *handle_out);
+
+/*
+ * Gives each member the reduction of the sendbufs of all members of lower ranks; an inclusive scan also includes the
+ * member itself. All pass a sendbuf of count elements, and recvbuf has as many and may be sendbuf. Elements are reduced
+ * in the order of ranks. In an exclusive scan rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1
+ * for prod; all bits for and; the least value of the type for max and the greatest for min, infinities if it has them.
+ * There is no pcclAvg and no quantization.
+ * pcclSuccess and the results of pcclPerform
+ */
+PCCL_EXPORT pcclResult_t pcclExclusiveScan(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           pcclRedOp_t op, const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                           const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+PCCL_EXPORT pcclResult_t pcclExclusiveScanAsync(const void *sendbuf, void *recvbuf, size_t count,
+                                                pcclDataType_t datatype, pcclRedOp_t op,
+                                                const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
+PCCL_EXPORT pcclResult_t pcclInclusiveScan(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
+                                           pcclRedOp_t op, const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                           const pcclComm_t *comm, pcclOperationInfo_t *PCCL_NULLABLE info);
+PCCL_EXPORT pcclResult_t pcclInclusiveScanAsync(const void *sendbuf, void *recvbuf, size_t count,
+                                                pcclDataType_t datatype, pcclRedOp_t op,
+                                                const pcclCollectiveOptions_t *PCCL_NULLABLE options,
+                                                const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
 
 /*
  * Brings the parts of all members to the root: sendbuf has count elements; recvbuf of the root has count for each

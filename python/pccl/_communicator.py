@@ -22,7 +22,9 @@ from ._operations import (
     Barrier,
     Broadcast,
     Coalesced,
+    ExclusiveScan,
     Gather,
+    InclusiveScan,
     ListedOperation,
     Recv,
     Reduce,
@@ -467,6 +469,29 @@ class Communicator(_Calls):
     def reduce_async(self, operation: Reduce) -> AsyncReduceHandle:
         """The same without waiting."""
         return self._begin("reduce_async", operation, AsyncReduceHandle)
+
+    @takes(ExclusiveScan)
+    def exclusive_scan(self, operation: ExclusiveScan) -> OperationInfo:
+        """Gives each member the reduction of send of all members of lower ranks. recv has as many elements and may be
+        send. Rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1 for prod; all bits for and; the
+        least value of the type for max and the greatest for min, infinities if it has them. There is no avg and no
+        quantization. factor: as for all_reduce. The other arguments: as for broadcast."""
+        return self._do("exclusive_scan", operation, AsyncReduceHandle)
+
+    @takes(ExclusiveScan)
+    def exclusive_scan_async(self, operation: ExclusiveScan) -> AsyncReduceHandle:
+        """The same without waiting."""
+        return self._begin("exclusive_scan_async", operation, AsyncReduceHandle)
+
+    @takes(InclusiveScan)
+    def inclusive_scan(self, operation: InclusiveScan) -> OperationInfo:
+        """The same, with each member itself included. The arguments: as for exclusive_scan."""
+        return self._do("inclusive_scan", operation, AsyncReduceHandle)
+
+    @takes(InclusiveScan)
+    def inclusive_scan_async(self, operation: InclusiveScan) -> AsyncReduceHandle:
+        """The same without waiting."""
+        return self._begin("inclusive_scan_async", operation, AsyncReduceHandle)
 
     @takes(Gather)
     def gather(self, operation: Gather) -> OperationInfo:

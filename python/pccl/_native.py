@@ -346,6 +346,8 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclFreeBlobs": [POINTER(BlobsC)],
     "pcclReduceScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclReduceAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_uint32, *_LAUNCH],
+    "pcclExclusiveScanAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
+    "pcclInclusiveScanAsync": [c_void_p, c_void_p, c_size_t, c_int, c_int, *_LAUNCH],
     "pcclGatherAsync": [c_void_p, c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclScatterAsync": [c_void_p, c_void_p, c_size_t, c_int, c_uint32, *_LAUNCH],
     "pcclAllToAllAsync": [c_void_p, c_void_p, c_size_t, c_int, *_LAUNCH],

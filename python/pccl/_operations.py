@@ -253,6 +253,32 @@ class Reduce(_Reducing):
 
 
 @described
+class ExclusiveScan(_Reducing):
+    """Communicator.exclusive_scan, in a list."""
+
+    send: Any = argument(kw_only=False)
+    recv: Any = argument(kw_only=False)
+    op: Union[ReduceOp, str]
+
+    _NUMBER, _PLACES = 16, "sendbuf recvbuf count datatype op"
+    _FUNCTION = "pcclExclusiveScan"
+
+    def _fill(self, options: Options) -> Work:
+        source, target = _collectives.pair(options.where, self.send, self.recv)
+        _collectives.need_equal(options.where, source, target)
+        address, place, staged = placed(source.count, source, 0, target, 0)
+        arguments = address, place, source.count, source.dtype, member("op", ReduceOp, self.op)
+        return options.work(self._FUNCTION, arguments, (source, target), staged)
+
+
+@described
+class InclusiveScan(ExclusiveScan):
+    """Communicator.inclusive_scan, in a list."""
+
+    _NUMBER, _FUNCTION = 17, "pcclInclusiveScan"
+
+
+@described
 class Gather(_OfElements):
     """Communicator.gather, in a list."""
 

@@ -97,6 +97,43 @@ def test_roots_and_all_to_all(group, count, root):
         three.all(lambda comm, _: comm.update_topology())
 
 
+@pytest.mark.parametrize("count", [3, LARGE])
+def test_scans(group, count):
+    three = group(3)
+
+    def check(comm, i, dtype):
+        parts = [part(dtype, count, k) for k in range(3)]
+        result = np.empty(count, dtype)
+        info = comm.exclusive_scan(parts[i], result, op="max", label="before")
+        if i > 0:
+            assert (result == parts[i - 1]).all() and info.rank == i
+        elif np.dtype(dtype).kind == "f":
+            assert (result == -np.inf).all()
+        else:
+            assert (result == np.iinfo(dtype).min).all()
+        given = parts[i].copy()
+        comm.inclusive_scan_async(given, given, op="sum", tag=1).result(DEADLINE)
+        assert (given == sum(parts[1 : i + 1], parts[0])).all()
+        comm.run([pccl.ExclusiveScan(parts[i], result, op="sum", tag=2), pccl.InclusiveScan(given, given, op="min")])
+        assert (result == sum(parts[:i], np.zeros(count, dtype))).all()
+        assert (given == parts[0]).all()
+
+    for dtype in ("float32", "int64"):
+        three.all(lambda comm, i: check(comm, i, dtype))
+
+
+def test_wrong_arguments_of_scans(group):
+    comm, four, codec = group(2).members[0], np.zeros(4), pccl.QuantizationOptions()
+    for call, words in (
+        (lambda: comm.exclusive_scan(four, np.zeros(2), op="sum"), "send has 4 elements and recv 2"),
+        (lambda: comm.inclusive_scan(four, four, op="avg"), "a scan has no average"),
+        (lambda: comm.exclusive_scan(four, four, op="premul_sum"), "a premultiplied sum needs one"),
+        (lambda: comm.inclusive_scan(four, four, op="sum", quantization=codec), "a scan is not quantized"),
+    ):
+        with pytest.raises(pccl.PCCLError, match=words):
+            call()
+
+
 def test_roots_and_all_to_all_in_lists(group):
     three = group(3)
 

@@ -190,6 +190,8 @@ OPERATIONS = {
     "coalesced": pccl.Coalesced,
     "broadcast": pccl.Broadcast,
     "reduce_scatter": pccl.ReduceScatter,
+    "exclusive_scan": pccl.ExclusiveScan,
+    "inclusive_scan": pccl.InclusiveScan,
     "scatter": pccl.Scatter,
     "gather_v": pccl.GatherV,
     "scatter_v": pccl.ScatterV,

@@ -70,13 +70,14 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
     bool quantized = codec->algorithm != pcclQuantNone;
     const char *wrong = wrong_elements(row, asked);
     if (!wrong)
-        wrong = pccl_reduction_misfit((enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
+        wrong = pccl_row_misfit(row, (enum pccl_datatype)asked->datatype, (enum pccl_reduce_op)asked->op);
     if (wrong)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     if (quantized && row->codecs == PCCL_NEVER_PACKED)
         return pccl_fail(reason, PCCL_ARGUMENT,
-                         row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
-                                                     : "there is nothing here that can be quantized");
+                         row->scan != PCCL_NO_SCAN     ? "a scan is not quantized"
+                         : row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
+                                                       : "there is nothing here that can be quantized");
     descriptor->collective = (uint8_t)collective_of(asked->collective);
     descriptor->datatype = (uint8_t)asked->datatype;
     descriptor->operation = (uint8_t)asked->op;

@@ -125,6 +125,8 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
     X(pcclAllGather, AllGather, (ELEMENTS), (), (SET_ELEMENTS))                                                        \
     X(pcclReduceScatter, ReduceScatter, (ELEMENTS pcclRedOp_t op, ), (), (SET_ELEMENTS, .op = op))                     \
     X(pcclReduce, Reduce, (ELEMENTS pcclRedOp_t op, uint32_t root, ), (), (SET_ELEMENTS, .op = op, .root = root))      \
+    X(pcclExclusiveScan, ExclusiveScan, (ELEMENTS pcclRedOp_t op, ), (), (SET_ELEMENTS, .op = op))                     \
+    X(pcclInclusiveScan, InclusiveScan, (ELEMENTS pcclRedOp_t op, ), (), (SET_ELEMENTS, .op = op))                     \
     X(pcclGather, Gather, (ELEMENTS uint32_t root, ), (), (SET_ELEMENTS, .root = root))                                \
     X(pcclScatter, Scatter, (ELEMENTS uint32_t root, ), (), (SET_ELEMENTS, .root = root))                              \
     X(pcclAllToAll, AllToAll, (ELEMENTS), (), (SET_ELEMENTS))                                                          \

@@ -99,9 +99,9 @@ uint8_t *pccl_fold_place(struct pccl_transfer *transfer, const struct pccl_piece
 
 const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
-    if (pccl_packing_packs(&piece->plan->packing) || transfer->scales || !is_whole(transfer, piece))
-        return NULL;
-    return input_of(transfer, piece);
+    const bool is_made =
+        pccl_packing_packs(&piece->plan->packing) || transfer->scales || piece->plan->scan != PCCL_NO_SCAN;
+    return is_made || !is_whole(transfer, piece) ? NULL : input_of(transfer, piece);
 }
 
 /* ---- elements ---- */
@@ -215,6 +215,66 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
         pccl_copied_streaming(kernels);
     if (finish && !whole && streams) /* at once: to wait for memory after each block costs more */
         copy_to_result(transfer, piece, sum);
+}
+
+/* ---- scans ---- */
+
+/* Converts elements to the type of sums, or rounds sums to elements. Multiplies by 1, so that only the type changes. */
+static void convert(const struct pccl_transfer *transfer, const struct pccl_plan *plan, bool widens, const void *from,
+                    size_t count, void *to)
+{
+    _Alignas(PCCL_CACHE_LINE) uint8_t ones[FOLD_BYTES];
+    const struct pccl_step step = {.datatype = plan->datatype,
+                                   .from = widens ? plan->datatype : plan->folded_datatype,
+                                   .to = widens ? plan->folded_datatype : plan->datatype,
+                                   .reduction = PCCL_PROD};
+    PCCL_ASSERT(count * plan->element_bytes <= sizeof ones);
+    pccl_fill_identity(plan->datatype, PCCL_PROD, count, ones);
+    pccl_combine_step(transfer->exchange->config.kernels, &step, to, from, ones, count);
+}
+
+/* Makes a result of a sum: rounds it; NaN becomes the one NaN of all results, and a bool 0 or 1. */
+static void finish_sum(const struct pccl_transfer *transfer, const struct pccl_plan *plan, const void *sum,
+                       size_t count, uint8_t *result)
+{
+    if (plan->folded_datatype != plan->datatype)
+        convert(transfer, plan, false, sum, count, result);
+    else
+        pccl_combine_all(transfer->exchange->config.kernels, plan->datatype, plan->reduction, &sum, 1, count, result);
+}
+
+/*
+ * Folds the own part into the sum of the earlier ranks; the first rank begins the sum. Writes the sum before this step,
+ * or after it, to the result; in place this overwrites the own part.
+ */
+static void scan(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool is_first, uint8_t *sum)
+{
+    _Alignas(PCCL_CACHE_LINE) uint8_t room[FOLD_BYTES];
+    const struct pccl_plan *plan = piece->plan;
+    const size_t sum_bytes = pccl_datatype_bytes(plan->folded_datatype);
+    const struct pccl_step step = {
+        plan->datatype, plan->folded_datatype, plan->folded_datatype, plan->reduction, 0, NULL};
+    uint8_t *result = result_of(transfer, piece);
+    save(transfer, piece);
+    for (uint32_t first = 0, count = 0; first < piece->segment.count;
+         first += count, sum += count * sum_bytes, result += count * plan->element_bytes) {
+        count = at_most(FOLD_BYTES / plan->element_bytes, piece->segment.count - first);
+        const uint8_t *own = contribution_of(transfer, plan, input_part(transfer, piece, first, count), count, room);
+        if (own == result)
+            own = memcpy(room, own, (size_t)count * plan->element_bytes);
+        if (plan->scan == PCCL_EXCLUSIVE && is_first)
+            pccl_fill_identity(plan->datatype, plan->reduction, count, result);
+        else if (plan->scan == PCCL_EXCLUSIVE)
+            finish_sum(transfer, plan, sum, count, result);
+        if (!is_first)
+            pccl_combine_step(transfer->exchange->config.kernels, &step, sum, sum, own, count);
+        else if (pccl_plan_is_wide(plan, 0))
+            convert(transfer, plan, true, own, count, sum);
+        else
+            memcpy(sum, own, (size_t)count * plan->element_bytes);
+        if (plan->scan == PCCL_INCLUSIVE)
+            finish_sum(transfer, plan, sum, count, result);
+    }
 }
 
 /* ---- with a codec: block by block, so that the unpacked elements never leave the first cache ---- */
@@ -394,7 +454,9 @@ struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct
         pack_own(transfer, piece, own->bytes);
         return own;
     }
-    if (is_scaled(transfer, plan))
+    if (plan->scan != PCCL_NO_SCAN)
+        scan(transfer, piece, true, own->bytes);
+    else if (is_scaled(transfer, plan))
         contribution_of(transfer, plan, input_of(transfer, piece), piece->segment.count, own->bytes);
     else
         pccl_extents_read(&transfer->config->buffers.input, pccl_plan_input_at(plan, &piece->segment), bytes_of(piece),
@@ -407,7 +469,7 @@ const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl
 {
     if (*scratch == NULL)
         return result_of(transfer, piece);
-    if (step == 1 && pccl_plan_is_wide(piece->plan, step))
+    if (step == 1 && pccl_plan_is_wide(piece->plan, step) && !pccl_plan_is_wide(piece->plan, 0))
         *scratch = widen_first(transfer, piece, *scratch);
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
@@ -454,7 +516,9 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
                                        const struct pccl_task *task, struct pccl_scratch *scratch)
 {
     const struct pccl_plan *plan = piece->plan;
-    if (task->work == PCCL_WORK_PASS)
+    if (task->work == PCCL_WORK_SCAN)
+        scan(transfer, piece, false, scratch->bytes);
+    if (task->work == PCCL_WORK_SCAN || task->work == PCCL_WORK_PASS)
         return scratch;
     if (task->work != PCCL_WORK_STORE)
         fold_one(transfer, piece, step, task, scratch);

@@ -12,7 +12,7 @@
 
 /* Returns this rank's part of a piece in the caller's memory. NULL: the part has to be made (pccl_fold_make). */
 const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struct pccl_piece *piece);
-/* Makes it: packed, scaled or collected; NULL: memory is short. */
+/* Makes it: packed, scaled or collected; of a scan, and its result with it. NULL: memory is short. */
 struct pccl_scratch *pccl_fold_make(struct pccl_transfer *transfer, const struct pccl_piece *piece);
 /*
  * The payload of a step after the first: a sum or a result, from scratch or (NULL) from the result. A sum may be longer

@@ -178,9 +178,10 @@ bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, u
     return false;
 }
 
-bool pccl_plan_packs_own(const struct pccl_plan *plan)
+bool pccl_plan_keeps_sent(const struct pccl_plan *plan)
 {
-    return pccl_packing_packs(&plan->packing) && !pccl_schedules[plan->algorithm]->keeps_unsent;
+    const bool changes = pccl_packing_packs(&plan->packing) || plan->scan != PCCL_NO_SCAN;
+    return changes && !pccl_schedules[plan->algorithm]->keeps_unsent;
 }
 
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step)

@@ -3,7 +3,7 @@
  * Pure arithmetic on what all members of a view agree on, so every peer makes the same plan without
  * asking.
  *
- * An all-reduce, a reduce and a broadcast are of one tensor of `count` elements. An all-gather, a
+ * An all-reduce, a reduce, a scan and a broadcast are of one tensor of `count` elements. An all-gather, a
  * reduce-scatter, a gather and a scatter are of one tensor in as many parts as there are ranks: a rank
  * holds all parts on one side, if it is the root where there is one, and only its own on the other. In
  * an all-to-all it holds a part for every rank on one side, and one of every rank on the other. Where
@@ -37,6 +37,8 @@
  * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The same from the root (from_root.c).
  * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
  *                           (all_to_all.c).
+ * scan             SCAN_RING, SCAN_DIRECT         Each sum is sent to the rank whose tensor is folded next; along the
+ *                           ring it passes the ranks between (scan.c).
  * of blobs         the same, in parts of given lengths.
  *
  * A coalesced all-reduce is of several sections (wire/coalesced.h), which follow one another. Each has
@@ -48,13 +50,13 @@
  * that ends with the result folds its own part last, and all schedules of a collective give the same
  * bits. Narrow floats, of 8 and 16 bits, are folded in f32 and rounded when that is finished: along the
  * ring, sums travel as f32, so that they are not rounded at each rank. To a premultiplied sum each rank
- * contributes its elements times its factor, rounded to their type. With a codec everything that travels
- * is packed: a part or a sum by whoever sends it; the result once, by the rank that finishes it, which
- * unpacks it again as all others do. What nobody else gets is not packed: a share of a reduce-scatter,
- * the result of a reduce, the own part of a root that gathers or scatters, what stays in an all-to-all.
- * What is not folded is packed once, by the rank that has it, which unpacks it again likewise. Parts
- * that are collected are added unpacked, two by two. With a scaled codec parts go directly to whoever
- * folds them wherever they can, so that none is packed twice and there is one sum.
+ * contributes its elements times its factor, rounded to their type. A scan folds the parts in
+ * canonical order. With a codec everything that travels is packed: a part or a sum by whoever sends it; the result
+ * once, by the rank that finishes it, which unpacks it again as all others do. What nobody else gets is not packed: a
+ * share of a reduce-scatter, the result of a reduce, the own part of a root that gathers or scatters, what stays in an
+ * all-to-all. What is not folded is packed once, by the rank that has it, which unpacks it again likewise. Parts that
+ * are collected are added unpacked, two by two. With a scaled codec parts go directly to whoever folds them wherever
+ * they can, so that none is packed twice and there is one sum.
  */
 #ifndef PCCL_COLLECTIVE_PLAN_H
 #define PCCL_COLLECTIVE_PLAN_H
@@ -63,6 +65,7 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "wire/coalesced.h"
+#include "wire/collectives.h"
 #include "wire/packing.h"
 
 /* Tensors in parts: the side of which a rank holds only its own part. */
@@ -96,6 +99,7 @@ struct pccl_plan {
     uint64_t input_from, result_from;
     uint64_t own_from, own; /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
     enum pccl_division division;
+    enum pccl_scan scan;
     bool reduces;              /* the result of the own part is what it is folded into */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */
@@ -109,7 +113,7 @@ struct pccl_plan {
 
 /*
  * ARGUMENT with a reason: a descriptor that no caller can have made. positions: a permutation of the
- * ranks; only asked for where the tensor is in parts. starts: one more than there are parts, by
+ * ranks; only asked for where the tensor is in parts, and in a scan. starts: one more than there are parts, by
  * position; NULL without given lengths. The plan refers to both.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
@@ -165,8 +169,8 @@ bool pccl_plan_may_stay(uint8_t collective);
  * What stays with this rank and is not sent: where its part begins, and how many elements it has. false: nothing.
  */
 bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count);
-/* Whether what is kept is packed first, since it is sent, too. */
-bool pccl_plan_packs_own(const struct pccl_plan *plan);
+/* Returns true if the kept part is written to the result when it is sent: packed, or as the first sum of a scan. */
+bool pccl_plan_keeps_sent(const struct pccl_plan *plan);
 /* Whether sums travel in this step that are longer than elements: f32 for narrow floats. */
 bool pccl_plan_is_wide(const struct pccl_plan *plan, uint32_t step);
 /*

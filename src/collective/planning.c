@@ -49,6 +49,8 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, 1, 1, true},
     [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, 1, 1, false},
     [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, 1, 1, false},
+    [PCCL_EXCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, 1, 1, false},
+    [PCCL_INCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, 1, 1, false},
 };
 
 /* Whose the parts of a tensor are. */
@@ -95,11 +97,14 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
         descriptor->codec >= PCCL_PACKING_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
         return refuse(reason, "unknown data type, operation or quantization");
-    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    const char *misfit = pccl_row_misfit(row, descriptor->datatype, descriptor->operation);
     if (misfit != NULL)
         return refuse(reason, misfit);
-    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED && descriptor->codec != PCCL_CODEC_NONE)
+        return refuse(reason, "quantization in a collective that has none");
     plan->reduces = row->reduces;
+    plan->scan = row->scan;
     if (plan->seat.root >= plan->seat.ranks)
         return refuse(reason, "the root is no member");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
@@ -274,7 +279,7 @@ static bool has_hubs(const struct pccl_plan *plan, bool relays, const struct pcc
     const uint32_t ranks = plan->seat.ranks;
     if (!relays || ranks > PCCL_HUB_PEERS_MAX)
         return false;
-    if (plan->division == PCCL_DIVISION_EXCHANGED)
+    if (plan->division == PCCL_DIVISION_EXCHANGED || plan->scan != PCCL_NO_SCAN)
         return cost->to_hubs == pccl_all_hubs(ranks);
     const uint64_t root = pccl_hub_bit(plan->positions[plan->seat.root]);
     return ((plan->division == PCCL_DIVISION_SCATTERED ? cost->from_hubs : cost->to_hubs) & root) != 0;
@@ -317,6 +322,8 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     uint64_t whole = pccl_plan_whole(plan);
     if (!may_go_directly(plan, relays, cost))
         return ways->ring;
+    if (plan->scan != PCCL_NO_SCAN) /* a ring in the same order needs no other links */
+        return plan->seat.line.laps > 0 ? ways->direct : ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
     if ((whole > most && !relays) || is_guess(plan, relays, cost))
@@ -449,6 +456,8 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
         return status;
     if (made.division != PCCL_DIVISION_WHOLE)
         status = take_parts(descriptor, positions, starts, &made, reason);
+    else if (made.scan != PCCL_NO_SCAN)
+        made.seat.line = pccl_line_make(seat.ranks, seat.rank, positions);
     if (status != PCCL_OK)
         return status;
     made.large = pccl_plan_whole(&made) > CACHED_BYTES_MOST / made.element_bytes;

@@ -155,7 +155,7 @@ static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    if (transfer->stay != PCCL_STAY_COPIED_HERE || pccl_plan_packs_own(plan))
+    if (transfer->stay != PCCL_STAY_COPIED_HERE || pccl_plan_keeps_sent(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {

@@ -18,4 +18,6 @@ const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS] = {
     [PCCL_FROM_ROOT_DIRECT] = &pccl_from_root_direct,
     [PCCL_EXCHANGE_RING] = &pccl_exchange_ring,
     [PCCL_EXCHANGE_DIRECT] = &pccl_exchange_direct,
+    [PCCL_SCAN_RING] = &pccl_scan_ring,
+    [PCCL_SCAN_DIRECT] = &pccl_scan_direct,
 };

@@ -17,12 +17,11 @@
  *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
  *
  * The engine relies on this: all messages of a step that come to a rank carry the same content; where
- * sums travel at all, they do in step 1; parts that are collected come in step 0, one from each rank
- * that sends to this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is sent in step 0 or never, and
- * who keeps a piece collects none; results are folded in the order of the ring, so every schedule
- * gives the same bits.
- * Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
- * empty flow says READY like any other, so each rank is compared with the next one, whatever the two
+ * sums travel at all, they do in step 1, and in step 0 too if each rank's result is another sum; parts that are
+ * collected come in step 0, one from each rank that sends to this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is
+ * sent in step 0 or never, and who keeps a piece collects none; results are folded in the order of the ring, so every
+ * schedule gives the same bits. Every rank sends to the next one in the ring, even if it has no piece for it: the
+ * receiver of an empty flow says READY like any other, so each rank is compared with the next one, whatever the two
  * plan.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
@@ -48,15 +47,28 @@ enum pccl_algorithm {
     PCCL_FROM_ROOT_DIRECT,
     PCCL_EXCHANGE_RING,
     PCCL_EXCHANGE_DIRECT,
+    PCCL_SCAN_RING,
+    PCCL_SCAN_DIRECT,
     PCCL_ALGORITHMS
 };
 
 #define PCCL_NO_PIECE UINT32_MAX
 
+/*
+ * The line of a scan: the ranks in the order in which their tensors are folded, which is not the ring's. Along the ring
+ * sums pass from each to the next in it in several laps, which begin at the first.
+ */
+struct pccl_line {
+    uint32_t first, last;
+    uint32_t before, after; /* neighbors of this rank in the line; the rank itself at an end */
+    uint32_t lap, laps;     /* the lap with the sum for this rank; the last one */
+};
+
 /* How many take part, as which rank, which rank is the root, where there is one, and whose turn the stripe is. */
 struct pccl_seat {
     uint32_t ranks, rank, root; /* the ring's order; ranks >= 2 */
     uint32_t turn;              /* the turns follow one another from stripe to stripe, from 0 on */
+    struct pccl_line line;      /* of a scan */
 };
 
 static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
@@ -89,6 +101,7 @@ enum pccl_work {
     PCCL_WORK_COLLECT,
     PCCL_WORK_STORE, /* It is the result as it is. */
     PCCL_WORK_PASS,  /* It is for others. */
+    PCCL_WORK_SCAN,  /* Fold the own part into it: a sum. The result is the sum before this, or after it. */
 };
 
 /*
@@ -213,7 +226,10 @@ static inline struct pccl_task pccl_collects(struct pccl_seat seat, uint32_t ste
 /* By enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 
-/* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all ---- */
+/* Makes the line of this rank. positions: by rank. Proportional to the square of the number of ranks. */
+struct pccl_line pccl_line_make(uint32_t ranks, uint32_t rank, const uint32_t *positions);
+
+/* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all, scan ---- */
 extern const struct pccl_schedule pccl_ring, pccl_direct;
 extern const struct pccl_schedule pccl_chain, pccl_spread;
 extern const struct pccl_schedule pccl_gather_ring, pccl_gather_direct;
@@ -222,5 +238,6 @@ extern const struct pccl_schedule pccl_reduce_chain, pccl_reduce_direct;
 extern const struct pccl_schedule pccl_to_root_chain, pccl_to_root_direct;
 extern const struct pccl_schedule pccl_from_root_chain, pccl_from_root_direct;
 extern const struct pccl_schedule pccl_exchange_ring, pccl_exchange_direct;
+extern const struct pccl_schedule pccl_scan_ring, pccl_scan_direct;
 
 #endif

@@ -324,7 +324,9 @@ static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *
     }
     if (*scratch == NULL) {
         *scratch = pccl_fold_make(transfer, piece);
-        if (keeps && *scratch != NULL)
+        if (keeps && *scratch != NULL && !pccl_packing_packs(&piece->plan->packing))
+            pccl_stripe_result(parcel->stripe, piece->number);
+        else if (keeps && *scratch != NULL)
             keep_packed(flow, parcel->stripe, piece, *scratch);
     }
     return *scratch != NULL ? (*scratch)->bytes : NULL;

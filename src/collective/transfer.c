@@ -188,7 +188,7 @@ static bool allocate_parts(struct pccl_transfer *transfer, const struct pccl_tra
     if (!make_rooms(transfer) || !pccl_window_init(transfer))
         return false;
     const struct pccl_plan *plan = &transfer->plan;
-    if (!transfer->in_place || (!plan->reduces && !pccl_plan_packs_own(plan)))
+    if (!transfer->in_place || (!plan->reduces && !pccl_plan_keeps_sent(plan)))
         return true;
     return pccl_backup_init(&exchange->backups, plan, &config->buffers.result, own_bytes(transfer), &transfer->backup);
 }

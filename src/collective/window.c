@@ -104,7 +104,7 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
         enum pccl_work work = schedule->arrived(seat, step).work;
         stripe->arrivals_left++;
         stripe->parts_left += work == PCCL_WORK_COLLECT;
-        stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE;
+        stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE || work == PCCL_WORK_SCAN;
     }
     pccl_sight_expect(flow->sight, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
                       flow->transfer->exchange->now_us);

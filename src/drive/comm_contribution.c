@@ -14,7 +14,7 @@
 struct making {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
-    bool reduces;
+    bool reduces, leaves_own; /* leaves_own: the result does not have them in it */
     double factor;
     struct pccl_feedback feedback;
 };
@@ -26,6 +26,7 @@ static struct making making_of(const struct pccl_op_args *args, const struct pcc
     struct making making = {.datatype = (enum pccl_datatype)section->datatype,
                             .reduction = (enum pccl_reduce_op)section->operation,
                             .reduces = pccl_collective_reduces(args->descriptor.collective),
+                            .leaves_own = pccl_collective(args->descriptor.collective)->scan == PCCL_EXCLUSIVE,
                             .factor = args->factor,
                             .feedback = pccl_comm_feedback_memory(operation->feedback)};
     if (!pccl_datatype_is_float(making.datatype))
@@ -142,10 +143,16 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
 
 /* ---- a peer that is alone ---- */
 
-/* Its contribution is the result, but a bool that is reduced becomes 0 or 1. */
+/*
+ * Writes the result of a group of one: the contribution, of which a bool that is reduced becomes 0 or 1; the identity
+ * in an exclusive scan.
+ */
 static void reduce_alone(const struct making *making, const void *input, size_t bytes, void *result)
 {
-    if (make(making, input, bytes / pccl_datatype_bytes(making->datatype), result))
+    const size_t count = bytes / pccl_datatype_bytes(making->datatype);
+    if (making->leaves_own)
+        pccl_fill_identity(making->datatype, making->reduction, count, result);
+    if (making->leaves_own || make(making, input, count, result))
         return;
     if (making->reduces && making->datatype == PCCL_BOOL)
         pccl_combine_all(pccl_kernels_for(0), PCCL_BOOL, PCCL_OR, &input, 1, bytes, result);

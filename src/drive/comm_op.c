@@ -291,6 +291,8 @@ static enum pccl_status plan_tiny(struct launching *l)
         operation->outcome_skip = extent.result / operation->member_count * operation->rank;
     } else if (row->input.amount == PCCL_PART_FOR_EACH) {
         operation->outcome_skip = extent.own;
+    } else if (row->scan != PCCL_NO_SCAN) {
+        operation->outcome_skip = extent.result * operation->rank;
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     l->launch.tiny = true;

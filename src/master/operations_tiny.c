@@ -61,11 +61,15 @@ bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op, co
     return true;
 }
 
-static void fold(struct pccl_master *m, const struct pccl_operation *op, const void **parts, uint8_t *result)
+static void fold(struct pccl_master *m, const struct pccl_operation *op, const void **parts, uint32_t count,
+                 uint8_t *result)
 {
-    pccl_combine_all(m->config.kernels, (enum pccl_datatype)op->descriptor.datatype,
-                     (enum pccl_reduce_op)op->descriptor.operation, parts, op->part_count, (size_t)op->descriptor.count,
-                     result);
+    const enum pccl_datatype datatype = (enum pccl_datatype)op->descriptor.datatype;
+    const enum pccl_reduce_op reduction = (enum pccl_reduce_op)op->descriptor.operation;
+    if (count == 0)
+        pccl_fill_identity(datatype, reduction, (size_t)op->descriptor.count, result);
+    else
+        pccl_combine_all(m->config.kernels, datatype, reduction, parts, count, (size_t)op->descriptor.count, result);
 }
 
 /*
@@ -113,7 +117,7 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
     if (pccl_collective(op->descriptor.collective)->of == PCCL_OF_TENSORS)
         fold_sections(m, op, parts);
     else
-        fold(m, op, parts, op->result);
+        fold(m, op, parts, op->part_count, op->result);
 }
 
 /*
@@ -131,8 +135,22 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
         size_t at = rank_of(all, seat_at(all, owner)) * bytes;
         for (uint32_t i = 0; i < op->part_count; i++)
             parts[i] = op->parts[seat_at(all, (owner + 1 + i) % op->part_count)].payload + at;
-        fold(m, op, parts, op->result + at);
+        fold(m, op, parts, op->part_count, op->result + at);
     }
+}
+
+/* For each member in canonical order: of those before it, and of itself in an inclusive scan. */
+static void scan(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
+                 const void **parts)
+{
+    const bool inclusive = pccl_collective(op->descriptor.collective)->scan == PCCL_INCLUSIVE;
+    const size_t bytes = op->result_bytes / op->part_count;
+    for (uint32_t i = 0; i < op->part_count; i++) {
+        PCCL_ASSERT(op->parts[i].payload_bytes == bytes);
+        parts[rank_of(all, i)] = op->parts[i].payload;
+    }
+    for (uint32_t rank = 0; rank < op->part_count; rank++)
+        fold(m, op, parts, rank + inclusive, op->result + rank * bytes);
 }
 
 /* The contributions in canonical order; those of different lengths behind them. */
@@ -161,7 +179,7 @@ static void gather(const struct pccl_participants *all, const struct pccl_operat
  */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
-    if (pccl_collective_reduces(op->descriptor.collective))
+    if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective)))
         return op->parts[0].payload_bytes;
     bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
     uint32_t bytes = lengths ? PCCL_TINY_LENGTH_BYTES * op->part_count : 0;
@@ -191,6 +209,8 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     bool equal_shares = row->input.amount == PCCL_PART_FOR_EACH && pccl_id_is_zero(&op->descriptor.counts);
     if (made && row->reduces && equal_shares)
         reduce_shares(m, &all, op, parts);
+    else if (made && row->scan != PCCL_NO_SCAN)
+        scan(m, &all, op, parts);
     else if (made && row->reduces)
         reduce(m, &all, op, parts);
     else if (made && op->result != NULL) /* of a barrier it is empty */

@@ -35,6 +35,10 @@ const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1] = {
                               .ranks_matter = true, .has_counts = true),
     [PCCL_COALESCED] = ROW("coalesced all-reduce", 13, TENSORS, ONE_PART, ALL, ONE_PART, ALL, GIVEN_OR_AUTOMATIC_CODEC,
                            .reduces = true, .has_counts = true),
+    [PCCL_EXCLUSIVE_SCAN] = ROW("exclusive scan", 16, ELEMENTS, ONE_PART, ALL, ONE_PART, ALL, NEVER_PACKED,
+                                .reduces = true, .scan = PCCL_EXCLUSIVE, .ranks_matter = true),
+    [PCCL_INCLUSIVE_SCAN] = ROW("inclusive scan", 17, ELEMENTS, ONE_PART, ALL, ONE_PART, ALL, NEVER_PACKED,
+                                .reduces = true, .scan = PCCL_INCLUSIVE, .ranks_matter = true),
     [PCCL_COLLECTIVES] = {.name = "operation", .listed = PCCL_NOT_LISTED},
 };
 
@@ -45,4 +49,12 @@ enum pccl_collective pccl_collective_listed_as(uint32_t number)
            (number == PCCL_NOT_LISTED || pccl_collective_rows[collective].listed != number))
         collective++;
     return (enum pccl_collective)collective;
+}
+
+const char *pccl_row_misfit(const struct pccl_collective_row *row, enum pccl_datatype datatype,
+                            enum pccl_reduce_op reduction)
+{
+    if (row->scan != PCCL_NO_SCAN && reduction == PCCL_AVG)
+        return "a scan has no average: no part of it could be continued by the next rank";
+    return pccl_reduction_misfit(datatype, reduction);
 }

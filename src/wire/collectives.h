@@ -6,6 +6,7 @@
 #define PCCL_WIRE_COLLECTIVES_H
 
 #include "core/base.h"
+#include "kernels/reduce.h"
 #include "wire/schema.h"
 
 enum pccl_matter {
@@ -26,6 +27,9 @@ struct pccl_parts {
     enum pccl_members by;
 };
 
+/* Each member gets another reduction: of the members before it, in the order of ranks, or of these and itself. */
+enum pccl_scan { PCCL_NO_SCAN, PCCL_EXCLUSIVE, PCCL_INCLUSIVE };
+
 enum pccl_codecs { PCCL_NEVER_PACKED, PCCL_GIVEN_CODEC, PCCL_GIVEN_OR_AUTOMATIC_CODEC };
 
 #define PCCL_NOT_LISTED UINT8_MAX
@@ -36,7 +40,8 @@ struct pccl_collective_row {
     enum pccl_matter of;
     struct pccl_parts input, result;
     enum pccl_codecs codecs;
-    bool reduces;      /* combines the inputs of all members with pcclRedOp_t; otherwise it only moves them */
+    bool reduces; /* combines the inputs of all members with pcclRedOp_t; otherwise it only moves them */
+    enum pccl_scan scan;
     bool ranks_matter; /* a caller counts on the members that it knows; otherwise all that are there take part */
     bool one_buffer;   /* a caller gives one buffer for both input and result */
     bool has_counts;   /* the descriptor may have a digest: of the lengths of parts, or of a list of tensors */
@@ -86,11 +91,22 @@ static inline bool pccl_row_exchanges(const struct pccl_collective_row *row)
     return row->input.amount == PCCL_PART_FOR_EACH && row->result.amount == PCCL_PART_FOR_EACH;
 }
 
-/* Returns true if members, along the ring, have to pass on parts that are for others only. */
+/* Returns true if members, along the ring, have to pass on data that they do not use. */
 static inline bool pccl_row_relays(const struct pccl_collective_row *row)
 {
     const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH || row->result.amount == PCCL_PART_FOR_EACH;
-    return !row->reduces && in_parts && (pccl_row_has_root(row) || pccl_row_exchanges(row));
+    const bool parts = !row->reduces && in_parts && (pccl_row_has_root(row) || pccl_row_exchanges(row));
+    return parts || row->scan != PCCL_NO_SCAN;
 }
+
+/* Returns true if there is one reduction, of all members; a scan has another one for each. */
+static inline bool pccl_row_has_one_reduction(const struct pccl_collective_row *row)
+{
+    return row->reduces && row->scan == PCCL_NO_SCAN;
+}
+
+/* Returns why the collective has no such reduction of such elements, all of which exist; NULL: it has. */
+const char *pccl_row_misfit(const struct pccl_collective_row *row, enum pccl_datatype datatype,
+                            enum pccl_reduce_op reduction);
 
 #endif

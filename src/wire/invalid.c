@@ -48,14 +48,14 @@ static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     if (!row->reduces && descriptor->operation != 0)
         return "a reduction in an operation that reduces nothing";
-    const char *misfit = pccl_reduction_misfit(descriptor->datatype, descriptor->operation);
+    const char *misfit = pccl_row_misfit(row, descriptor->datatype, descriptor->operation);
     if (misfit != NULL)
         return misfit;
     if (pccl_row_has_root(row) == pccl_id_is_zero(&descriptor->root))
         return "a root where there is none, or none where there is one";
     if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED &&
         (descriptor->codec != 0 || descriptor->codec_datatype != 0))
-        return "quantization in a send, whose source would see its own tensor rounded";
+        return "quantization in a collective that has none";
     if (!row->has_counts && !pccl_id_is_zero(&descriptor->counts))
         return "counts in an operation whose parts are equal";
     if (row->of == PCCL_OF_TENSORS &&

@@ -20,7 +20,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 10u
+#define PCCL_PROTOCOL_VERSION 11u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
@@ -625,7 +625,9 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(GATHER_V, 12, "the root gets the blobs of all; lengths go first, here and below")                                \
     V(SCATTER_V, 13, "each gets one of the root's blobs")                                                              \
     V(ALL_TO_ALL_V, 14, "each gets a blob from each")                                                                  \
-    V(COALESCED, 15, "all get the reductions of several tensors: coalesced.h")
+    V(COALESCED, 15, "all get the reductions of several tensors: coalesced.h")                                         \
+    V(EXCLUSIVE_SCAN, 16, "each gets the reduction of the tensors of all before it")                                   \
+    V(INCLUSIVE_SCAN, 17, "the same with its own tensor")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \

@@ -45,7 +45,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
-    if (row->reduces && row->input.amount == PCCL_ONE_PART)
+    if (pccl_row_has_one_reduction(row) && row->input.amount == PCCL_ONE_PART)
         return (struct pccl_tiny_sizes){one, one, one};
     if (descriptor->collective == PCCL_FOUND)
         return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
@@ -57,7 +57,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     }
     uint64_t own = counts_are_given ? one : times(one, parts);
     uint64_t all = times(times(one, pccl_parts_of(&row->input, world, true)), contributors(row, world));
-    uint64_t result = row->reduces ? own : all;
+    uint64_t result = pccl_row_has_one_reduction(row) ? own : all;
     return (struct pccl_tiny_sizes){own, result, result};
 }
 

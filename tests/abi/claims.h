@@ -279,6 +279,8 @@ VALUE(pcclCollectiveAllToAllV, 12)
 VALUE(pcclCollectiveCoalesced, 13)
 VALUE(pcclCollectiveSend, 14)
 VALUE(pcclCollectiveRecv, 15)
+VALUE(pcclCollectiveExclusiveScan, 16)
+VALUE(pcclCollectiveInclusiveScan, 17)
 STRUCT(pcclOperation_t, 80, 8)
 MEMBER(pcclOperation_t, size, 0, 8)
 MEMBER(pcclOperation_t, collective, 8, 4)
@@ -387,6 +389,14 @@ FUNCTION(pcclScatterAsync, (const void *, void *, size_t, pcclDataType_t, uint32
                             const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclAllToAllAsync, (const void *, void *, size_t, pcclDataType_t, const pcclCollectiveOptions_t *,
                              const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclExclusiveScan, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, const pcclCollectiveOptions_t *,
+                             const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclExclusiveScanAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
+                                  const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
+FUNCTION(pcclInclusiveScan, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t, const pcclCollectiveOptions_t *,
+                             const pcclComm_t *, pcclOperationInfo_t *))
+FUNCTION(pcclInclusiveScanAsync, (const void *, void *, size_t, pcclDataType_t, pcclRedOp_t,
+                                  const pcclCollectiveOptions_t *, const pcclComm_t *, pcclAsyncReduceOp_t *))
 FUNCTION(pcclSend, (const void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,
                     pcclOperationInfo_t *))
 FUNCTION(pcclRecv, (void *, size_t, pcclDataType_t, uint32_t, const pcclCollectiveOptions_t *, const pcclComm_t *,

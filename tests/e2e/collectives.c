@@ -40,6 +40,8 @@ enum kind {
     BLOBS_GIVEN,
     BLOBS_FOR_ALL,
     ALL_REDUCE,
+    EXCLUSIVE_SCAN,
+    INCLUSIVE_SCAN,
     KINDS,
     LAST_QUANTIZED = ALL_TO_ALL
 };
@@ -58,7 +60,9 @@ static const struct {
                   [ALL_REDUCE] = {"reduce", pcclCollectiveAllReduce},
                   [ROOT_BLOBS] = {"root_blobs", pcclCollectiveGatherV},
                   [BLOBS_GIVEN] = {"blobs_given", pcclCollectiveScatterV},
-                  [BLOBS_FOR_ALL] = {"blobs_for_all", pcclCollectiveAllToAllV}};
+                  [BLOBS_FOR_ALL] = {"blobs_for_all", pcclCollectiveAllToAllV},
+                  [EXCLUSIVE_SCAN] = {"exclusive_scan", pcclCollectiveExclusiveScan},
+                  [INCLUSIVE_SCAN] = {"inclusive_scan", pcclCollectiveInclusiveScan}};
 
 enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
 
@@ -140,17 +144,20 @@ static bool is_filled(const struct collective *op, const uint32_t *elements, siz
     return true;
 }
 
-static bool is_sum(const struct collective *op, size_t first)
+/* Whether it is the sum of the first `count` participants. */
+static bool is_sum_of(const struct collective *op, size_t first, uint32_t count)
 {
     for (size_t i = 0; i < op->count; i++) {
         uint32_t sum = 0;
-        for (uint32_t k = 0; k < op->info.world; k++)
+        for (uint32_t k = 0; k < count; k++)
             sum += mix(base_of(&op->participants[k], op->salt) + first + i);
         if (op->result[i] != sum)
             return false;
     }
     return true;
 }
+
+static bool is_sum(const struct collective *op, size_t first) { return is_sum_of(op, first, op->info.world); }
 
 /* The elements of this peer's blob, which the others learn only by it: some, or with odd tags perhaps none. */
 static size_t blob_count(const struct collective *op, const pcclPeerId_t *id)
@@ -238,6 +245,8 @@ static bool is_right(const struct collective *op)
     case SCATTER: return is_sum(op, info->rank * op->count);
     case ALL_REDUCE: return is_sum(op, 0);
     case ROOT_SUM: return !is_root || is_sum(op, 0);
+    case EXCLUSIVE_SCAN: return is_sum_of(op, 0, info->rank);
+    case INCLUSIVE_SCAN: return is_sum_of(op, 0, info->rank + 1);
     case BLOBS:
     case ROOT_BLOBS:
     case BLOBS_GIVEN:
@@ -332,7 +341,7 @@ static bool is_intact(const struct collective *op, bool success)
     bool overwritten = success && shares_buffer(op);
     if (op->kind == BROADCAST)
         return op->rank != op->root || is_filled(op, op->input, 0, op->count, own, success);
-    if (overwritten && (op->kind == ALL_REDUCE || op->kind == ROOT_SUM))
+    if (overwritten && (op->kind >= ALL_REDUCE || op->kind == ROOT_SUM))
         return true;
     if (!overwritten || op->kind != SCATTER)
         return is_filled(op, op->input, 0, inputs(op), own, overwritten && op->kind == GATHER);
@@ -382,6 +391,10 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
     case ROOT_SCATTER:
         return pcclScatterAsync(op->input, op->result, op->count, type, op->root, &options, comm, &op->handle);
     case ALL_TO_ALL: return pcclAllToAllAsync(op->input, op->result, op->count, type, &options, comm, &op->handle);
+    case EXCLUSIVE_SCAN:
+        return pcclExclusiveScanAsync(op->input, op->result, op->count, type, pcclSum, &options, comm, &op->handle);
+    case INCLUSIVE_SCAN:
+        return pcclInclusiveScanAsync(op->input, op->result, op->count, type, pcclSum, &options, comm, &op->handle);
     case BARRIER: return pcclBarrierAsync(&options, comm, &op->handle);
     case BLOBS:
         return pcclAllGatherVAsync(op->input, inputs(op) * sizeof *op->input, &options, comm, &op->blobs, &op->handle);

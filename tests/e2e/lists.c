@@ -12,9 +12,10 @@
 enum { MEMBERS_MAX = 16, FIRST_TAG = 3000 };
 
 static const pcclCollective_t kinds[] = {
-    pcclCollectiveCoalesced, pcclCollectiveBroadcast, pcclCollectiveBarrier,   pcclCollectiveAllGatherV,
-    pcclCollectiveGatherV,   pcclCollectiveScatterV,  pcclCollectiveAllToAllV, pcclCollectiveAllGather,
-    pcclCollectiveAllReduce, pcclCollectiveAllToAll,  pcclCollectiveGather,    pcclCollectiveScatter,
+    pcclCollectiveCoalesced,     pcclCollectiveBroadcast, pcclCollectiveBarrier,   pcclCollectiveAllGatherV,
+    pcclCollectiveGatherV,       pcclCollectiveScatterV,  pcclCollectiveAllToAllV, pcclCollectiveAllGather,
+    pcclCollectiveAllReduce,     pcclCollectiveAllToAll,  pcclCollectiveGather,    pcclCollectiveScatter,
+    pcclCollectiveInclusiveScan,
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -10,7 +10,10 @@ from loops import kill_all, right_steps
 from phases import PATIENT
 
 QUANTIZED = ("broadcast", "gather", "root_gather", "root_scatter", "all_to_all")
-KINDS = (*QUANTIZED, "scatter", "root_sum", "barrier", "blobs", "root_blobs", "blobs_given", "blobs_for_all")
+SCANS = ("exclusive_scan", "inclusive_scan")
+KINDS = (
+    *QUANTIZED, "scatter", "root_sum", "barrier", "blobs", "root_blobs", "blobs_given", "blobs_for_all", *SCANS
+)
 BULK = 100000  # elements of 4 bytes for each member
 
 

@@ -6,7 +6,7 @@ import harness
 import phases
 from harness import CHANGED, INVALID_USAGE, LARGE, LOST, SUCCESS, TOO_FEW
 from harness import check, equal, say, wait_ms
-from mixed import KINDS, QUANTIZED, churn
+from mixed import KINDS, QUANTIZED, SCANS, churn
 from phases import PATIENT, STRICT, agree, knew, members, named, restart
 
 MOVING = ("broadcast", "gather", "scatter", "blobs")  # those that move data in bulk
@@ -166,6 +166,7 @@ registered("blobs", SMALL, "_tiny", 1, "one")
 for _count, _size in ((BULK, ""), (SMALL, "_tiny")):
     registered("rooted", _count, _size, ROOT, "root", kinds=ROOTED)
     registered("rooted", _count, _size, 3, "another", kinds=ROOTED)
+    registered("scans", _count, _size, 2, "one", "inplace", kinds=SCANS)
     registered("of_blobs", _count, _size, ROOT, "root", kinds=OF_BLOBS)
     registered("of_blobs", _count, _size, 3, "another", kinds=OF_BLOBS)
 registered("rooted", BULK, "_quantized", 2, "one", "quantized", kinds=ROOTED[1:])
@@ -254,6 +255,10 @@ def test_kill_root_in_the_middle(run):
 
 def test_kill_another_in_the_middle(run):
     in_the_middle(run, 2, lambda peers: peers[2])
+
+
+def test_kill_one_in_the_middle_of_scans(run):
+    in_the_middle(run, 2, lambda peers: peers[2], SCANS)
 
 
 def test_kill_root_in_the_middle_of_rooted(run):

@@ -7,7 +7,10 @@ from harness import CHANGED, INVALID_ARGUMENT, INVALID_USAGE, LARGE, LOST, MISMA
 from harness import check, equal
 from phases import PATIENT, STRICT, agree, restart
 
-KINDS = ("broadcast", "gather", "scatter", "root_sum", "root_gather", "root_scatter", "all_to_all", "barrier", "reduce")
+KINDS = (
+    "broadcast", "gather", "scatter", "root_sum", "root_gather", "root_scatter", "all_to_all", "exclusive_scan",
+    "barrier", "reduce",
+)
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 FIRST, SECOND, THIRD = 1, 2, 3  # slots
 

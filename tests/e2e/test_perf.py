@@ -99,6 +99,8 @@ def test_collectives(run):
         (("--op", "reduce_scatter", "-N", 3, "-q", "e2m1:16:pow2"), [False, True], 2 / 3),
         (("--op", "broadcast", "-N", 3, "-q", "e4m3:32", "-d", "f16"), [True], 1),
         (("--op", "reduce", "-N", 3, "-k", 2, "-o", "max"), [False, True], 1),
+        (("--op", "exclusive_scan", "-N", 3, "-k", 2, "-o", "max", "-d", "i64"), [False, True], 1),
+        (("--op", "inclusive_scan", "-N", 4, "-d", "bf16"), [False, True], 1),
         (("--op", "gather", "-N", 3, "-k", 2, "-d", "f16"), [False, True], 2 / 3),
         (("--op", "scatter", "-N", 3, "-q", "minmax:u8"), [False, True], 2 / 3),
         (("--op", "all_to_all", "-N", 4, "-k", 3), [False], 3 / 4),

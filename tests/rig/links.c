@@ -90,7 +90,7 @@ static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
             other++;
         PCCL_ASSERT(rig_plan(rank->world->spec, op, place, &plan));
         const uint32_t own = place->seat.rank;
-        if (pccl_schedules[plan.algorithm]->sends(place->seat, outgoing ? own : other, outgoing ? other : own))
+        if (pccl_schedules[plan.algorithm]->sends(plan.seat, outgoing ? own : other, outgoing ? other : own))
             attempt->links_lost++;
     }
 }

@@ -475,6 +475,8 @@ static void make_odd(struct rig_attempt *attempt)
         descriptor->label.head.bytes[0]++;
     else if (descriptor->operation != PCCL_SUM)
         descriptor->operation = PCCL_SUM;
+    else if (pccl_collective(descriptor->collective)->scan != PCCL_NO_SCAN)
+        descriptor->operation = PCCL_PROD;
     else
         descriptor->operation = descriptor->datatype == PCCL_BOOL ? PCCL_XOR : PCCL_AVG;
 }

@@ -37,6 +37,8 @@ static const struct {
                    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, "gather of blobs"},
                    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, "scatter of blobs"},
                    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, "all-to-all of blobs"},
+                   [PCCL_EXCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, "exclusive scan"},
+                   [PCCL_INCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, "inclusive scan"},
                    [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, "coalesced all-reduce"}};
 
 static uint32_t planned_segment_elements;
@@ -133,11 +135,13 @@ static bool scatters_from_root(uint8_t collective)
     return collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
 }
 
+static bool scans(uint8_t collective) { return collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN; }
+
 bool rig_passes_on(const struct rig_op *op)
 {
     const uint8_t collective = op->descriptor.collective;
     return collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE || gathers_at_root(collective) ||
-           scatters_from_root(collective) || exchanges(collective);
+           scatters_from_root(collective) || exchanges(collective) || scans(collective);
 }
 
 /* In an all-to-all, by position: how many elements lie before the part if those that one gets lie together. */
@@ -526,6 +530,34 @@ static void fill_reference(const struct reference *reference, const struct pccl_
     free(fold.scaled);
 }
 
+/* Fills in the results of all positions. */
+static void fill_scans(const struct reference *reference, const struct pccl_plan *plan, bool inclusive)
+{
+    const struct rig_place *place = reference->place;
+    const size_t bytes = (size_t)plan->count * plan->element_bytes;
+    const void *parts[RIG_RANKS_MAX];
+    uint8_t *scaled[RIG_RANKS_MAX];
+    for (uint32_t i = 0; i < place->seat.ranks; i++) {
+        const uint32_t rank = place->ring[i];
+        scaled[i] = malloc(bytes);
+        PCCL_ASSERT(scaled[i] != NULL);
+        memcpy(scaled[i], reference->inputs[rank], bytes);
+        if (plan->reduction == PCCL_PREMUL_SUM)
+            pccl_scale(pccl_kernels_variant(0, &(uint32_t){0}), plan->datatype, scaled[i], scaled[i],
+                       (size_t)plan->count, rig_factor(rank));
+        parts[place->positions[i]] = scaled[i];
+    }
+    for (uint32_t position = 0; position < place->seat.ranks; position++) {
+        uint8_t *result = reference->result + position * bytes;
+        if (position + inclusive == 0)
+            pccl_fill_identity(plan->datatype, plan->reduction, (size_t)plan->count, result);
+        else
+            pccl_reduce_all(plan->datatype, plan->reduction, parts, position + inclusive, (size_t)plan->count, result);
+    }
+    for (uint32_t i = 0; i < place->seat.ranks; i++)
+        free(scaled[i]);
+}
+
 /* The whole tensor of results, in parts or not, or of several sections. */
 static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view)
 {
@@ -534,10 +566,14 @@ static uint8_t *make_reference(const struct rig_spec *spec, uint32_t op, uint32_
     const uint32_t count = plan_sections(spec, op, &place, plans);
     if (count == 0)
         return NULL;
+    const uint8_t collective = spec->ops[op].descriptor.collective;
     const size_t whole = (size_t)place.starts[place.in_parts ? place.parts : 1] * plans[0].element_bytes;
-    const struct reference reference = {&place, spec->inputs[op][round], malloc(whole)};
+    const struct reference reference = {&place, spec->inputs[op][round],
+                                        malloc(whole * (scans(collective) ? place.seat.ranks : 1))};
     PCCL_ASSERT(reference.result != NULL);
-    for (uint32_t i = 0; i < count; i++)
+    if (scans(collective))
+        fill_scans(&reference, plans, collective == PCCL_INCLUSIVE_SCAN);
+    for (uint32_t i = 0; i < count && !scans(collective); i++)
         fill_reference(&reference, &plans[i], &(struct pccl_instance){.tag = op, .use = use});
     return reference.result;
 }
@@ -559,10 +595,11 @@ const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round,
     const struct rig_place place = rig_place_of(spec, op, view, rank);
     const uint8_t collective = spec->ops[op].descriptor.collective;
     const size_t element = pccl_datatype_bytes((enum pccl_datatype)place.descriptor.datatype);
-    const size_t own = collective == PCCL_REDUCE_SCATTER || scatters_from_root(collective) ? place.own
-                       : exchanges(collective)
-                           ? (size_t)results_before(&place, 0, place.positions[place.seat.rank]) * element
-                           : 0;
+    const size_t own =
+        collective == PCCL_REDUCE_SCATTER || scatters_from_root(collective) ? place.own
+        : scans(collective)     ? (size_t)place.positions[place.seat.rank] * (size_t)place.descriptor.count * element
+        : exchanges(collective) ? (size_t)results_before(&place, 0, place.positions[place.seat.rank]) * element
+                                : 0;
     return *reference != NULL ? *reference + own : NULL;
 }
 
@@ -673,6 +710,20 @@ static void cut_into_tensors(struct pccl_prng *prng, struct rig_op *op)
     }
 }
 
+/* A scan has no codec and no average. */
+static void mend_scan(struct rig_op *op)
+{
+    struct pccl_descriptor *descriptor = &op->descriptor;
+    if (!scans(descriptor->collective))
+        return;
+    *descriptor = (struct pccl_descriptor){.collective = descriptor->collective,
+                                           .datatype = descriptor->datatype,
+                                           .operation = descriptor->operation,
+                                           .count = descriptor->count};
+    if (descriptor->operation == PCCL_AVG)
+        descriptor->operation = PCCL_PROD;
+}
+
 /* One of the others: two groups. */
 static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pccl_collective collective, bool given,
                          uint32_t bits)
@@ -688,6 +739,7 @@ static void list_another(struct rig_spec *spec, struct pccl_prng *prng, enum pcc
     spec->ops[0].descriptor.collective = (uint8_t)collective;
     if (!pccl_collective_reduces((uint8_t)collective))
         spec->ops[0].descriptor.operation = 0;
+    mend_scan(&spec->ops[0]);
     if (given)
         give_lengths(spec, prng, 6, &spec->ops[0]);
     if (collective == PCCL_COALESCED)
@@ -701,12 +753,12 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
     static const struct {
         enum pccl_collective collective;
         bool given;
-    } others[] = {{PCCL_BROADCAST, false},     {PCCL_ALL_GATHER, false},  {PCCL_REDUCE_SCATTER, false},
-                  {PCCL_REDUCE_SCATTER, true}, {PCCL_ALL_GATHER_V, true}, {PCCL_REDUCE, false},
-                  {PCCL_GATHER, false},        {PCCL_SCATTER, false},     {PCCL_ALL_TO_ALL, false},
-                  {PCCL_GATHER_V, true},       {PCCL_SCATTER_V, true},    {PCCL_ALL_TO_ALL_V, true},
+    } others[] = {{PCCL_BROADCAST, false},     {PCCL_ALL_GATHER, false},     {PCCL_REDUCE_SCATTER, false},
+                  {PCCL_REDUCE_SCATTER, true}, {PCCL_ALL_GATHER_V, true},    {PCCL_REDUCE, false},
+                  {PCCL_GATHER, false},        {PCCL_SCATTER, false},        {PCCL_ALL_TO_ALL, false},
+                  {PCCL_GATHER_V, true},       {PCCL_SCATTER_V, true},       {PCCL_ALL_TO_ALL_V, true},
 
-                  {PCCL_COALESCED, false}};
+                  {PCCL_COALESCED, false},     {PCCL_EXCLUSIVE_SCAN, false}, {PCCL_INCLUSIVE_SCAN, false}};
     const bool another = number >= ALL_REDUCES;
     const uint32_t of_others = another ? number - ALL_REDUCES : 0, other = of_others / OF_ANOTHER;
     const uint32_t bits = another ? of_others % 8 : number % 16;
@@ -738,16 +790,19 @@ bool rig_spec_listed(struct rig_spec *spec, uint32_t number)
 
 static void make_another(const struct rig_spec *spec, struct pccl_prng *prng, struct rig_op *op)
 {
-    static const enum pccl_collective kinds[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
-                                                 PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
+    static const enum pccl_collective kinds[] = {PCCL_BROADCAST,  PCCL_ALL_GATHER,     PCCL_REDUCE_SCATTER,
+                                                 PCCL_REDUCE,     PCCL_GATHER,         PCCL_SCATTER,
+                                                 PCCL_ALL_TO_ALL, PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN};
     const enum pccl_collective kind = kinds[pccl_prng_below(prng, PCCL_COUNT_OF(kinds))];
     op->descriptor.collective = (uint8_t)kind;
     op->root = (uint32_t)pccl_prng_below(prng, spec->ranks);
-    if (kind != PCCL_BROADCAST && kind != PCCL_REDUCE)
+    mend_scan(op);
+    const bool whole = kind == PCCL_BROADCAST || kind == PCCL_REDUCE || scans((uint8_t)kind);
+    if (!whole)
         op->descriptor.count = 2 + op->descriptor.count / spec->ranks;
     if (!pccl_collective_reduces(op->descriptor.collective))
         op->descriptor.operation = 0;
-    if (kind == PCCL_BROADCAST || kind == PCCL_REDUCE || pccl_prng_below(prng, 2) == 0)
+    if (whole || pccl_prng_below(prng, 2) == 0)
         return;
     static const enum pccl_collective of_blobs[] = {[PCCL_ALL_GATHER] = PCCL_ALL_GATHER_V,
                                                     [PCCL_GATHER] = PCCL_GATHER_V,

@@ -81,10 +81,10 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op
 
 void sim_draw_collective(struct sim_request *request, uint64_t hash)
 {
-    static const uint8_t others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_BARRIER,
-                                     PCCL_REDUCE,    PCCL_GATHER,     PCCL_SCATTER,        PCCL_ALL_TO_ALL,
-                                     PCCL_GATHER_V,  PCCL_SCATTER_V,  PCCL_ALL_TO_ALL_V,   PCCL_ALL_GATHER_V,
-                                     PCCL_COALESCED};
+    static const uint8_t others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER,     PCCL_REDUCE_SCATTER, PCCL_BARRIER,
+                                     PCCL_REDUCE,    PCCL_GATHER,         PCCL_SCATTER,        PCCL_ALL_TO_ALL,
+                                     PCCL_GATHER_V,  PCCL_SCATTER_V,      PCCL_ALL_TO_ALL_V,   PCCL_ALL_GATHER_V,
+                                     PCCL_COALESCED, PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN};
     if (hash % 24 < PCCL_COUNT_OF(others))
         request->collective = others[hash % 24];
     request->root = (uint32_t)(hash / 24);

@@ -32,15 +32,18 @@ struct sim_bulk {
     struct pccl_epoch view;
     uint32_t world, started;
     struct pccl_id *ring; /* owned; of the view */
-    enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT, OF_A_PAIR } way;
-    uint32_t root; /* its place in the ring, if data goes to or from it directly */
+    enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT, IN_LINE, OF_A_PAIR } way;
+    uint32_t root;       /* its place in the ring, if data goes to or from it directly */
+    uint32_t *positions; /* owned; of places in the ring, in canonical order */
     struct part *parts;
 };
 
 /* A link over which data goes; or, as always to the next in the ring, at least READY. */
 static bool is_needed(const struct sim_bulk *bulk, uint32_t from, uint32_t to)
 {
-    bool directly = bulk->way == OF_ALL_PAIRS || (bulk->way == TO_THE_ROOT && to == bulk->root) ||
+    bool directly = bulk->way == OF_ALL_PAIRS ||
+                    (bulk->way == IN_LINE && bulk->positions[to] == bulk->positions[from] + 1) ||
+                    (bulk->way == TO_THE_ROOT && to == bulk->root) ||
                     ((bulk->way == FROM_THE_ROOT || bulk->way == OF_A_PAIR) && from == bulk->root);
     return from != to && (directly || (bulk->way != OF_A_PAIR && (from + 1) % bulk->world == to));
 }
@@ -69,8 +72,11 @@ static enum way way_of(const struct pccl_descriptor *descriptor, const struct pc
 {
     const uint8_t collective = descriptor->collective;
     const uint64_t root = UINT64_C(1) << root_position % 64;
+    const bool scans = collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN;
     if (cost->mesh == 0)
         return ALONG_THE_RING;
+    if (scans && (count <= PCCL_MESH_PEERS_MAX || cost->to_hubs == UINT64_MAX >> (64 - count)))
+        return IN_LINE;
     if (count <= PCCL_MESH_PEERS_MAX)
         return OF_ALL_PAIRS;
     if (collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V)
@@ -114,6 +120,11 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     memcpy(bulk->ring, ring, count * sizeof *ring);
     uint32_t root = pccl_id_find(bulk->ring, count, &op->descriptor.root);
     bulk->root = root;
+    bulk->positions = malloc(count * sizeof *bulk->positions);
+    if (bulk->positions == NULL)
+        abort();
+    if (!is_pair)
+        memcpy(bulk->positions, all.positions, count * sizeof *bulk->positions);
     bulk->way = is_pair ? OF_A_PAIR : way_of(&op->descriptor, &all.cost, count, root < count ? all.positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
@@ -443,6 +454,7 @@ void sim_bulk_fini(struct sim *sim)
         struct sim_bulk *bulk = sim->bulks;
         sim->bulks = bulk->next;
         free(bulk->ring);
+        free(bulk->positions);
         while (bulk->parts != NULL) {
             struct part *part = bulk->parts;
             bulk->parts = part->next;

@@ -91,7 +91,8 @@ void sim_check_direct_use(struct sim *sim, const struct sim_master *master, cons
     const uint8_t collective = descriptor->collective;
     bool to = collective == PCCL_GATHER || collective == PCCL_GATHER_V;
     bool from = collective == PCCL_SCATTER || collective == PCCL_SCATTER_V;
-    bool all = collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V;
+    bool all = collective == PCCL_ALL_TO_ALL || collective == PCCL_ALL_TO_ALL_V || collective == PCCL_EXCLUSIVE_SCAN ||
+               collective == PCCL_INCLUSIVE_SCAN;
     if (launch->tiny || instance->name.subgroup != 0 || !(to || from || all))
         return;
     for (uint32_t i = 0; i < sim->peer_count; i++) {

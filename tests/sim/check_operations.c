@@ -307,10 +307,13 @@ static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t valu
     }
 }
 
+static uint64_t identity_of(enum pccl_reduce_op reduction) { return reduction == PCCL_MIN ? UINT64_MAX : 0; }
+
 /* What a member put in is added to the result so far. */
 struct outcome {
     uint8_t bytes[PCCL_TINY_BYTES_MAX];
     uint32_t length;
+    uint64_t scanned[PCCL_TINY_BYTES_MAX / sizeof(uint64_t)]; /* of all that have been added */
 };
 
 static void add_element(struct outcome *result, const uint8_t *part, uint32_t at, enum pccl_reduce_op reduction)
@@ -331,6 +334,22 @@ static void add_sections(struct outcome *result, const uint8_t *part, const stru
             add_element(result, part, at, (enum pccl_reduce_op)sections[i].operation);
 }
 
+/* Appends the result of the next member of a scan. */
+static void add_scan(struct outcome *result, const uint8_t *part, uint32_t length, bool inclusive,
+                     enum pccl_reduce_op reduction)
+{
+    const bool is_first = result->length == 0;
+    for (uint32_t i = 0; i < length / sizeof(uint64_t); i++) {
+        uint64_t before = is_first ? identity_of(reduction) : result->scanned[i], value;
+        memcpy(&value, part + i * sizeof value, sizeof value);
+        result->scanned[i] = before;
+        combine(reduction, &result->scanned[i], value);
+        memcpy(result->bytes + result->length + i * sizeof value, inclusive ? &result->scanned[i] : &before,
+               sizeof value);
+    }
+    result->length += length;
+}
+
 static void add_part(struct outcome *result, const struct sim_launch *launch, const struct sim_instance *instance)
 {
     uint8_t part[PCCL_TINY_BYTES_MAX];
@@ -340,6 +359,11 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
                    descriptor->collective == PCCL_REDUCE;
     if (descriptor->collective == PCCL_COALESCED && result->length > 0) {
         add_sections(result, part, descriptor);
+        return;
+    }
+    if (descriptor->collective == PCCL_EXCLUSIVE_SCAN || descriptor->collective == PCCL_INCLUSIVE_SCAN) {
+        add_scan(result, part, length, descriptor->collective == PCCL_INCLUSIVE_SCAN,
+                 (enum pccl_reduce_op)descriptor->operation);
         return;
     }
     for (uint32_t at = 0; reduces && at < length && result->length > 0; at += sizeof(uint64_t))

@@ -192,7 +192,7 @@ static struct pccl_descriptor describe(const struct sim_request *request)
     PCCL_ASSERT(labeled);
     if (row->of == PCCL_OF_TENSORS)
         describe_sections(request, &descriptor);
-    if (reduces)
+    if (reduces && row->codecs != PCCL_NEVER_PACKED)
         use_codec(&descriptor, request->tag);
     if ((request->budget_ms != 0 || request->budget_percent != 0) && !request->tiny)
         use_automatic_codec(&descriptor, request);

@@ -62,14 +62,16 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->classes[PCCL_CLASS_MEMBERS_CHANGED]);
     printf("  commits of all-reduce %llu, broadcast %llu, all-gather %llu, reduce-scatter %llu, barrier %llu, reduce "
            "%llu, gather %llu, scatter %llu, all-to-all %llu; of blobs: all-gather %llu, gather %llu, scatter %llu, "
-           "all-to-all %llu; coalesced %llu\n",
+           "all-to-all %llu; coalesced %llu; scans %llu, %llu\n",
            (unsigned long long)t->collectives[PCCL_ALL_REDUCE], (unsigned long long)t->collectives[PCCL_BROADCAST],
            (unsigned long long)t->collectives[PCCL_ALL_GATHER], (unsigned long long)t->collectives[PCCL_REDUCE_SCATTER],
            (unsigned long long)t->collectives[PCCL_BARRIER], (unsigned long long)t->collectives[PCCL_REDUCE],
            (unsigned long long)t->collectives[PCCL_GATHER], (unsigned long long)t->collectives[PCCL_SCATTER],
            (unsigned long long)t->collectives[PCCL_ALL_TO_ALL], (unsigned long long)t->collectives[PCCL_ALL_GATHER_V],
            (unsigned long long)t->collectives[PCCL_GATHER_V], (unsigned long long)t->collectives[PCCL_SCATTER_V],
-           (unsigned long long)t->collectives[PCCL_ALL_TO_ALL_V], (unsigned long long)t->collectives[PCCL_COALESCED]);
+           (unsigned long long)t->collectives[PCCL_ALL_TO_ALL_V], (unsigned long long)t->collectives[PCCL_COALESCED],
+           (unsigned long long)t->collectives[PCCL_EXCLUSIVE_SCAN],
+           (unsigned long long)t->collectives[PCCL_INCLUSIVE_SCAN]);
     printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
            (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
            (unsigned long long)t->departures, (unsigned long long)t->updates);

@@ -146,6 +146,18 @@ void scenario_hubs_form(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
+/* A scan uses links between neighbors in canonical order, and asks for all links as an all-to-all does. */
+void scenario_hubs_scan(struct sim *sim)
+{
+    begin(sim);
+    do_all(sim, MANY, PCCL_EXCLUSIVE_SCAN, NULL); /* along the ring */
+    scenario_run_ms(sim, 300);
+    update(sim, MANY);
+    MUST(sim, all_have_hubs(MANY, true, all_hubs(MANY), 0));
+    do_all(sim, MANY, PCCL_INCLUSIVE_SCAN, NULL);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
 /* What no operation uses any more is closed by an update, and what is used stays. */
 void scenario_hubs_idle(struct sim *sim)
 {

@@ -85,6 +85,11 @@ static const struct sim_request all_to_all = {
 static const struct sim_request coalesced = {
     .tag = 11, .step = 1, .collective = PCCL_COALESCED, .tiny = true, .count = 3};
 
+static const struct sim_request exclusive_scan = {
+    .tag = 14, .step = 1, .collective = PCCL_EXCLUSIVE_SCAN, .tiny = true, .count = 2, .reduction = PCCL_MIN};
+static const struct sim_request inclusive_scan = {
+    .tag = 15, .step = 1, .collective = PCCL_INCLUSIVE_SCAN, .tiny = true, .count = 2, .reduction = PCCL_SUM};
+
 static const struct sim_request blobs_to_root = {
     .tag = 11, .step = 1, .collective = PCCL_GATHER_V, .tiny = true, .count = 5000, .root = 1};
 static const struct sim_request blobs_from_root = {
@@ -451,9 +456,10 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
 void scenario_tiny_kinds(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {
-        &gather,    &barrier,    &broadcast,     &blobs,           &scatter,       &reduce,   &to_root,
-        &from_root, &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all, &coalesced};
+    const struct sim_request *const kinds[] = {&gather,     &barrier,        &broadcast,       &blobs,
+                                               &scatter,    &reduce,         &to_root,         &from_root,
+                                               &all_to_all, &blobs_to_root,  &blobs_from_root, &blobs_for_all,
+                                               &coalesced,  &exclusive_scan, &inclusive_scan};
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
     p[1] = p[4];
@@ -470,6 +476,31 @@ void scenario_tiny_kinds(struct sim *sim)
             request.root = step;
             all_end(sim, p, 5, request, PCCL_CLASS_NONE);
         }
+}
+
+/* One in the middle of the line dies when some have their results: none keeps one, and the others scan again. */
+void scenario_scan_dies(struct sim *sim)
+{
+    struct pccl_peer_op *ops[5];
+    cluster(sim, 5);
+    const uint8_t kinds[] = {PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN};
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        const uint32_t left = 4 - kind;
+        struct sim_request request = {.tag = 16, .step = kind + 1, .collective = kinds[kind], .count = 100000};
+        scenario_run_ms(sim, 20);
+        all_end(sim, p, left + 1, barrier, PCCL_CLASS_NONE);
+        sim->bulk_by_hand = true;
+        for (uint32_t i = 0; i <= left; i++)
+            ops[i] = launch(sim, p[i], request, NULL);
+        sim_bulk_finish(sim, p[0], ops[0]);
+        sim_bulk_finish(sim, p[left - 1], ops[left - 1]);
+        sim_peer_kill(sim, p[left], false);
+        WAIT(sim, 1000, p[0]->machine->ring_count == left && p[1]->machine->ring_count == left);
+        take_all(sim, p, ops, left, PCCL_CLASS_PEER_LOST);
+        sim->bulk_by_hand = false;
+        scenario_run_ms(sim, 20);
+        all_end(sim, p, left, request, PCCL_CLASS_NONE);
+    }
 }
 
 /* What does not fit is refused at the launch, and the tag stays free. */
@@ -489,17 +520,19 @@ void scenario_tiny_limits(struct sim *sim)
         uint32_t payload_bytes;
         bool bulk;
     } refused[] = {
-        {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false},  /* the result is too long */
-        {PCCL_ALL_GATHER, 2, 48, false},                                     /* it is not of all */
-        {PCCL_REDUCE_SCATTER, 2, 16, false},                                 /* it is of all */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                         /* with its length it is too long */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
-        {PCCL_ALL_TO_ALL, 2, 16, false},                                     /* it is not for all */
-        {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false}, /* the result is too long */
-        {PCCL_GATHER_V, 9, most / 3 - 3, false},                             /* as those of all */
-        {PCCL_SCATTER_V, 9, 24, false},                                      /* it is not the root's */
-        {PCCL_ALL_TO_ALL_V, 9, 16, false},                                   /* it is not for all */
-        {PCCL_ALL_TO_ALL_V, 9, most / 3 - 5, false},                         /* it is shorter than it says */
+        {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false},     /* the result is too long */
+        {PCCL_ALL_GATHER, 2, 48, false},                                        /* it is not of all */
+        {PCCL_REDUCE_SCATTER, 2, 16, false},                                    /* it is of all */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                            /* with its length it is too long */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                            /* it is shorter than it says */
+        {PCCL_ALL_TO_ALL, 2, 16, false},                                        /* it is not for all */
+        {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false},    /* the result is too long */
+        {PCCL_EXCLUSIVE_SCAN, 2, 48, false},                                    /* it is of all */
+        {PCCL_INCLUSIVE_SCAN, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false}, /* the result is too long */
+        {PCCL_GATHER_V, 9, most / 3 - 3, false},                                /* as those of all */
+        {PCCL_SCATTER_V, 9, 24, false},                                         /* it is not the root's */
+        {PCCL_ALL_TO_ALL_V, 9, 16, false},                                      /* it is not for all */
+        {PCCL_ALL_TO_ALL_V, 9, most / 3 - 5, false},                            /* it is shorter than it says */
         {PCCL_BARRIER, 0, 1, false},
         {PCCL_BARRIER, 0, 0, true},
     };
@@ -519,9 +552,9 @@ void scenario_tiny_limits(struct sim *sim)
 /* The master restarts when some have contributed: they report it, and the others come. */
 void scenario_tiny_restart(struct sim *sim)
 {
-    const struct sim_request *const kinds[] = {&gather,     &broadcast,     &blobs,           &scatter,
-                                               &barrier,    &reduce,        &to_root,         &from_root,
-                                               &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all};
+    const struct sim_request *const kinds[] = {
+        &gather,    &broadcast,  &blobs,         &scatter,         &barrier,       &reduce,         &to_root,
+        &from_root, &all_to_all, &blobs_to_root, &blobs_from_root, &blobs_for_all, &exclusive_scan, &inclusive_scan};
     struct pccl_peer_op *ops[3];
     cluster(sim, 3);
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {

@@ -180,7 +180,7 @@ static void mend_operation(struct pccl_instance *instance, struct pccl_descripto
         descriptor->datatype = descriptor->codec = 0;
     if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED)
         descriptor->codec = descriptor->codec_datatype = 0;
-    if (pccl_reduction_misfit(descriptor->datatype, descriptor->operation) != NULL)
+    if (pccl_row_misfit(row, descriptor->datatype, descriptor->operation) != NULL)
         descriptor->operation = PCCL_MAX;
     mend_codec(descriptor);
     mend_budget(descriptor);

@@ -275,6 +275,37 @@ static void a_reduce_scatter_gives_each_its_share(void **state)
     }
 }
 
+static void a_scan_gives_each_the_reduction_of_those_before_it(void **state)
+{
+    struct world *world = *state;
+    for (size_t c = 0; c < 4 * sizeof counts / sizeof *counts; c++) {
+        const size_t count = counts[c / 4];
+        const bool in_place = c % 2 != 0, inclusive = c / 2 % 2 != 0;
+        struct launched launched = {0};
+        for (int i = 0; i < PEERS; i++) {
+            int32_t *given = launched.input[i] = numbers(count, i);
+            int32_t *result = launched.result[i] = numbers(count, 7);
+            assert_int_equal((inclusive ? pcclInclusiveScanAsync
+                                        : pcclExclusiveScanAsync)(given, in_place ? given : result, count, pcclInt32,
+                                                                  pcclSum, NULL, world->peers[i], &launched.handles[i]),
+                             pcclSuccess);
+        }
+        await_all(world, &launched, 0);
+        for (int i = 0; i < PEERS; i++) {
+            const int32_t *result = in_place ? launched.input[i] : launched.result[i];
+            for (size_t k = 0; k < count; k++) {
+                int32_t sum = 0;
+                for (int peer = 0; peer < i + inclusive; peer++)
+                    sum += value(peer, k);
+                assert_int_equal(result[k], sum);
+                assert_true(in_place || launched.input[i][k] == value(i, k));
+            }
+            assert_true(launched.result[i][count] == -7 && launched.input[i][count] == -7);
+        }
+        release(world, &launched);
+    }
+}
+
 /* Through the master, and from peer to peer: some get nothing, and say so with NULL. */
 static void shares_may_be_of_given_counts(void **state)
 {
@@ -605,6 +636,9 @@ static void wrong_buffers_are_explained(void **state)
     refuse(world, pcclReduceScatter(x, x + 5, 5, pcclInt32, pcclSum, NULL, comm, NULL), "not the part of rank 0");
     refuse(world, pcclReduceScatter(x, x + 20, 5, pcclInt32, (pcclRedOp_t)9, NULL, comm, NULL), "unknown operation");
     refuse(world, pcclReduceScatterAsync(x, x, 5, pcclInt32, pcclSum, NULL, comm, NULL), "the handle is NULL");
+    refuse(world, pcclExclusiveScan(x, NULL, 5, pcclInt32, pcclSum, NULL, comm, NULL), "a buffer is NULL");
+    refuse(world, pcclInclusiveScan(x, x + 1, 5, pcclInt32, pcclSum, NULL, comm, NULL), "overlap partly");
+    refuse(world, pcclExclusiveScan(x, x, 5, pcclInt32, pcclAvg, NULL, comm, NULL), "a scan has no average");
     refuse(world, pcclReduce(x, NULL, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclReduce(NULL, x, 5, pcclInt32, pcclSum, 1, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclReduce(x, x + 1, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "overlap partly");
@@ -803,6 +837,13 @@ static void alone_it_is_the_identity_if_that_is_wanted(void **state)
     memset(y, 0, sizeof y);
     assert_int_equal(pcclAllToAll(x, y, 3, pcclInt32, &options, comm, &info), pcclSuccess);
     assert_memory_equal(x, y, sizeof x);
+    memset(y, 0, sizeof y);
+    assert_int_equal(pcclInclusiveScan(x, y, 3, pcclInt32, pcclProd, &options, comm, &info), pcclSuccess);
+    assert_memory_equal(x, y, sizeof x);
+    assert_int_equal(pcclExclusiveScan(x, y, 3, pcclInt32, pcclMin, &options, comm, &info), pcclSuccess);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(y[i], INT32_MAX);
+    memcpy(y, x, sizeof y);
     assert_int_equal(pcclReduce(x, x, 3, pcclInt32, pcclSum, 0, &options, comm, &info), pcclSuccess);
     assert_int_equal(pcclGather(x, x, 3, pcclInt32, 0, &options, comm, &info), pcclSuccess);
     assert_memory_equal(x, y, sizeof x);
@@ -908,6 +949,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_brings_the_root_s_buffer_to_all),
         cmocka_unit_test(an_all_gather_brings_all_parts_to_all),
         cmocka_unit_test(a_reduce_scatter_gives_each_its_share),
+        cmocka_unit_test(a_scan_gives_each_the_reduction_of_those_before_it),
         cmocka_unit_test(a_reduce_is_the_roots),
         cmocka_unit_test(a_gather_brings_all_parts_to_the_root),
         cmocka_unit_test(a_scatter_gives_each_its_part),

@@ -85,6 +85,8 @@ static int32_t expected(pcclCollective_t kind, int peer, int place)
     case pcclCollectiveAllReduce:
     case pcclCollectiveCoalesced:
     case pcclCollectiveReduceScatter: return first ? sum : UNTOUCHED;
+    case pcclCollectiveExclusiveScan: return first ? peer * (peer + 1) / 2 : UNTOUCHED;
+    case pcclCollectiveInclusiveScan: return first ? (peer + 1) * (peer + 2) / 2 : UNTOUCHED;
     case pcclCollectiveReduce: return first && peer == ROOT ? sum : UNTOUCHED;
     case pcclCollectiveBroadcast: return first ? ROOT + 1 : peer + 1;
     case pcclCollectiveScatter: return first ? ROOT + 1 : UNTOUCHED;
@@ -137,8 +139,10 @@ static void start(const struct world *world, struct given *given, int peer)
 static void every_kind_can_be_started(void **state)
 {
     struct world *world = *state;
-    for (int kind = 0; kind < pcclCollectiveSend; kind++) {
+    for (int kind = 0; kind <= pcclCollectiveInclusiveScan; kind++) {
         struct given given[PEERS];
+        if (kind == pcclCollectiveSend || kind == pcclCollectiveRecv)
+            continue;
         for (int i = 0; i < PEERS; i++) {
             arrange(&given[i], (pcclCollective_t)kind, i);
             start(world, &given[i], i);
@@ -285,7 +289,7 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(AllReduce, operation.size, sizeof *operation - 1, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, operation.size, SIZE_MAX, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, options.size, 0, "PCCL_COLLECTIVE_OPTIONS_INIT");
-    WRONG(AllReduce, operation.collective, (pcclCollective_t)KINDS, "unknown collective");
+    WRONG(AllReduce, operation.collective, (pcclCollective_t)(pcclCollectiveInclusiveScan + 1), "unknown collective");
     WRONG(AllReduce, operation.collective, (pcclCollective_t)-1, "unknown collective");
     WRONG(AllReduce, operation.datatype, (pcclDataType_t)99, "unknown data type");
     WRONG(AllReduce, operation.op, (pcclRedOp_t)99, "unknown operation");

@@ -27,6 +27,8 @@ static const struct {
     {pcclCollectiveScatterV, PCCL_SCATTER_V, "scatter of blobs"},
     {pcclCollectiveAllToAllV, PCCL_ALL_TO_ALL_V, "all-to-all of blobs"},
     {pcclCollectiveCoalesced, PCCL_COALESCED, "coalesced all-reduce"},
+    {pcclCollectiveExclusiveScan, PCCL_EXCLUSIVE_SCAN, "exclusive scan"},
+    {pcclCollectiveInclusiveScan, PCCL_INCLUSIVE_SCAN, "inclusive scan"},
 };
 
 static void test_numbers_in_lists(void **state)
@@ -36,7 +38,8 @@ static void test_numbers_in_lists(void **state)
         assert_int_equal(pccl_collective_listed_as((uint32_t)listed[i].number), listed[i].collective);
         assert_string_equal(pccl_collective_name((uint8_t)listed[i].collective), listed[i].name);
     }
-    assert_int_equal(pccl_collective_listed_as(PCCL_COUNT_OF(listed)), PCCL_COLLECTIVES);
+    assert_int_equal(pccl_collective_listed_as(pcclCollectiveSend), PCCL_COLLECTIVES);
+    assert_int_equal(pccl_collective_listed_as(pcclCollectiveInclusiveScan + 1), PCCL_COLLECTIVES);
     assert_int_equal(pccl_collective_listed_as(PCCL_NOT_LISTED), PCCL_COLLECTIVES);
     assert_int_equal(pccl_collective_listed_as(UINT32_MAX), PCCL_COLLECTIVES);
 }
@@ -58,7 +61,10 @@ static void test_sets(void **state)
     const uint64_t blobs = bit(PCCL_ALL_GATHER_V) | bit(PCCL_GATHER_V) | bit(PCCL_SCATTER_V) | bit(PCCL_ALL_TO_ALL_V);
     const uint64_t to_or_from_one = bit(PCCL_GATHER) | bit(PCCL_SCATTER) | bit(PCCL_GATHER_V) | bit(PCCL_SCATTER_V);
     const uint64_t exchanges = bit(PCCL_ALL_TO_ALL) | bit(PCCL_ALL_TO_ALL_V);
-    uint64_t is_of_blobs = 0, has_root = 0, exchange = 0, relay = 0, reduce = 0;
+    const uint64_t scans = bit(PCCL_EXCLUSIVE_SCAN) | bit(PCCL_INCLUSIVE_SCAN);
+    const uint64_t one_reduction =
+        bit(PCCL_ALL_REDUCE) | bit(PCCL_REDUCE_SCATTER) | bit(PCCL_REDUCE) | bit(PCCL_COALESCED);
+    uint64_t is_of_blobs = 0, has_root = 0, exchange = 0, relay = 0, reduce = 0, reduces_once = 0, averages = 0;
     for (uint8_t i = 0; i < PCCL_COLLECTIVES; i++) {
         const struct pccl_collective_row *row = pccl_collective(i);
         is_of_blobs |= (uint64_t)pccl_collective_is_of_blobs(i) << i;
@@ -66,6 +72,8 @@ static void test_sets(void **state)
         exchange |= (uint64_t)pccl_row_exchanges(row) << i;
         relay |= (uint64_t)pccl_row_relays(row) << i;
         reduce |= (uint64_t)pccl_collective_reduces(i) << i;
+        reduces_once |= (uint64_t)pccl_row_has_one_reduction(row) << i;
+        averages |= (uint64_t)(pccl_row_misfit(row, PCCL_F32, PCCL_AVG) == NULL) << i;
         assert_true((row->of == PCCL_OF_NOTHING) == (row->input.amount == PCCL_NO_PART));
         assert_true((row->of == PCCL_OF_NOTHING) == (row->result.amount == PCCL_NO_PART));
         assert_true(row->codecs == PCCL_NEVER_PACKED || row->of == PCCL_OF_ELEMENTS || row->of == PCCL_OF_TENSORS);
@@ -73,8 +81,10 @@ static void test_sets(void **state)
     assert_int_equal(is_of_blobs, blobs);
     assert_int_equal(has_root, to_or_from_one | bit(PCCL_BROADCAST) | bit(PCCL_REDUCE) | bit(PCCL_SEND));
     assert_int_equal(exchange, exchanges);
-    assert_int_equal(relay, to_or_from_one | exchanges);
-    assert_int_equal(reduce, bit(PCCL_ALL_REDUCE) | bit(PCCL_REDUCE_SCATTER) | bit(PCCL_REDUCE) | bit(PCCL_COALESCED));
+    assert_int_equal(relay, to_or_from_one | exchanges | scans);
+    assert_int_equal(reduce, one_reduction | scans);
+    assert_int_equal(reduces_once, one_reduction);
+    assert_int_equal(averages, (bit(PCCL_COLLECTIVES) - 1) & ~scans);
 }
 
 static void must_have(enum pccl_collective collective, bool is_root, uint32_t input, uint32_t result)

@@ -138,6 +138,31 @@ static void test_parts_lie_in_the_order_of_admission(void **state)
     lie_in_the_order_of_admission(PCCL_ALL_TO_ALL, WORLD);
 }
 
+/* Compares the results of all members, in the order of admission. */
+static void is_scanned(enum pccl_collective collective, uint32_t own)
+{
+    struct fixture f;
+    float expected[WORLD][COUNT];
+    const void *parts[WORLD];
+    prepare(&f, collective);
+    for (uint32_t i = 0; i < WORLD; i++)
+        parts[ranks[i]] = f.values[i];
+    memset(expected, 0, sizeof expected);
+    for (uint32_t rank = 1 - own; rank < WORLD; rank++)
+        pccl_reduce_all(PCCL_F32, PCCL_SUM, parts, rank + own, COUNT, expected[rank]);
+    assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
+    assert_int_equal(f.op.result_bytes, sizeof expected);
+    assert_memory_equal(f.op.result, expected, sizeof expected);
+    finish(&f);
+}
+
+static void test_scans_are_folded_in_the_order_of_admission(void **state)
+{
+    (void)state;
+    is_scanned(PCCL_EXCLUSIVE_SCAN, 0);
+    is_scanned(PCCL_INCLUSIVE_SCAN, 1);
+}
+
 static void is_the_roots(enum pccl_collective collective, uint32_t parts)
 {
     const size_t bytes = parts * COUNT * sizeof(float);
@@ -209,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_tensors_are_folded_along_the_ring),
         cmocka_unit_test(test_shares_are_folded_from_the_owners_successor_on),
         cmocka_unit_test(test_parts_lie_in_the_order_of_admission),
+        cmocka_unit_test(test_scans_are_folded_in_the_order_of_admission),
         cmocka_unit_test(test_broadcasts_and_scatters_are_the_roots),
         cmocka_unit_test(test_blobs_lie_behind_the_lengths_of_contributions),
         cmocka_unit_test(test_a_barrier_has_an_empty_result),

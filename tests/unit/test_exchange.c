@@ -199,6 +199,35 @@ static void check_scattered(const struct pccl_plan *plan, const struct job *jobs
     free(whole);
 }
 
+/* In the order of positions, of all before a rank and maybe its own; of none, the identity. */
+static void check_scan_of(const struct pccl_plan *plan, const struct job *jobs, uint32_t rank, uint32_t count)
+{
+    const struct pccl_segment whole = {.count = (uint32_t)plan->count};
+    const size_t bytes = plan->count * plan->element_bytes;
+    uint8_t *expected = malloc(bytes);
+    const void *parts[RANKS_MOST];
+    struct pccl_plan folded = *plan;
+    folded.seat.ranks = count;
+    for (uint32_t i = 0; i < plan->seat.ranks; i++)
+        parts[world_position(plan->seat.ranks, i)] = contribution(plan, &jobs[i], whole);
+    if (count == 0)
+        pccl_fill_identity(plan->datatype, plan->reduction, plan->count, expected);
+    else if (!is_narrow(plan->datatype))
+        pccl_reduce_all(plan->datatype, plan->reduction, parts, count, plan->count, expected);
+    for (size_t i = 0; count > 0 && is_narrow(plan->datatype) && i < plan->count; i++)
+        fold_narrow(&folded, parts, i, expected);
+    assert_memory_equal(jobs[rank].result, expected, bytes);
+    for (uint32_t i = 0; i < plan->seat.ranks; i++)
+        free((void *)(uintptr_t)parts[i]);
+    free(expected);
+}
+
+static void check_scanned(const struct pccl_plan *plan, const struct job *jobs)
+{
+    for (uint32_t rank = 0; rank < plan->seat.ranks; rank++)
+        check_scan_of(plan, jobs, rank, world_position(plan->seat.ranks, rank) + (plan->scan == PCCL_INCLUSIVE));
+}
+
 static const struct {
     enum pccl_algorithm ring, direct;
     void (*check)(const struct pccl_plan *plan, const struct job *jobs);
@@ -211,12 +240,20 @@ static const struct {
                    [PCCL_GATHER] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, check_gathered},
                    [PCCL_SCATTER] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, check_given_out},
                    [PCCL_ALL_TO_ALL] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_exchanged},
+                   [PCCL_EXCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, check_scanned},
+                   [PCCL_INCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, check_scanned},
                    [PCCL_GATHER_V] = {PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, check_blobs},
                    [PCCL_SCATTER_V] = {PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, check_blobs},
                    [PCCL_ALL_TO_ALL_V] = {PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, check_blobs}};
 
-static const enum pccl_collective others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
-                                              PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
+static const enum pccl_collective others[] = {PCCL_BROADCAST,  PCCL_ALL_GATHER,     PCCL_REDUCE_SCATTER,
+                                              PCCL_REDUCE,     PCCL_GATHER,         PCCL_SCATTER,
+                                              PCCL_ALL_TO_ALL, PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN};
+
+static bool scans(enum pccl_collective collective)
+{
+    return collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN;
+}
 
 /* What a rank puts in is as it was, but where the result of it belongs and is another one. */
 static void check_inputs(const struct trial *trial, const struct job *jobs)
@@ -224,7 +261,7 @@ static void check_inputs(const struct trial *trial, const struct job *jobs)
     const struct pccl_plan plan = plan_of(trial);
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         const struct job *job = &jobs[rank];
-        const bool changes = job->in_place && (plan.reduces || pccl_plan_packs_own(&plan));
+        const bool changes = job->in_place && (plan.reduces || pccl_plan_keeps_sent(&plan));
         size_t own = job->result >= job->input ? (size_t)(job->result - job->input) : job->bytes;
         if (!job->gives)
             continue;
@@ -530,9 +567,27 @@ static void the_other_collectives(void **state)
                 trial.descriptor.count = counts[i / 8];
                 if (pccl_collective_reduces(trial.descriptor.collective))
                     trial.descriptor.operation = seed % PCCL_REDUCE_OPS;
-                if (pccl_reduction_misfit(trial.descriptor.datatype, trial.descriptor.operation) != NULL)
+                if (pccl_reduction_misfit(trial.descriptor.datatype, trial.descriptor.operation) != NULL ||
+                    (scans(others[other]) && trial.descriptor.operation == PCCL_AVG))
                     trial.descriptor.operation = PCCL_MIN;
                 run_case(&trial, seed);
+            }
+}
+
+static void scans_of_every_type_and_operation(void **state)
+{
+    (void)state;
+    uint64_t seed = 12000;
+    for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
+        for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
+            for (unsigned i = 0; i < 8; i++, seed++) {
+                const enum pccl_collective collective = i / 4 == 0 ? PCCL_EXCLUSIVE_SCAN : PCCL_INCLUSIVE_SCAN;
+                struct trial trial = other_trial(collective, 2 + (uint32_t)(seed / 8 % 7), i, seed);
+                trial.descriptor.datatype = (uint8_t)datatype;
+                trial.descriptor.operation = (uint8_t)operation;
+                trial.descriptor.count = 1 + seed * 37 % 6000;
+                if (operation != PCCL_AVG && pccl_reduction_misfit(datatype, operation) == NULL)
+                    run_case(&trial, seed);
             }
 }
 
@@ -671,10 +726,12 @@ static void the_other_collectives_in_groups(void **state)
         for (uint32_t ranks = 2; ranks <= 4; ranks++)
             for (unsigned i = 0; i < 16; i++, seed++) {
                 struct trial trial = other_trial(others[other], ranks, i, seed);
-                bool whole = others[other] == PCCL_BROADCAST || others[other] == PCCL_REDUCE;
+                bool whole = others[other] == PCCL_BROADCAST || others[other] == PCCL_REDUCE || scans(others[other]);
                 trial.descriptor.datatype = PCCL_U32;
                 trial.descriptor.count = whole ? 600001 : 150001;
-                if (i >= 8) { /* the same in what travels */
+                if (i >= 8 && scans(others[other])) {
+                    trial.descriptor.datatype = PCCL_BF16;
+                } else if (i >= 8) { /* the same in what travels */
                     trial.descriptor.datatype = PCCL_F64;
                     trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
                     trial.descriptor.codec_datatype = PCCL_U32;
@@ -712,6 +769,7 @@ int main(void)
         cmocka_unit_test(parts_of_given_lengths),
         cmocka_unit_test(blobs_for_each),
         cmocka_unit_test(the_other_collectives),
+        cmocka_unit_test(scans_of_every_type_and_operation),
         cmocka_unit_test(quantized_copies),
         cmocka_unit_test(quantized_shares),
         cmocka_unit_test(scaled_copies),

@@ -100,8 +100,9 @@ struct scene {
 };
 
 enum { LAST_ALL_REDUCE = 200, LAST_SEED = 420 }; /* later seeds are of the other collectives */
-static const enum pccl_collective others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_REDUCE_SCATTER, PCCL_REDUCE,
-                                              PCCL_GATHER,    PCCL_SCATTER,    PCCL_ALL_TO_ALL};
+static const enum pccl_collective others[] = {PCCL_BROADCAST,  PCCL_ALL_GATHER,     PCCL_REDUCE_SCATTER,
+                                              PCCL_REDUCE,     PCCL_GATHER,         PCCL_SCATTER,
+                                              PCCL_ALL_TO_ALL, PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN};
 
 static struct scene scene_of(uint64_t seed)
 {
@@ -143,7 +144,7 @@ static void set_scene(const struct scene *scene, uint64_t seed, struct job *jobs
     descriptor.collective = (uint8_t)scene->collective;
     if (in_parts(scene))
         descriptor.count = 1 + scene->count / scene->ranks;
-    if (scene->codec) {
+    if (scene->codec && pccl_collective((uint8_t)scene->collective)->codecs != PCCL_NEVER_PACKED) {
         descriptor.datatype = PCCL_F32;
         descriptor.codec = PCCL_CODEC_MIN_MAX;
         descriptor.codec_datatype = PCCL_U8;
@@ -216,7 +217,7 @@ static bool is_used(const struct job *job, uint32_t from, uint32_t to)
     assert_int_equal(
         pccl_plan_make(&config->descriptor, &config->cost, seat, config->positions, config->starts, &plan, &reason),
         PCCL_OK);
-    return pccl_schedules[plan.algorithm]->sends(seat, from, to);
+    return pccl_schedules[plan.algorithm]->sends(plan.seat, from, to);
 }
 
 static void broken_connections_fail_both_ends(void **state)

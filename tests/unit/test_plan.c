@@ -613,6 +613,7 @@ static void hubs_are_for_what_the_ring_relays(void **state)
     } rows[] = {{PCCL_GATHER, PCCL_TO_ROOT_CHAIN, PCCL_TO_ROOT_DIRECT, true, false},
                 {PCCL_SCATTER, PCCL_FROM_ROOT_CHAIN, PCCL_FROM_ROOT_DIRECT, false, true},
                 {PCCL_ALL_TO_ALL, PCCL_EXCHANGE_RING, PCCL_EXCHANGE_DIRECT, false, false},
+                {PCCL_EXCLUSIVE_SCAN, PCCL_SCAN_RING, PCCL_SCAN_DIRECT, false, false},
                 {PCCL_REDUCE, PCCL_REDUCE_CHAIN, PCCL_REDUCE_CHAIN, false, false},
                 {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_RING, false, false}};
     for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++)
@@ -639,6 +640,28 @@ static void hubs_are_for_what_the_ring_relays(void **state)
                 assert_int_equal(plan.algorithm, direct ? rows[i].direct : rows[i].ring);
             }
         }
+}
+
+/* If the ring has the order of members, its links are the ones that a scan needs, and no others have to stand. */
+static void a_scan_goes_along_a_ring_in_order(void **state)
+{
+    (void)state;
+    static const uint32_t in_order[] = {3, 4, 0, 1, 2}, out_of_order[] = {3, 4, 0, 2, 1};
+    const struct pccl_cost cost = {.mesh = 1};
+    const struct pccl_seat seat = {.ranks = 5};
+    struct pccl_descriptor descriptor = {.collective = PCCL_INCLUSIVE_SCAN, .datatype = PCCL_F32, .count = 1 << 24};
+    struct pccl_plan plan;
+    struct pccl_text reason;
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, in_order, NULL, &plan, &reason), PCCL_OK);
+    assert_int_equal(plan.algorithm, PCCL_SCAN_RING);
+    assert_int_equal(plan.seat.line.laps, 0);
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, out_of_order, NULL, &plan, &reason), PCCL_OK);
+    assert_int_equal(plan.algorithm, PCCL_SCAN_DIRECT);
+    descriptor.operation = PCCL_AVG;
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, in_order, NULL, &plan, &reason), PCCL_ARGUMENT);
+    descriptor.operation = PCCL_SUM;
+    descriptor.codec = PCCL_CODEC_MIN_MAX;
+    assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, in_order, NULL, &plan, &reason), PCCL_ARGUMENT);
 }
 
 /* On a long path, above 256 KiB, one unknown link prevents direct exchange. */
@@ -811,6 +834,7 @@ int main(void)
         cmocka_unit_test(parts_lie_beyond_4_gib),
         cmocka_unit_test(the_algorithm_follows_the_cost),
         cmocka_unit_test(hubs_are_for_what_the_ring_relays),
+        cmocka_unit_test(a_scan_goes_along_a_ring_in_order),
         cmocka_unit_test(unknown_rates_are_no_reason_to_go_directly),
         cmocka_unit_test(a_line_that_pairs_share_holds_direct_exchange_up),
         cmocka_unit_test(the_other_collectives_follow_it_too),

@@ -16,7 +16,7 @@
 enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
 
 /* What a schedule is for. */
-enum goal { REDUCE, GATHER, SCATTER, EXCHANGE, BROADCAST, REDUCE_TO_ROOT, GATHER_TO_ROOT, SCATTER_FROM_ROOT };
+enum goal { REDUCE, GATHER, SCATTER, EXCHANGE, BROADCAST, REDUCE_TO_ROOT, GATHER_TO_ROOT, SCATTER_FROM_ROOT, SCAN };
 static const enum goal goals[PCCL_ALGORITHMS] = {
     [PCCL_RING] = REDUCE,
     [PCCL_DIRECT] = REDUCE,
@@ -34,6 +34,8 @@ static const enum goal goals[PCCL_ALGORITHMS] = {
     [PCCL_FROM_ROOT_DIRECT] = SCATTER_FROM_ROOT,
     [PCCL_EXCHANGE_RING] = EXCHANGE,
     [PCCL_EXCHANGE_DIRECT] = EXCHANGE,
+    [PCCL_SCAN_RING] = SCAN,
+    [PCCL_SCAN_DIRECT] = SCAN,
 };
 
 struct parts {
@@ -57,6 +59,8 @@ struct group {
     const struct pccl_schedule *schedule;
     enum goal goal;
     uint32_t ranks, root, turn, pieces; /* that are not empty */
+    uint32_t positions[RANKS_MOST];     /* in which a scan folds */
+    struct pccl_line lines[RANKS_MOST];
     struct seat seats[RANKS_MOST];
     struct parts results[RANKS_MOST][RANKS_MOST]; /* by rank and piece, of all turns */
     struct message messages[MESSAGES_MOST];
@@ -65,7 +69,8 @@ struct group {
 
 static struct pccl_seat seat_of(const struct group *group, uint32_t rank)
 {
-    return (struct pccl_seat){.ranks = group->ranks, .rank = rank, .root = group->root, .turn = group->turn};
+    return (struct pccl_seat){
+        .ranks = group->ranks, .rank = rank, .root = group->root, .turn = group->turn, .line = group->lines[rank]};
 }
 
 static uint32_t piece_of(const struct group *group, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -127,6 +132,16 @@ static struct parts all_from(const struct group *group, uint32_t first)
     return parts;
 }
 
+/* Returns all ranks up to this one, in the order of the scan. */
+static struct parts all_up_to(const struct group *group, uint32_t rank)
+{
+    struct parts parts = {.count = group->positions[rank] + 1};
+    for (uint32_t i = 0; i < group->ranks; i++)
+        if (group->positions[i] < parts.count)
+            parts.ranks[group->positions[i]] = (uint8_t)i;
+    return parts;
+}
+
 /* What must be the rank's result of the piece; of no part: it has none. */
 static struct parts expected_at(const struct group *group, uint32_t rank, uint32_t piece)
 {
@@ -138,6 +153,7 @@ static struct parts expected_at(const struct group *group, uint32_t rank, uint32
     case EXCHANGE: return (struct parts){{(uint8_t)piece}, 1};
     case SCATTER: return rank == piece ? all_from(group, rank + 1) : none;
     case REDUCE_TO_ROOT: return rank == group->root ? all_from(group, rank + 1) : none;
+    case SCAN: return all_up_to(group, rank);
     case GATHER_TO_ROOT: return rank == group->root ? (struct parts){{(uint8_t)piece}, 1} : none;
     default: return rank == piece ? (struct parts){{(uint8_t)group->root}, 1} : none;
     }
@@ -164,7 +180,7 @@ static bool do_work(struct group *group, const struct message *message, enum pcc
     struct seat *seat = &group->seats[rank];
     struct parts own = {{(uint8_t)rank}, 1};
     *parts = message->parts;
-    if (work == PCCL_WORK_FOLD || work == PCCL_WORK_FINISH)
+    if (work == PCCL_WORK_FOLD || work == PCCL_WORK_FINISH || work == PCCL_WORK_SCAN)
         add_parts(parts, &own);
     if (work != PCCL_WORK_COLLECT)
         return true;
@@ -250,6 +266,13 @@ static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, stru
     group.ranks = seat.ranks;
     group.root = seat.root;
     group.pieces = pieces;
+    for (uint32_t i = 0; i < seat.ranks; i++) {
+        const uint32_t other = (uint32_t)pccl_prng_below(prng, i + 1);
+        group.positions[i] = group.positions[other];
+        group.positions[other] = i;
+    }
+    for (uint32_t i = 0; i < seat.ranks; i++)
+        group.lines[i] = pccl_line_make(seat.ranks, i, group.positions);
     for (; group.turn < turns_of(group.schedule, seat); group.turn++) {
         memset(group.seats, 0, sizeof group.seats);
         group.sent_count = 0;
@@ -292,7 +315,7 @@ static void sums_travel_in_step_one_if_at_all(void **state)
             for (uint32_t step = 0; step < schedule->steps(seat); step++)
                 travel = travel || schedule->carries(seat, step) == PCCL_CONTENT_SUM;
             assert_int_equal(schedule->carries(seat, 1) == PCCL_CONTENT_SUM, travel);
-            assert_int_not_equal(schedule->carries(seat, 0), PCCL_CONTENT_SUM);
+            assert_int_equal(schedule->carries(seat, 0) == PCCL_CONTENT_SUM, goals[algorithm] == SCAN);
         }
 }
 
@@ -316,6 +339,16 @@ static void check_kept(const struct pccl_schedule *schedule, struct pccl_seat se
     }
 }
 
+/* A seat whose line is the ring. */
+static struct pccl_seat in_line(struct pccl_seat seat)
+{
+    uint32_t positions[RANKS_MOST];
+    for (uint32_t i = 0; i < seat.ranks; i++)
+        positions[i] = i;
+    seat.line = pccl_line_make(seat.ranks, seat.rank, positions);
+    return seat;
+}
+
 /* So that what is packed for that can make the result here, too. */
 static void what_is_kept_is_sent_at_once_or_never(void **state)
 {
@@ -326,7 +359,7 @@ static void what_is_kept_is_sent_at_once_or_never(void **state)
                 for (seat.root = 0; seat.root < seat.ranks; seat.root++)
                     for (seat.turn = 0; seat.turn < turns_of(pccl_schedules[algorithm], seat); seat.turn++)
                         if (pccl_schedules[algorithm]->keeps != NULL)
-                            check_kept(pccl_schedules[algorithm], seat);
+                            check_kept(pccl_schedules[algorithm], in_line(seat));
 }
 
 /* So that each rank is compared with the next one, even if that one is the root. */

@@ -45,6 +45,8 @@ static void test_sizes(void **state)
     must_be(PCCL_ALL_GATHER, 5, false, 20, 60, 60);
     must_be(PCCL_REDUCE_SCATTER, 5, false, 60, 60, 60);
     must_be(PCCL_REDUCE, 5, false, 20, 20, 20);
+    must_be(PCCL_EXCLUSIVE_SCAN, 5, false, 20, 60, 60);
+    must_be(PCCL_INCLUSIVE_SCAN, 5, false, 20, 60, 60);
     must_be(PCCL_GATHER, 5, false, 20, 60, 60);
     must_be(PCCL_SCATTER, 5, true, 60, 60, 60);
     must_be(PCCL_SCATTER, 5, false, 0, 60, 60);

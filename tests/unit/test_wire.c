@@ -589,7 +589,10 @@ static void test_descriptors(void **state)
     const struct pccl_id some = {{7}};
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
         bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER || collective == PCCL_GATHER_V;
-        bool reduces = collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE;
+        bool scans = collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN;
+        bool exact = scans || collective == PCCL_SEND;
+        bool reduces =
+            collective == PCCL_ALL_REDUCE || collective == PCCL_REDUCE_SCATTER || collective == PCCL_REDUCE || scans;
         bool has_parts = is_of_blobs(collective) || collective == PCCL_REDUCE_SCATTER;
         bool rooted = receives || collective == PCCL_BROADCAST || collective == PCCL_SCATTER ||
                       collective == PCCL_SCATTER_V || collective == PCCL_SEND;
@@ -604,7 +607,7 @@ static void test_descriptors(void **state)
         changed.root = rooted ? changed.counts : some;
         judge_descriptor(&changed, "a root where there is none, or none where there is one");
         changed = valid;
-        changed.operation = 1;
+        changed.operation = PCCL_PROD;
         judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");
         changed = valid;
         changed.counts = some;
@@ -616,11 +619,11 @@ static void test_descriptors(void **state)
                                             : NULL);
         changed = valid;
         changed.codec_datatype = 1;
-        judge_descriptor(&changed, collective == PCCL_SEND ? "quantization in a send" : NULL);
+        judge_descriptor(&changed, exact ? "quantization in a collective that has none" : NULL);
         changed = valid;
         changed.datatype = 1;
         judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
-        if (!barrier && !founds && collective != PCCL_SEND)
+        if (!barrier && !founds && !exact)
             judge_codecs(&valid);
     }
 }
@@ -635,6 +638,8 @@ static void test_reductions(void **state)
             judge_descriptor(&one, pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)reduction));
         }
     judge_descriptor(&(struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_AND}, "no floats");
+    struct pccl_descriptor scan = {.collective = PCCL_INCLUSIVE_SCAN, .datatype = PCCL_F32, .operation = PCCL_AVG};
+    judge_descriptor(&scan, "a scan has no average");
 }
 
 static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)

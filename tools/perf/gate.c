@@ -122,13 +122,14 @@ static bool is_metric(const char *of, const char *metric)
     static const struct {
         const char *of;
         const char *const *metrics;
-    } kinds[] = {{"all_reduce", operation},    {"broadcast", operation},      {"all_gather", operation},
-                 {"all_gather_v", operation},  {"reduce_scatter", operation}, {"reduce", operation},
-                 {"gather", operation},        {"scatter", operation},        {"all_to_all", operation},
-                 {"gather_v", operation},      {"scatter_v", operation},      {"all_to_all_v", operation},
-                 {"send", operation},          {"barrier", operation},        {"state_equal", equal},
-                 {"state_newcomer", newcomer}, {"state_part", part},          {"chaos_kill", chaos},
-                 {"chaos_stop", chaos},        {"topology", topology}};
+    } kinds[] = {{"all_reduce", operation},   {"broadcast", operation},      {"all_gather", operation},
+                 {"all_gather_v", operation}, {"reduce_scatter", operation}, {"reduce", operation},
+                 {"gather", operation},       {"scatter", operation},        {"all_to_all", operation},
+                 {"gather_v", operation},     {"scatter_v", operation},      {"all_to_all_v", operation},
+                 {"send", operation},         {"exclusive_scan", operation}, {"inclusive_scan", operation},
+                 {"barrier", operation},      {"state_equal", equal},        {"state_newcomer", newcomer},
+                 {"state_part", part},        {"chaos_kill", chaos},         {"chaos_stop", chaos},
+                 {"topology", topology}};
     if (strncmp(of, "wan ", strlen("wan ")) == 0) /* over a long path: bench/compare.py judges that */
         return strcmp(metric, "share_of_ring") == 0 || strcmp(metric, "share_of_exact") == 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -222,10 +222,10 @@ static bool is_honest(const struct perf_options *options, double cpu_per_gb)
 static struct perf_limit_traffic traffic_of(const struct perf_options *options)
 {
     static const enum perf_limit_shape shapes[] = {
-        [PCCL_BROADCAST] = PERF_CHAIN, [PCCL_REDUCE] = PERF_CHAIN,      [PCCL_GATHER] = PERF_FAN_IN,
-        [PCCL_SCATTER] = PERF_FAN_OUT, [PCCL_ALL_TO_ALL] = PERF_MESH,   [PCCL_SEND] = PERF_PAIRS,
-        [PCCL_GATHER_V] = PERF_FAN_IN, [PCCL_SCATTER_V] = PERF_FAN_OUT, [PCCL_ALL_TO_ALL_V] = PERF_MESH,
-        [PCCL_BARRIER] = PERF_RING};
+        [PCCL_BROADCAST] = PERF_CHAIN,      [PCCL_REDUCE] = PERF_CHAIN,         [PCCL_GATHER] = PERF_FAN_IN,
+        [PCCL_SCATTER] = PERF_FAN_OUT,      [PCCL_ALL_TO_ALL] = PERF_MESH,      [PCCL_SEND] = PERF_PAIRS,
+        [PCCL_GATHER_V] = PERF_FAN_IN,      [PCCL_SCATTER_V] = PERF_FAN_OUT,    [PCCL_ALL_TO_ALL_V] = PERF_MESH,
+        [PCCL_EXCLUSIVE_SCAN] = PERF_CHAIN, [PCCL_INCLUSIVE_SCAN] = PERF_CHAIN, [PCCL_BARRIER] = PERF_RING};
     const double share = perf_traffic(options, options->peers);
     const bool keeps = !perf_reduces(options) && perf_parts(options) > 1;
     return (struct perf_limit_traffic){shapes[options->collective], share, keeps ? 1.0 / options->peers : 0};

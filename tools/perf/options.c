@@ -11,13 +11,14 @@
 static const char *const datatypes[] = {PCCL_DATATYPE_ROWS(ROW)};
 #define COLLECTIVES                                                                                                    \
     "all_reduce", "broadcast", "all_gather", "all_gather_v", "reduce_scatter", "reduce", "gather", "scatter",          \
-        "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "barrier"
+        "all_to_all", "gather_v", "scatter_v", "all_to_all_v", "send", "exclusive_scan", "inclusive_scan", "barrier"
 #define OPERATIONS "sum", "avg", "prod", "max", "min", "and", "or", "xor", "premul_sum"
 static const char *const operations[] = {OPERATIONS};
 static const enum pccl_collective collectives[] = {
-    PCCL_ALL_REDUCE, PCCL_BROADCAST,    PCCL_ALL_GATHER, PCCL_ALL_GATHER_V, PCCL_REDUCE_SCATTER,
-    PCCL_REDUCE,     PCCL_GATHER,       PCCL_SCATTER,    PCCL_ALL_TO_ALL,   PCCL_GATHER_V,
-    PCCL_SCATTER_V,  PCCL_ALL_TO_ALL_V, PCCL_SEND,       PCCL_BARRIER};
+    PCCL_ALL_REDUCE,     PCCL_BROADCAST,      PCCL_ALL_GATHER,     PCCL_ALL_GATHER_V,
+    PCCL_REDUCE_SCATTER, PCCL_REDUCE,         PCCL_GATHER,         PCCL_SCATTER,
+    PCCL_ALL_TO_ALL,     PCCL_GATHER_V,       PCCL_SCATTER_V,      PCCL_ALL_TO_ALL_V,
+    PCCL_SEND,           PCCL_EXCLUSIVE_SCAN, PCCL_INCLUSIVE_SCAN, PCCL_BARRIER};
 static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1", "auto"};
 static const char *const scales[] = {"f32", "bf16", "pow2"};
 static const char *const roundings[] = {"nearest", "stochastic"};
@@ -39,8 +40,9 @@ static const char help[] =
     "  -w, --warmup_iters N   operations before those (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
     "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
-    "                         all_to_all gather_v scatter_v all_to_all_v send barrier (all_reduce); or, of what\n"
-    "                         reduces, sum avg prod max min and or xor premul_sum (sum); may be given for both\n"
+    "                         all_to_all gather_v scatter_v all_to_all_v send exclusive_scan inclusive_scan\n"
+    "                         barrier (all_reduce); or, of what reduces, sum avg prod max min and or xor\n"
+    "                         premul_sum (sum); may be given for both\n"
     "  -c, --check 0|1        verify results (1)\n"
     "  -k, --concurrent K     the bytes as K operations at once (1)\n"
     "  -t, --tensors K        all-reduces are of K tensors, coalesced; the largest is 256 times the smallest (1)\n"
@@ -53,13 +55,13 @@ static const char help[] =
     "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
     "      --in-place 0|1|both  (both)\n"
     "      --no-limit         do not measure the limit of the machine in the same run\n"
-    "      --limit-cache      sockets send from and receive into buffers that stay in the cache, instead of ones as\n"
-    "                         large as the library's: twice as fast, and out of reach of an all-reduce\n"
+    "      --limit-cache      sockets use buffers that stay in the cache, instead of ones as large as the library's:\n"
+    "                         twice as fast, and out of reach of an all-reduce\n"
     "      --limit-cpu C      a limit that needs more CPU seconds per GB than this is not used: the machine was\n"
     "                         disturbed (0.40)\n"
     "      --json FILE        results as JSON; - for standard output, the table then goes to standard error\n"
-    "      --gate FILE        compare with goals; exit code 1 if one is missed\n"
-    "      --chaos kill|stop  kill (or stop) a peer while operations of --maxbytes run, and print times to the error\n"
+    "      --gate FILE        compare with goals; exit code 1: one is missed\n"
+    "      --chaos kill|stop  kill (or stop) a peer in operations of --maxbytes, and print times to the error\n"
     "                         and to the next good result\n"
     "      --rounds N         of chaos (20)\n"
     "      --exact            with a codec: measure the same without it too, in the same run\n"
@@ -72,8 +74,8 @@ static const char help[] =
     "      --solve FILE       search for a ring over the links that FILE tells of, as --dump writes it; - for "
     "standard\n"
     "                         input\n"
-    "      --seed N           of that search, instead of the one in the file\n"
-    "      --steps N          how much work it may do, the same\n"
+    "      --seed N           of that search, instead of that in the file\n"
+    "      --steps N          how much work it may do\n"
     "      --dump FILE        with --topology or --solve: what is known of the links, and the ring; - for standard\n"
     "                         output\n"
     "  -h, --help             this text\n"
@@ -106,6 +108,8 @@ double perf_traffic(const struct perf_options *options, uint32_t peers)
     case PCCL_ALL_REDUCE: return 2.0 * (peers - 1) / peers;
     case PCCL_BROADCAST:
     case PCCL_REDUCE:
+    case PCCL_EXCLUSIVE_SCAN:
+    case PCCL_INCLUSIVE_SCAN:
     case PCCL_SEND: return 1;
     case PCCL_BARRIER: return 0;
     default: return (double)(peers - 1) / peers;
@@ -116,7 +120,9 @@ uint32_t perf_senders(const struct perf_options *options)
 {
     switch (options->collective) {
     case PCCL_BROADCAST:
-    case PCCL_REDUCE: return options->peers - 1;
+    case PCCL_REDUCE:
+    case PCCL_EXCLUSIVE_SCAN:
+    case PCCL_INCLUSIVE_SCAN: return options->peers - 1;
     case PCCL_GATHER:
     case PCCL_GATHER_V:
     case PCCL_SCATTER:

@@ -308,6 +308,16 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
                                         comm, handle)
                       : pcclReduce(input + whole, output + whole, count, datatype, options->operation, 0, &more, comm,
                                    NULL);
+    case PCCL_EXCLUSIVE_SCAN:
+        return handle ? pcclExclusiveScanAsync(input + whole, output + whole, count, datatype, options->operation,
+                                               &more, comm, handle)
+                      : pcclExclusiveScan(input + whole, output + whole, count, datatype, options->operation, &more,
+                                          comm, NULL);
+    case PCCL_INCLUSIVE_SCAN:
+        return handle ? pcclInclusiveScanAsync(input + whole, output + whole, count, datatype, options->operation,
+                                               &more, comm, handle)
+                      : pcclInclusiveScan(input + whole, output + whole, count, datatype, options->operation, &more,
+                                          comm, NULL);
     case PCCL_GATHER:
         return handle ? pcclGatherAsync(part, output + whole, count, datatype, 0, &more, comm, handle)
                       : pcclGather(part, output + whole, count, datatype, 0, &more, comm, NULL);
@@ -398,6 +408,22 @@ static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t c
     return wrong;
 }
 
+/* Returns the number of elements that are not the reduction of the first peers. */
+static uint64_t wrong_in_scan(const struct bench *bench, const char *result, size_t count, uint32_t peers)
+{
+    struct perf_options values = bench->values;
+    const size_t bytes = perf_datatype_bytes(values.datatype);
+    char identity[sizeof(uint64_t)];
+    uint64_t wrong = 0;
+    values.peers = peers;
+    if (peers > 0)
+        return perf_values_wrong(result, count, &values);
+    pccl_fill_identity((enum pccl_datatype)values.datatype, (enum pccl_reduce_op)values.operation, 1, identity);
+    for (size_t i = 0; i < count; i++)
+        wrong += memcmp(result + i * bytes, identity, bytes) != 0;
+    return wrong;
+}
+
 static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t first, size_t count, bool in_place)
 {
     const struct perf_options *options = bench->options;
@@ -414,6 +440,8 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
     case PCCL_ALL_REDUCE: return perf_values_wrong(whole, count, options);
     case PCCL_REDUCE_SCATTER: return perf_values_wrong(share, count, &bench->values);
     case PCCL_REDUCE: return bench->rank == 0 ? perf_values_wrong(whole, count, &bench->values) : 0;
+    case PCCL_EXCLUSIVE_SCAN: return wrong_in_scan(bench, whole, count, bench->rank);
+    case PCCL_INCLUSIVE_SCAN: return wrong_in_scan(bench, whole, count, bench->rank + 1);
     case PCCL_GATHER: givers = bench->rank == 0 ? parts : 0; break;
     case PCCL_SCATTER:
         whole = share;
