@@ -112,8 +112,8 @@ def _ask(master: _Master) -> _Status:
         return _read(master)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise _Unanswered(
-            f"no master answers at {master.address}: {_printable(str(error))}. A master answers there if it was started with "
-            f"--http {master.address}"
+            f"no master answers at {master.address}: {_printable(str(error))}. A master answers there if it was "
+            f"started with --http {master.address}"
         ) from error
 
 

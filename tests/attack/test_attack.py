@@ -491,7 +491,8 @@ def test_rebound_name(run):
     pages = harness.ports.free_port()
     honest = Run(run, count=2, http=f"127.0.0.1:{pages}")
     for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
-        for host, code in ((f"evil.example:{pages}", 403), ("127.0.0.1.evil.example", 403), (f"localhost:{pages}", 200)):
+        hosts = {f"evil.example:{pages}": 403, "127.0.0.1.evil.example": 403, f"localhost:{pages}": 200}
+        for host, code in hosts.items():
             request = urllib.request.Request(f"http://127.0.0.1:{pages}{path}", headers={"Host": host})
             try:
                 with urllib.request.urlopen(request) as page:

@@ -462,7 +462,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             settings, is_right = None, False
         if settings is not None and settings != self._settings():
             raise InvalidArgument(
-                f"{self.label}: {peer} has experts, chunks, on_death, max_bytes = {settings}, and this peer {self._settings()}; "
+                f"{self.label}: {peer} has experts, chunks, on_death, max_bytes = {settings}, "
+                f"and this peer {self._settings()}; "
                 "they must be the same on all peers"
             )
         if not is_right or len(versions) != len(self.experts) or any(one >= len(self.experts) for one in owned):
