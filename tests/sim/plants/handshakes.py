@@ -15,9 +15,9 @@ PLANTS = [
         [], ["handshake-return"],
         [
             ("src/peer/control.c",
-             "p->dialing = p->up = p->greeted = false; if (p->state == PCCL_PEER_CONNECTING) {",
-             "bool early = p->up && !p->greeted; p->dialing = p->up = p->greeted = false;"
-             "if (p->state == PCCL_PEER_CONNECTING || early) {"),
+             "p->dialing = p->up = p->greeted = false; if (connecting && !again) {",
+             "bool early = p->up && !p->greeted && !connecting; p->dialing = p->up = p->greeted = false;"
+             "if ((connecting && !again) || early) {"),
         ]),
     Bug("half_open_strangers_stay",
         "whoever does not finish its handshake must not keep its place",
