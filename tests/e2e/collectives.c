@@ -144,7 +144,7 @@ static bool is_filled(const struct collective *op, const uint32_t *elements, siz
     return true;
 }
 
-/* Whether it is the sum of the first `count` participants. */
+/* Returns true if the result is the sum of the first `count` participants. */
 static bool is_sum_of(const struct collective *op, size_t first, uint32_t count)
 {
     for (size_t i = 0; i < op->count; i++) {

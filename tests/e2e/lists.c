@@ -113,7 +113,8 @@ static void arrange(struct entry *entry, size_t index, const struct members *mem
     given->recvbuf = entry->result;
     given->count = elements;
     given->datatype = pcclUint32;
-    given->op = kind == pcclCollectiveAllReduce ? pcclSum : (pcclRedOp_t)value;
+    const bool sums = kind == pcclCollectiveAllReduce || kind == pcclCollectiveInclusiveScan;
+    given->op = sums ? pcclSum : (pcclRedOp_t)value;
     given->root = has_root(kind) ? 0 : value;
     given->options = &entry->options;
     given->info = &entry->info;
@@ -159,6 +160,8 @@ static bool is_right(const struct entry *entry, const struct members *members, s
     case pcclCollectiveCoalesced:
         return are_all(entry->result, elements - 1, sum) && entry->result[elements - 1] == world;
     case pcclCollectiveAllReduce: return are_all(entry->result, elements, sum);
+    case pcclCollectiveInclusiveScan:
+        return are_all(entry->result, elements, (members->rank + 1) * (members->rank + 2) / 2);
     case pcclCollectiveBroadcast:
     case pcclCollectiveScatter: return are_all(entry->result, elements, 1);
     case pcclCollectiveBarrier: return true;

@@ -50,7 +50,7 @@ def unused(peers, values, elements=BULK):
     """Runs lists whose entries hold these values in members that their kind does not use."""
     calls = [peer.start("unused", value, elements) for peer, value in zip(peers, values)]
     for result in agree(calls, SUCCESS):
-        check(result["right"] and result["done"] == 12, f"{result}")
+        check(result["right"] and result["done"] == 13, f"{result}")
 
 
 def test_unused_members(run):
