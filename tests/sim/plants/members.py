@@ -312,9 +312,9 @@ PLANTS = [
         ["PEACE"], ["tiny-kinds"],
         [
             ("src/master/operations_tiny.c",
-             "if (pccl_collective_reduces(op->descriptor.collective)) return op->parts[0].payload_bytes;",
-             "if (pccl_collective_reduces(op->descriptor.collective) && op->descriptor.collective != PCCL_REDUCE)"
-             " return op->parts[0].payload_bytes;"),
+             "if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective)))",
+             "if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective))"
+             " && op->descriptor.collective != PCCL_REDUCE)"),
             ("src/master/operations_tiny.c",
              "else if (made && row->reduces)",
              "else if (made && row->reduces && op->descriptor.collective != PCCL_REDUCE)"),
