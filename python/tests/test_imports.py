@@ -13,8 +13,9 @@ ORDER = """
     pccl._buffers pccl._codec pccl._core pccl._recorder pccl._state pccl._threads pccl._master
     pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
 
-    pccl.torch._commit pccl.torch._forms pccl.torch._lanes pccl.torch._numbers pccl.torch._pipeline pccl.torch._placing
-    pccl.torch._staging pccl.torch._untraced
+    pccl.torch._commit pccl.torch._forms pccl.torch._functional pccl.torch._lanes pccl.torch._numbers
+    pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging
+    pccl.torch._untraced
 
     pccl._staged pccl._reduce pccl._operation pccl._handles pccl._calls pccl._collectives pccl._described
     pccl._operations pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
@@ -22,7 +23,7 @@ ORDER = """
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
     pccl.torch._statistics
-    pccl.torch._world pccl.torch._work pccl.torch._futures pccl.torch._call
+    pccl.torch._world pccl.torch._work pccl.torch._futures pccl.torch._call pccl.torch._transfers
     pccl.torch._launching pccl.torch._monitored pccl.torch._grid pccl.torch._rendezvous pccl.torch._reconfigure
     pccl.torch._backend
 

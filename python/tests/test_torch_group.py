@@ -30,6 +30,23 @@ def test_every_form(nursery):
     nursery.world("torch_forms.every_form", 3)
 
 
+def test_tools_of_torch(nursery):
+    nursery.world("torch_tools.looked_at", 3)
+
+
+def test_sparse(nursery):
+    nursery.world("torch_tools.sparse", 3)
+
+
+def test_functional(nursery):
+    nursery.world("torch_tools.functional", 2)
+
+
+@pytest.mark.nightly
+def test_a_late_start(nursery):
+    nursery.world("torch_tools.late_start", 3)
+
+
 def test_every_method_in_another_order(nursery):
     nursery.world("torch_membership.methods_in_another_order", 3)
 

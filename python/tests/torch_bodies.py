@@ -666,10 +666,10 @@ def elastic_replicas(address, folder):
     store = dist.FileStore(f"{folder}/{rank // 2}", 2)
     dist.init_process_group("pccl", store=store, rank=rank % 2, world_size=2, timeout=timedelta(seconds=60))
     models = [with_fsdp2(dist.group.WORLD), with_ddp(dist.group.WORLD)]
-    scatter = Call.scatter_reduced
+    scatter, scatters_now = Call.scatter_reduced, Call.scatters_now
 
     def scatter_another(call, given, output, *more):
-        Call.scatter_reduced = scatter
+        Call.scatter_reduced, Call.scatters_now = scatter, scatters_now
         scatter(call, torch.zeros(2), torch.zeros(1), *more)
 
     for model in models:
@@ -680,7 +680,7 @@ def elastic_replicas(address, folder):
                 loss = model(batch(4 * step + rank)[0]).square().mean()
                 fails_now = model is models[0] and step == 2
                 if fails_now and rank == 1:
-                    Call.scatter_reduced = scatter_another
+                    Call.scatter_reduced, Call.scatters_now = scatter_another, lambda *_: False
                 loss.backward()
                 optimizer.step()
                 assert replica.committed == pccl.torch.committed() == (not fails_now)
@@ -697,14 +697,14 @@ def misuse():
     fails(lambda: dist.all_reduce(torch.ones(3 if odd else 4)), "rank")
     fails(lambda: dist.all_reduce(torch.ones(4, dtype=torch.int32 if odd else torch.float32)), "pccl")
     fails(lambda: dist.barrier() if odd else dist.all_reduce(torch.ones(4)), "pccl")
-    given = torch.ones(4, device="meta") if odd else torch.ones(4)
-    fails(lambda: dist.all_reduce(given), "meta" if odd else "refused")
+    given = torch.ones(2, 2).to_sparse_csr() if odd else torch.ones(4)
+    fails(lambda: dist.all_reduce(given), "sparse_csr" if odd else "refused")
     reduced = lambda tensor: (dist.all_reduce(tensor.detach()), tensor.sum())[1]
     reduce = torch.func.grad(reduced) if odd else reduced
     fails(lambda: reduce(torch.ones(4)), "storage" if odd else "refused")
-    fails(lambda: dist.broadcast(given, 0), "meta" if odd else "refused")
+    fails(lambda: dist.broadcast(given, 0), "sparse_csr" if odd else "refused")
     if odd:
-        fails(lambda: dist.send(given, 0), "meta")
+        fails(lambda: dist.send(given, 0), "sparse_csr")
     elif rank == 0:
         fails(lambda: dist.recv(given, size - 1), "refused")
     fails(lambda: dist.all_reduce(torch.ones(4, dtype=torch.float8_e4m3fnuz)), "cannot reduce")
@@ -716,14 +716,16 @@ def misuse():
     store = dist.distributed_c10d._get_default_store()
     if odd:
         store.wait([f"late/{one}" for one in range(size - 1)])
-    error = fails(lambda: dist.group.WORLD.monitored_barrier(timedelta(seconds=3)), f"rank {size - 1} not there")
+    missing = f"Rank {size - 1} failed to pass monitoredBarrier"
+    error = fails(lambda: dist.group.WORLD.monitored_barrier(timedelta(seconds=3)), missing)
     assert error.ranks == (size - 1,)
     store.set(f"late/{rank}", "")
     dist.group.WORLD.monitored_barrier()
     if rank == 0:
         store.wait([f"gave up/{one}" for one in range(1, size)])
     limit = timedelta(seconds=60 if rank == 0 else 0.5)
-    error = fails(lambda: dist.group.WORLD.monitored_barrier(limit), "rank 0 not there")
+    late = "before others had given up" if rank == 0 else f"Rank {rank} successfully reached monitoredBarrier"
+    error = fails(lambda: dist.group.WORLD.monitored_barrier(limit), late, "Rank 0 failed to pass monitoredBarrier")
     assert error.ranks == (0,)
     store.set(f"gave up/{rank}", "")
     dist.group.WORLD.monitored_barrier()
@@ -739,7 +741,8 @@ def incomplete():
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), None, rank == 0, wait_for_workers=False)
     given = {"store": store, "rank": rank, "world_size": size, "timeout": timedelta(seconds=3)}
-    fails(lambda: dist.init_process_group("pccl", **given), "world is not complete within 3 s: rank 1 missing")
+    words = "world is not complete within 3 s: rank 1 missing", " Timed out "
+    fails(lambda: dist.init_process_group("pccl", **given), *words)
     store.set(f"{rank} has failed", "")
     if rank == 0:  # it serves the store, which nobody asks anything more behind this
         store.wait(["2 has failed"])
@@ -833,7 +836,7 @@ def interrupted():
             fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")
     work = dist.all_reduce(torch.ones(2), async_op=True) if rank == 0 else None
     if rank == 0:
-        fails(lambda: work.wait(timedelta(seconds=0.05)), "longer than its caller waits")  # it goes on
+        fails(lambda: work.wait(timedelta(seconds=0.05)), " Timed out waiting 50ms ", "still under way")
         store.set("waited", "")
     else:
         store.wait(["waited"])
@@ -841,7 +844,7 @@ def interrupted():
     work.wait()
     dist.group.WORLD.set_timeout(timedelta(seconds=0.3))
     if rank == 0:
-        fails(dist.barrier, "not complete within 0.3 s", "waits for peer", "'rank 1 of 2'")
+        fails(dist.barrier, " Timed out waiting 300ms ", "waits for peer", "'rank 1 of 2'")
         store.set("timed out", "")
     else:
         store.wait(["timed out"])

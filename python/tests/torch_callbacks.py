@@ -255,7 +255,7 @@ def for_a_while(rank, size):
     def wait(done):
         if rank == 0:
             work = dist.all_reduce(value := done.value()[0].clone(), async_op=True)
-            fails(lambda: work.wait(timedelta(seconds=0.05)), "longer than its caller waits")
+            fails(lambda: work.wait(timedelta(seconds=0.05)), " Timed out waiting 50ms ")
             store.set("waited", "")
         else:
             store.wait(["waited"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -16,8 +16,8 @@ from torch.distributed import distributed_c10d
 
 from .._communicator import Communicator
 from .._errors import PCCLError
-from . import _commit, _layout, _monitored, _reconfigure
-from ._call import Call, all_reduces
+from . import _commit, _functional, _layout, _monitored, _reconfigure
+from ._call import BARRIER, Call, all_reduces
 from ._forms import in_all_forms, usual
 from ._futures import Completer, Work
 from ._launching import Launching
@@ -77,6 +77,7 @@ class ProcessGroup(Launching):
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, is_default: bool = False
     ) -> None:
         super().__init__(world, ranks, rank, timeout, None if world.comm is None else _found(world, ranks, timeout))
+        _functional.register(ProcessGroup)
         self._is_default = is_default
         self._completer = Completer()
 
@@ -133,31 +134,40 @@ class ProcessGroup(Launching):
 
     # ---- collectives
 
+    def _is_awaited(self, opts: Any) -> bool:
+        """Returns true if the caller waits for the work at once. Older versions of torch do not say so."""
+        return not getattr(opts, "asyncOp", True) and not self._coalesced
+
     def allreduce(self, tensors: Any = None, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
         """None if the caller would wait for it at once, and it has succeeded."""
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
-        # Older versions do not say whether the caller waits.
-        is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced
+        is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced  # as _is_awaited()
         make = functools.partial(all_reduces, "all_reduce", tensors, opts)
         # What fails leaves its tensors as they were: they have this rank's values.
-        return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now)
+        shown = "allreduce", tensors, opts
+        return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now, shown=shown)
 
     @in_all_forms(dist.AllreduceCoalescedOptions, 1, "op", "timeout")
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         make = functools.partial(all_reduces, "all_reduce_coalesced", tensors, opts)
-        return self._launch("all_reduce_coalesced", tensors, tensors, make, opts, _nothing, count=len(tensors))
+        shown = "allreduce_coalesced", tensors, opts
+        count = len(tensors)
+        return self._launch("all_reduce_coalesced", tensors, tensors, make, opts, _nothing, count=count, shown=shown)
 
     @in_all_forms(dist.BroadcastOptions, 1, "root", "timeout")
     def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
         def make(call: Call) -> None:
             (tensor,) = _layout.need_one("broadcast", tensors)
             is_root = self._rank == opts.rootRank
+            if call.is_now and call.broadcasts_now(tensor, self._root(opts.rootRank)):
+                return
             memory = call.source(_layout.to_move(tensor)) if is_root else call.target([tensor])
             call.add(self._comm.broadcast_async, memory, root=self._root(opts.rootRank))
 
-        return self._launch("broadcast", tensors, tensors, make, opts)
+        shown, is_now = ("broadcast", tensors, opts), self._is_awaited(opts)
+        return self._launch("broadcast", tensors, tensors, make, opts, is_now=is_now, shown=shown)
 
     @in_all_forms(dist.ReduceOptions, 1, "root", "op", "timeout")
     def reduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
@@ -169,7 +179,7 @@ class ProcessGroup(Launching):
             send = call.source(form(tensors[0])) if recv is None else recv
             call.add(self._comm.reduce_async, send, recv, root=self._root(opts.rootRank), op=op, factor=factor)
 
-        return self._launch("reduce", tensors, tensors, make, opts)
+        return self._launch("reduce", tensors, tensors, make, opts, shown=("reduce", tensors, opts))
 
     @in_all_forms(distributed_c10d.AllgatherOptions, 2, "timeout")
     def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
@@ -179,7 +189,9 @@ class ProcessGroup(Launching):
                 self._gather_into(call, places, given)
 
         places = sum(outputs, [])
-        return self._launch("all_gather", [*places, *inputs], places, make, opts, count=len(inputs))
+        tensors, count, is_now = [*places, *inputs], len(inputs), self._is_awaited(opts)
+        shown = "allgather", outputs, inputs, opts
+        return self._launch("all_gather", tensors, places, make, opts, count=count, is_now=is_now, shown=shown)
 
     @in_all_forms(distributed_c10d.AllgatherOptions, 2, "timeout")
     def allgather_coalesced(
@@ -197,9 +209,12 @@ class ProcessGroup(Launching):
                 self._gather_into(call, [places[at] for places in outputs], given)
 
         places = sum(outputs, [])
-        return self._launch("all_gather_coalesced", [*places, *inputs], places, make, opts, count=len(inputs))
+        shown, count = ("allgather_coalesced", outputs, inputs, opts), len(inputs)
+        return self._launch("all_gather_coalesced", [*places, *inputs], places, make, opts, count=count, shown=shown)
 
     def _gather_into(self, call: Call, places: List[torch.Tensor], given: torch.Tensor) -> None:
+        if call.is_now and call.gathers_pieces_now(given, places):
+            return
         _layout.need_one_each("all_gather: outputs", places, self.size())
         _layout.need_one_kind("all_gather", [*places, given])
         if places[self._rank].numel() != given.numel():
@@ -224,12 +239,18 @@ class ProcessGroup(Launching):
         def make(call: Call) -> None:
             _layout.need_as_many("all_gather_into_tensor", outputs, inputs)
             for output, given in zip(outputs, inputs):
+                if call.is_now and call.gathers_now(given, output):
+                    continue
                 _layout.need_one_kind("all_gather_into_tensor", [output, given])
                 place = call.target(self._pieces(output))
                 call.add(self._comm.all_gather_async, call.source(_layout.to_move(given)), place)
 
+        shown: Tuple[Any, ...] = "allgather_into_tensor_coalesced", outputs, inputs, opts
+        if len(outputs) == len(inputs) == 1:
+            shown = "_allgather_base", *outputs, *inputs, opts
+        tensors, count, is_now = [*outputs, *inputs], len(inputs), self._is_awaited(opts)
         return self._launch(
-            "all_gather_into_tensor", [*outputs, *inputs], outputs, make, opts, count=len(inputs)
+            "all_gather_into_tensor", tensors, outputs, make, opts, count=count, is_now=is_now, shown=shown
         )
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -248,9 +269,8 @@ class ProcessGroup(Launching):
                 counts = None if _layout.same_count(forms) else [one.numel() for one in forms]
                 call.scatter_reduced(torch.cat(forms), output, op, factor, counts)
 
-        return self._launch(
-            "reduce_scatter", [*outputs, *sum(inputs, [])], outputs, make, opts, count=len(inputs)
-        )
+        tensors, shown = [*outputs, *sum(inputs, [])], ("reduce_scatter", outputs, inputs, opts)
+        return self._launch("reduce_scatter", tensors, outputs, make, opts, count=len(inputs), shown=shown)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -266,6 +286,8 @@ class ProcessGroup(Launching):
             op, factor = _layout.operation_of(opts.reduceOp)
             _layout.need_as_many("reduce_scatter_tensor", outputs, inputs)
             for output, given in zip(outputs, inputs):
+                if call.is_now and factor is None and call.scatters_now(given, output, op):
+                    continue
                 _layout.need_one_kind("reduce_scatter_tensor", [output, given])
                 form = _layout.to_reduce(given, op)
                 if self._order is not None:
@@ -276,8 +298,13 @@ class ProcessGroup(Launching):
             for output, given in zip(outputs, inputs):
                 output.copy_(given.reshape(-1).split(output.numel())[self._rank].view(output.shape))
 
+        tensors = [*outputs, *inputs]
+        shown: Tuple[Any, ...] = "reduce_scatter_tensor_coalesced", outputs, inputs, opts
+        if len(outputs) == len(inputs) == 1:
+            shown = "_reduce_scatter_base", *tensors, opts
+        count, is_now = len(inputs), self._is_awaited(opts)
         return self._launch(
-            "reduce_scatter_tensor", [*outputs, *inputs], outputs, make, opts, own_shares, count=len(inputs)
+            "reduce_scatter_tensor", tensors, outputs, make, opts, own_shares, count=count, is_now=is_now, shown=shown
         )
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
@@ -298,7 +325,8 @@ class ProcessGroup(Launching):
             sent = call.source(_layout.to_move(given))
             call.add(self._comm.gather_async, sent, recv, root=self._root(opts.rootRank))
 
-        return self._launch("gather", [*places, *inputs], places, make, opts)
+        shown = "gather", outputs, inputs, opts
+        return self._launch("gather", [*places, *inputs], places, make, opts, shown=shown)
 
     @in_all_forms(dist.ScatterOptions, 2, "root", "timeout")
     def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None) -> Work:
@@ -315,7 +343,8 @@ class ProcessGroup(Launching):
                 sent = call.source(_layout.joined(self._placed(given)))
             call.add(self._comm.scatter_async, sent, call.target(outputs), root=self._root(opts.rootRank))
 
-        return self._launch("scatter", [*outputs, *given], outputs, make, opts)
+        shown = "scatter", outputs, inputs, opts
+        return self._launch("scatter", [*outputs, *given], outputs, make, opts, shown=shown)
 
     def all_to_all_single(
         self,
@@ -335,7 +364,8 @@ class ProcessGroup(Launching):
             places = output.split(list(output_split_sizes) or self._equal_split(output))
             call.exchange(places, input.split(list(input_split_sizes) or self._equal_split(input)))
 
-        return self._launch("all_to_all_single", [output, input], [output], make, opts or timeout)
+        shown = "alltoall_base", output, input, list(output_split_sizes), list(input_split_sizes), opts
+        return self._launch("all_to_all_single", [output, input], [output], make, opts or timeout, shown=shown)
 
     alltoall_base = all_to_all_single
 
@@ -345,17 +375,21 @@ class ProcessGroup(Launching):
         return [len(tensor) // self.size()] * self.size()
 
     def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Work:
-        return self._launch(
-            "all_to_all", [*outputs, *inputs], outputs, lambda call: call.exchange(outputs, inputs), opts
-        )
+        make: Callable[[Call], None] = lambda call: call.exchange(outputs, inputs)
+        shown = "alltoall", outputs, inputs, opts
+        return self._launch("all_to_all", [*outputs, *inputs], outputs, make, opts, shown=shown)
 
     @in_all_forms(dist.BarrierOptions, 0, "timeout")
     def barrier(self, opts: Any = None) -> Work:
-        return self._launch("barrier", [], [], lambda call: call.add(self._comm.barrier_async), opts)
+        def make(call: Call) -> None:
+            if not call.is_now or not call.now(BARRIER, ()):
+                call.add(self._comm.barrier_async)
+
+        return self._launch("barrier", [], [], make, opts, is_now=self._is_awaited(opts), shown=("barrier", opts))
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """As pccl.torch.monitored_barrier; always waits for all."""
-        _monitored.carry_out(self, timeout or self._timeout)
+        """As pccl.torch.monitored_barrier."""
+        _monitored.carry_out(self, self._timeout if timeout is None else timeout, wait_all_ranks)
 
     # ---- failure and the end
 

@@ -7,7 +7,7 @@ import functools
 import time
 import weakref
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence, Set
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -20,13 +20,16 @@ from .._enums import ReduceOp, Result
 from .._errors import PCCLError, PeerLostError
 from .._handles import AsyncReduceHandle
 from .._threads import SLICE_S
-from . import _layout
+from . import _layout, _sparse
 from ._futures import Work
 from ._staging import Stage, is_on_device
 from ._work import CollectiveError, Ending, Part, Standing
 
 # Without argument types: ctypes needs longer for the conversion than for the call. All arguments have C types already.
 _carry_out = _native.lib["pcclAllReduceWithOptionsFor"]
+_await_operation = _native.lib["pcclAwaitOperation"]
+_BROADCAST, _ALL_GATHER = _native.lib["pcclBroadcastAsync"], _native.lib["pcclAllGatherAsync"]
+_REDUCE_SCATTER, BARRIER = _native.lib["pcclReduceScatterAsync"], _native.lib["pcclBarrierAsync"]
 _SUCCESS, _TIMEOUT = int(Result.SUCCESS), int(Result.TIMEOUT)
 _SLICE_MS = int(1000 * SLICE_S)
 _OPS = {name: int(ReduceOp[name.upper()]) for name in _layout.OPS.values()}
@@ -54,7 +57,12 @@ class Call(Visit):
         self._options = Options("all_reduce", 0, group._members or None, alone_ok=True)
         self._struct = self._options.c
         self._given = ctypes.byref(self._struct)
-        self._address, self._elements = ctypes.c_void_p(), ctypes.c_size_t()
+        self._address, self._elements, self._second = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p()
+        self.pair: Any = None  # options of transfers (_transfers.py)
+        self.pair_given: Any = None
+        self.seen = ctypes.c_int()
+        self.seen_place = ctypes.byref(self.seen)
+        self._world_ids = group._world.ids
         self._prepare()
         self.clear()
         self.group: Any = group
@@ -132,22 +140,38 @@ class Call(Visit):
         struct.factor = 1.0
 
     def reduces_now(self, memory: torch.Tensor, op: str) -> bool:
-        """Launches an all-reduce and waits for it briefly, in one call of the library and without an Operation, as most
-        end then. If it does not, it is one of the parts. False: nothing is launched."""
-        count, address, core = memory.numel(), memory.data_ptr(), self.group._core
-        if not count or not address:
-            return False
+        """An all-reduce in place, as by now()."""
+        place, elements = self._address, self._elements
+        place.value, elements.value = memory.data_ptr(), memory.numel()
+        return self.now(_carry_out, (memory,), place, place, elements, _layout.DTYPES[memory.dtype], _OPS[op])
+
+    def now(self, function: Any, memory: Tuple[torch.Tensor, ...], *arguments: Any) -> bool:
+        """Launches an operation and waits for it briefly, without an Operation, as most end then. If it does not, it is
+        one of the parts. False: nothing is launched.
+
+        function   of the library, in the form that launches; or _carry_out
+        memory     tensors that it reads and writes, all with elements
+        arguments  of the function before the options
+        """
+        core = self.group._core
+        for tensor in memory:
+            if not tensor.numel():
+                return False
         if self._stage is not _NO_DEVICES:
             self._stage.ready()
-        handle, place, elements, struct = self._launched_as, self._address, self._elements, self._struct
+        handle, struct = self._launched_as, self._struct
         handle.comm = None
         try:
             core._visits.add(self.mark)
             if core._closing:
                 return False
             struct.tag = self.group._take_number(self)
-            place.value, elements.value, dtype = address, count, _layout.DTYPES[memory.dtype]
-            code = _carry_out(place, place, elements, dtype, _OPS[op], self._given, self.handle, _SLICE_MS, self._place)
+            if function is _carry_out:
+                code = function(*arguments, self._given, self.handle, _SLICE_MS, self._place)
+            else:
+                code = function(*arguments, self._given, self.handle, self._place)
+                if code == _SUCCESS:
+                    code = _await_operation(self._place, _SLICE_MS, None)
             if code == _SUCCESS:
                 self.number = None
                 return True
@@ -155,7 +179,7 @@ class Call(Visit):
                 give_back(self.group, self)
                 return False
             why = _operation.NO_WORDS if code == _TIMEOUT else _native.last_failure(self.handle)
-            operation = self._adopt(memory.untyped_storage())
+            operation = self._adopt(memory)
             if code != _TIMEOUT:
                 operation.awaited(code, why)
             return True
@@ -163,7 +187,7 @@ class Call(Visit):
             if handle.comm:
                 done = ctypes.c_bool()
                 if _native.lib.pcclTestAsyncReduce(self._place, ctypes.byref(done)) == _SUCCESS:
-                    self._adopt(memory.untyped_storage())
+                    self._adopt(memory)
                 self.number = None  # else it has ended
             raise
         finally:
@@ -171,8 +195,15 @@ class Call(Visit):
             if core._closing:
                 core.left()
 
-    def _adopt(self, pins: Any) -> _operation.Operation:
-        """Makes one of the parts of the operation that reduces_now() has launched."""
+    def pair_options(self) -> Any:
+        """Makes the options of transfers, whose members are all of the world, and returns them by address."""
+        self.pair = Options("send", 0, self._world_ids)
+        self.pair_given = ctypes.byref(self.pair.c)
+        return self.pair_given
+
+    def _adopt(self, memory: Sequence[torch.Tensor]) -> _operation.Operation:
+        """Makes one of the parts of the operation that now() has launched."""
+        pins = [tensor.untyped_storage() for tensor in memory]
         handle = AsyncReduceHandle(_operation.adopted(self.group._core, self.tag, self._launched_as, pins))
         self._prepare()
         self._launched(self._comm, handle)
@@ -190,23 +221,38 @@ class Call(Visit):
         memory = self.source(given)
         for place in places:
             self._stage.will_write(place)
-        self._stage.ready()
-        tag = self._take_tag()
-        handle = self._comm.all_gather_v_async(
-            memory, tag=tag, members=self.group._members, alone_ok=True, max_bytes=max(1, total)
-        )
-        self._launched(self._comm, handle)
 
-        def bring() -> None:
-            outcome = handle._operation.outcome
-            assert outcome is not None
-            for rank, (place, (_, blob)) in enumerate(zip(places, outcome.blobs)):
+        def bring(blobs: List[Any]) -> None:
+            for rank, (place, blob) in enumerate(zip(places, blobs)):
                 if len(blob) != place.numel() * place.element_size():
                     raise ValueError(f"rank {rank} gave {len(blob)} bytes for a place of {tuple(place.shape)}")
                 if len(blob) > 0:
                     _layout.write(place, torch.frombuffer(blob, dtype=torch.uint8))
 
-        self.after.append(bring)
+        self._gathers(memory, total, bring)
+
+    def _gathers(self, memory: torch.Tensor, max_bytes: int, bring: Callable[[List[Any]], None], **named: Any) -> None:
+        """Adds an all-gather of bytes. bring takes a list with the bytes of each member."""
+        self._stage.ready()
+        tag = self._take_tag()
+        handle = self._comm.all_gather_v_async(
+            memory, tag=tag, members=self.group._members, alone_ok=True, max_bytes=max(1, max_bytes), **named
+        )
+        self._launched(self._comm, handle)
+
+        def gathered() -> None:
+            outcome = handle._operation.outcome
+            assert outcome is not None
+            bring([blob for _, blob in outcome.blobs])
+
+        self.after.append(gathered)
+
+    def reduces_sparse(self, tensor: torch.Tensor, op: str, factor: Optional[float]) -> None:
+        """An all-reduce of a sparse tensor in place."""
+        _sparse.check(op, factor, tensor.dtype)
+        packed, ranks = _sparse.Packed(tensor), self.group._order or range(self.group.size())
+        bring: Callable[[List[Any]], None] = lambda blobs: packed.bring(blobs, ranks, op)
+        self._gathers(packed.memory, packed.max_bytes(self.group.size()), bring, label=_sparse.LABEL)
 
     def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
         """An all-to-all in parts of any sizes, by pairs. The barrier makes it meet nothing else."""
@@ -225,6 +271,59 @@ class Call(Visit):
             if places[peer].numel() > 0:
                 self.receives(self.target([places[peer]]), peer, tag)
         self.after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
+
+    # ---- collectives that are awaited at once, of plain tensors; false: nothing is launched
+
+    def broadcasts_now(self, memory: torch.Tensor, root: int) -> bool:
+        if not _layout.is_plain(memory):
+            return False
+        place, elements = self._address, self._elements
+        place.value, elements.value = memory.data_ptr(), memory.numel()
+        return self.now(_BROADCAST, (memory,), place, elements, _layout.DTYPES[memory.dtype], root)
+
+    def gathers_now(self, given: torch.Tensor, output: torch.Tensor) -> bool:
+        count = given.numel()
+        if not self._are_plain(given, output) or output.numel() != count * self.group.size():
+            return False
+        self._address.value, self._second.value, self._elements.value = given.data_ptr(), output.data_ptr(), count
+        memory, dtype = (given, output), _layout.DTYPES[given.dtype]
+        return self.now(_ALL_GATHER, memory, self._address, self._second, self._elements, dtype)
+
+    def gathers_pieces_now(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> bool:
+        """The same with a tensor for each rank."""
+        size = self.group.size()
+        if len(places) != size or not given.is_cpu or given.layout is not torch.strided:
+            return False
+        for place in places:
+            if not place.is_cpu or place.dtype is not given.dtype or place.shape != given.shape:
+                return False
+        memory = torch.empty((size, *given.shape), dtype=given.dtype)
+        if not self.gathers_now(given, memory):
+            return False
+
+        def bring() -> None:
+            with torch.no_grad():
+                for place, piece in zip(places, memory.unbind(0)):
+                    place.copy_(piece)
+
+        if self.parts:
+            self.after.append(bring)
+        else:
+            bring()
+        return True
+
+    def scatters_now(self, given: torch.Tensor, output: torch.Tensor, op: str) -> bool:
+        count = output.numel()
+        if not self._are_plain(given, output) or given.numel() != count * self.group.size():
+            return False
+        self._address.value, self._second.value, self._elements.value = given.data_ptr(), output.data_ptr(), count
+        memory, dtype = (given, output), _layout.DTYPES[given.dtype]
+        return self.now(_REDUCE_SCATTER, memory, self._address, self._second, self._elements, dtype, _OPS[op])
+
+    def _are_plain(self, given: torch.Tensor, output: torch.Tensor) -> bool:
+        if self.group._order is not None or given.dtype is not output.dtype:
+            return False
+        return _layout.is_plain(given) and _layout.is_plain(output)
 
     # ---- pairs
 
@@ -332,6 +431,9 @@ def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Cal
     for tensor in tensors:
         if _layout.is_plain(tensor):
             memory = tensor
+        elif _sparse.is_sparse(tensor):
+            call.reduces_sparse(tensor, op, factor)
+            continue
         else:
             memory = call.target([tensor], functools.partial(_layout.to_reduce, op=op), is_read=True)
         if not call.is_now or factor is not None or not call.reduces_now(memory, op):

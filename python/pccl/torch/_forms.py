@@ -50,6 +50,9 @@ def in_all_forms(make: type, count: int, *names: str) -> Callable[[_Method], _Me
     def of(method: _Method) -> _Method:
         @functools.wraps(method)
         def call(self: Any, *given: Any, **named: Any) -> Any:
+            if not named and len(given) == count + 1 and isinstance(given[count], make):
+                if all(type(one) is list for one in given[:count]):
+                    return method(self, *given)
             return method(self, *usual(make, count, names, given, named))
 
         return call  # type: ignore[return-value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -9,7 +10,7 @@ import torch
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, PCCLError
-from . import _call, _layout
+from . import _call, _layout, _seen, _transfers
 from ._call import REFUSED, Call, Pool
 from ._futures import Work
 from ._staging import Stage
@@ -18,6 +19,11 @@ from ._work import Ending, Standing
 from ._world import World
 
 Step = Callable[[Call], None]
+_modes, _is_profiled, _PLAIN = _seen.modes, _seen.is_profiled, _layout.PLAIN
+
+
+def _do_nothing(_: Call) -> None:
+    pass
 
 
 class Launching(Standing):
@@ -64,10 +70,22 @@ class Launching(Standing):
         refuse: Step = Call.refuse,
         count: int = 1,
         is_now: bool = False,
+        shown: Tuple[Any, ...] = (),
+        is_seen: bool = False,
     ) -> Work:
         """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
         what is wrong here is raised here, and fails the operation for the others. With is_now the caller waits for the
-        work at once, and there is none after a success."""
+        work at once, and there is none after a success. shown: the method of torch's process groups and its arguments,
+        for torch's tools, unless is_seen."""
+        if not is_seen and (_modes() or _is_profiled()):
+            unseen = functools.partial(self._launch, is_seen=True)
+            go: Callable[[], Work] = lambda: unseen(
+                name, tensors, outputs, make, opts, locally, refuse, count=count, is_now=is_now
+            )
+            if not tensors and _seen.is_faked():
+                go = lambda: unseen(name, [], [], _do_nothing)  # noqa: E731
+            seen: Work = _seen.launch(self, name, tensors, outputs, shown, go)
+            return seen
         if self._under_way or self._pairs:
             self._sweep()
         pool = self._pool
@@ -82,8 +100,11 @@ class Launching(Standing):
         try:
             if why is None:
                 for tensor in tensors:
-                    if not tensor.is_cpu or tensor.layout is not torch.strided:
-                        _layout.check_device(tensor)
+                    if type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
+                        if _seen.is_unreal(tensor):
+                            make = _do_nothing
+                            break
+                        _layout.check_device(tensor, name == "all_reduce")
                 make(call)
                 is_over = is_now and not call.parts and not call.after
         except PCCLError as error:
@@ -100,6 +121,8 @@ class Launching(Standing):
         if is_over:
             call.group = None
             pool.free.append(call)
+            if self._under_way or self._pairs:
+                self._sweep()
             return None  # type: ignore[return-value]
         limit, locally = self._limit(opts), locally or (lambda: _zero(outputs))
         if why is not None:
@@ -115,24 +138,44 @@ class Launching(Standing):
 
     def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
         place = dst, self._tag_of_pair(tag)
+        return self._transfer(_transfers.SEND, tensors, *place) or self._send(tensors, place, tag)
+
+    def _send(self, tensors: List[torch.Tensor], place: Tuple[int, int], tag: object) -> Work:
         make: Step = lambda call: call.sends(call.source(_layout.to_move(tensors[0])), *place)
         refuse: Step = lambda call: call.sends(*_refusal(place))
-
-        return self._launch(f"send to rank {dst}", tensors, [], make, refuse=refuse, count=0)
+        shown = "send", tensors, place[0], _shown_tag(tag)
+        return self._launch(f"send to rank {place[0]}", tensors, [], make, refuse=refuse, count=0, shown=shown)
 
     def recv(self, tensors: List[torch.Tensor], src: int, tag: object = 0) -> Work:
         place = src, self._tag_of_pair(tag)
+        return self._transfer(_transfers.RECV, tensors, *place) or self._recv(tensors, place, tag)
+
+    def _recv(self, tensors: List[torch.Tensor], place: Tuple[int, int], tag: object) -> Work:
         make: Step = lambda call: call.receives(call.target(tensors), *place)
         refuse: Step = lambda call: call.receives(*_refusal(place))
-        return self._launch(f"receive from rank {src}", tensors, tensors, make, refuse=refuse, count=0)
+        shown, name = ("recv", tensors, place[0], _shown_tag(tag)), f"receive from rank {place[0]}"
+        return self._launch(name, tensors, tensors, make, refuse=refuse, count=0, shown=shown)
+
+    def _transfer(self, function: Any, tensors: List[torch.Tensor], peer: int, tag: int) -> Optional[Work]:
+        """Launches a transfer in the short way. None: nothing is launched."""
+        if self._coalesced or _modes() or _is_profiled():
+            return None
+        if self._under_way:
+            self._sweep()
+        return _transfers.begin(self, function, tensors, peer, tag)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
         """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
         make: Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
-        return self._launch("receive from any rank", tensors, tensors, make, refuse=lambda call: None, count=0)
+        shown = "recv_anysource", tensors, _shown_tag(tag)
+        return self._launch("receive from any rank", tensors, tensors, make, refuse=_do_nothing, count=0, shown=shown)
 
 
 untrace(Launching, but=("rank", "size", "name", "get", "set"))
+
+
+def _shown_tag(tag: object) -> int:
+    return tag if isinstance(tag, int) else 0
 
 
 def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:

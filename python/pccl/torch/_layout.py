@@ -34,7 +34,7 @@ def operation_of(given: Any) -> Tuple[str, Optional[float]]:
 
 
 DTYPES = {getattr(torch, name): int(kind) for name, kind in BY_NAME.items() if hasattr(torch, name)}
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
 
 
 def is_known(dtype: torch.dtype) -> bool:
@@ -44,7 +44,7 @@ def is_known(dtype: torch.dtype) -> bool:
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether the library can use its memory as it is."""
     return (
-        type(tensor) in _PLAIN
+        type(tensor) in PLAIN
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.dtype in DTYPES
@@ -53,11 +53,12 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def check_device(tensor: Any) -> None:
+def check_device(tensor: Any, may_be_sparse: bool) -> None:
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(f"pccl serves tensors in CPU and CUDA memory, and not one on {tensor.device}")
-    if tensor.layout is not torch.strided:
-        raise ValueError(f"pccl serves dense tensors, and not one of layout {tensor.layout}")
+    if tensor.layout is not torch.strided and not (may_be_sparse and tensor.layout is torch.sparse_coo):
+        others = ", in all_reduce also sparse ones in COO layout" if may_be_sparse else ""
+        raise ValueError(f"pccl serves dense tensors{others}, and not one of layout {tensor.layout}")
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -66,21 +66,35 @@ def _be_heard(group: Launching, limit: timedelta) -> List[int]:
     return missing
 
 
-def monitored_barrier(group: Any = None, timeout: Optional[timedelta] = None) -> None:
-    """Waits for all ranks of a process group of this backend, by default the default group. CollectiveError, with all
-    who have not come within the timeout (by default the group's), on every rank that has, and on those that come
-    later."""
-    (group or dist.group.WORLD).monitored_barrier(timeout)
+def monitored_barrier(
+    group: Any = None, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False
+) -> None:
+    """Waits for all ranks of a process group of this backend, by default the default group. Raises CollectiveError with
+    all ranks that have not called it within the timeout (by default the group's), on every rank that has, and on those
+    that call it later. wait_all_ranks: the message begins with all of them, not with the first one."""
+    (group or dist.group.WORLD).monitored_barrier(timeout, wait_all_ranks)
 
 
-def carry_out(group: Launching, limit: timedelta) -> None:
-    missing = (_hear_all if group.rank() == 0 else _be_heard)(group, limit)
-    if missing:
-        ranks = [group._ranks[rank] for rank in missing]
-        is_late = group.rank() in missing
-        when = "before others had given up" if is_late else f"within {limit.total_seconds():g} s"
-        raise CollectiveError(
-            f"pccl: monitored_barrier of group {group.group_name!r}, rank {group._world.rank}: "
-            f"{names_of(ranks)} not there {when}",
-            ranks,
+def carry_out(group: Launching, limit: timedelta, wait_all_ranks: bool) -> None:
+    """Raises an error in gloo's words, for which programs search. Without wait_all_ranks it begins with one rank."""
+    is_root, limit_ms = group.rank() == 0, int(limit.total_seconds() * 1000)
+    missing = _hear_all(group, limit) if is_root else _be_heard(group, limit)
+    if not missing:
+        return
+    ranks = [group._ranks[rank] for rank in missing]
+    first = ranks if wait_all_ranks else ranks[:1]
+    words = f"{names_of(first).capitalize()} failed to pass monitoredBarrier in {limit_ms} ms"
+    if len(first) < len(ranks):
+        words += f", and so did {names_of(ranks[1:])}"
+    own = group._world.rank
+    if limit_ms == 0 and is_root:
+        words = f"Rank {own} timed out in monitoredBarrier after 0 ms: {words}"
+    elif group.rank() in missing:
+        words = f"Rank {own} was not there before others had given up: {words}"
+    elif not is_root:
+        root = names_of(group._ranks[:1])
+        words = (
+            f"Rank {own} successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+            f"{root}: {words}"
         )
+    raise CollectiveError(f"pccl: monitored_barrier of group {group.group_name!r}, rank {own}: {words}", ranks)

@@ -35,7 +35,7 @@ class Unformed(World):
         self.ids = ()
         self._name = uuid.uuid4().hex
         self.ended = "the process group has no members before reconfigure()"
-        self._watch = self._sentinel = None
+        self._watch = self._probe = None
 
     def handle(self) -> str:
         return f"{_SCHEME}{os.environ.get('PCCL_MASTER', '')}/{self._name}"
@@ -119,6 +119,7 @@ def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group
     except BaseException as error:
         if comm is not None and comm is not world.comm:
             comm.close()
+        world.look_closer()
         if isinstance(error, PCCLError):
             raise CollectiveError(f"pccl: reconfigure, {error.reason}") from error
         raise

@@ -28,7 +28,7 @@ import torch.distributed as dist
 from .. import __version__, _programs
 from .._communicator import Communicator
 from .._errors import PCCLError
-from ._work import CollectiveError, names_of
+from ._work import CollectiveError, names_of, timed_out
 from ._world import World
 
 _log = logging.getLogger("pccl")
@@ -58,7 +58,7 @@ class Patience:
         self._pause_s = min(1.5 * self._pause_s, _PAUSES_S[1])
         now = time.monotonic()
         if now - self._begin > self._limit_s:
-            raise CollectiveError(self.words(f"within {self._limit_s:g} s"))
+            raise CollectiveError(f"{self.words(f'within {self._limit_s:g} s')}. {timed_out(self._limit_s)} for it")
         if now - self._said_at < SAY_S:
             return False
         self._said_at = now

@@ -22,6 +22,7 @@ from ._untraced import untrace
 from ._world import World
 
 _NAMES_S = 3.0  # the library knows after where_ms, 2 s by default, for whom it waits
+_PAIR_TAGS = 4096  # that are kept at once
 _UNLIMITED = timedelta(0)  # what torch passes for no timeout
 _UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
 
@@ -37,6 +38,11 @@ class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
 
 def names_of(ranks: Sequence[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def timed_out(seconds: float) -> str:
+    """Returns gloo's words for it, for which programs search."""
+    return f"Timed out waiting {1000 * seconds:.0f}ms"
 
 
 class Part:
@@ -101,11 +107,18 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._error = error
         self._over = error is not None
         self._ending = threading.Lock()
+        self._record: Any = None  # of the profiler (_seen.py)
+
+    def recorded(self, record: Any) -> None:
+        """The record ends with the work."""
+        self._record = record
+        if self._over:
+            record.end()
 
     # ---- what torch calls
 
     def wait(self, timeout: timedelta = _UNLIMITED) -> bool:
-        self._await(None if timeout <= _UNLIMITED else time.monotonic() + timeout.total_seconds())
+        self._await(None if timeout <= _UNLIMITED else timeout.total_seconds())
         self._group._sweep()
         if self._error is None:
             self._stage.join()
@@ -157,14 +170,19 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         if locally is not None:
             locally()
 
-    def _await(self, deadline: Optional[float]) -> None:
-        """Until it is over. CollectiveError at the deadline; it then goes on. The group's limit ends it."""
+    def _await(self, seconds: Optional[float]) -> None:
+        """Waits until the work is over. Raises CollectiveError after this time; the operation continues. The group's
+        limit ends it."""
         if self._over:
             return
+        end = None if seconds is None else time.monotonic() + seconds
         try:
             for part in self._parts:
                 while not part.wait_briefly():
-                    self._look_around(deadline)
+                    self._look_around()
+                    if end is not None and time.monotonic() > end:
+                        words = f"{timed_out(seconds or 0.0)} for it to complete; it is still under way"
+                        raise CollectiveError(f"{self._title()}: {words}")
         except CollectiveError:
             raise
         except BaseException as interrupt:
@@ -180,7 +198,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
     def ends_soon(self) -> bool:
         return self._over or all(part.wait_briefly() for part in self._parts)
 
-    def _look_around(self, deadline: Optional[float]) -> None:
+    def _look_around(self) -> None:
         """What may end the waiting, other than the outcome."""
         now = time.monotonic()
         if len(self._parts) > 1 and any(part.has_failed() for part in self._parts):
@@ -189,9 +207,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         if why is not None:
             self._fail(why)
         elif now - self._begin > self._limit_s:
-            self._fail(f"not complete within {self._limit_s:g} s. {self._missing()}")
-        elif deadline is not None and now > deadline:
-            raise CollectiveError(f"{self._title()} is still under way, longer than its caller waits")
+            self._fail(f"{timed_out(self._limit_s)} for it to complete. {self._missing()}")
 
     def _missing(self) -> str:
         """Who has not come, if the library can tell."""
@@ -235,6 +251,8 @@ class BaseWork(dist.Work):  # type: ignore[misc]
                 self._error = self._group._error(f"{self._title()} failed: {why}", why)
                 self._error.__cause__ = failed
             self._over = True
+        if self._record is not None:
+            self._record.end()
         if failed is not None:
             self._abort()
 
@@ -250,6 +268,8 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         with self._ending:
             if not self._over:
                 self._error, self._over = error, True
+        if self._record is not None:
+            self._record.end()
 
     def _title(self) -> str:
         return f"pccl: {self._name} of group {self._group.group_name!r}, rank {self._group._world.rank}"
@@ -285,6 +305,9 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         # Works that have not ended, by tag, oldest first; those of pairs, by number. Nothing else has to keep them.
         self._under_way: Dict[int, BaseWork] = {}
         self._pairs: Dict[int, BaseWork] = {}
+        self._pair_tags: Dict[object, int] = {}  # of the library, by those of the program
+        if comm is not None:
+            world.groups.add(self)
 
     # ---- what it is
 
@@ -306,6 +329,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
 
     def setGroupName(self, name: str) -> None:
         self._name = name
+        self._pair_tags.clear()
 
     _set_group_name = setGroupName
 
@@ -347,6 +371,15 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
                 if found is not None and found is not work:
                     held[key] = found  # by another thread, which has taken the tag since
 
+    def has_met(self) -> bool:
+        """Returns true if a collective of this group has ended."""
+        if self._pool is None:
+            return False
+        works = [work for work in list(self._under_way.values()) if not work.is_over]
+        calls = [call for call in (mark() for mark in self._pool.made.copy()) if call and call.number is not None]
+        launched: int = self._lanes.program.next
+        return launched > len(works) + len(calls)
+
     def _take_number(self, holder: Any) -> int:
         """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
         until the operation is launched: whoever is interrupted meanwhile gives it back."""
@@ -364,7 +397,13 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
 
     def _tag_of_pair(self, tag: object) -> int:
         """Two peers have the tags of all their groups in common."""
-        return int.from_bytes(hashlib.blake2b(f"{self._name}/{tag}".encode(), digest_size=8).digest(), "little")
+        found = self._pair_tags.get(tag)
+        if found is None:
+            if len(self._pair_tags) >= _PAIR_TAGS:
+                self._pair_tags.clear()
+            digest = hashlib.blake2b(f"{self._name}/{tag}".encode(), digest_size=8).digest()
+            found = self._pair_tags[tag] = int.from_bytes(digest, "little")
+        return found
 
     # ---- failure
 

@@ -2,34 +2,65 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import weakref
 from datetime import timedelta
 from typing import Any, List, Optional, Sequence
 
+from .. import _native
 from .._communicator import Communicator, Group
+from .._enums import Attribute
+from .._errors import PCCLError
 from .._handles import AsyncReduceHandle
 from .._threads import SLICE_S
 
+_log = logging.getLogger("pccl.peer")
+_NOT_ENTERED = "the master concludes: not entered"
+_NOW = int(Attribute.GLOBAL_WORLD_SIZE_NOW)
+_OVER = "the group has ended: "  # so they begin where it was known before the launch
 _LEFT = "it left"  # so the library's words end for a peer that went in order
+
+
+class _Start(logging.Filter):
+    """Drops verdicts that a rank has not entered until an operation has met: processes start at different times. The
+    library still logs for whom an operation waits."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = weakref.ref(world)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.getMessage().startswith(_NOT_ENTERED):
+            return True
+        world = self._world()
+        if world is not None and world.ended is None and not any(group.has_met() for group in world.groups):
+            return False
+        _log.removeFilter(self)
+        return True
 
 
 class World:
     """Membership is fixed: once a peer is lost, no operation of this world succeeds any more.
 
     Operations of a group fail when one of its members is lost. What concerns others only, such as a receive from a
-    peer that waits for the dead one itself, would wait on. So each rank keeps an operation of all under way that
-    never completes: one rank does not take part in it. It fails when a peer is lost, and then everything does.
+    peer that waits for the dead one itself, would wait on. So each rank looks at the number of members, and
+    after a change begins an operation in a group of all, which fails if one of them is lost.
     """
 
     def __init__(self, comm: Communicator, rank: int, ids: Sequence[str], timeout: timedelta) -> None:
         self.comm = comm
         self.rank = rank
         self.ids = tuple(ids)
+        self.groups: weakref.WeakSet[Any] = weakref.WeakSet()  # process groups, which have has_met()
         self.ended: Optional[str] = None  # why it has, as far as that is known without asking the library
         self._watch: Optional[Group] = None
-        self._sentinel: Optional[AsyncReduceHandle] = None
+        self._seen: Optional[int] = None  # members of the run at the last look; None: look closer at the next one
+        self._probe: Optional[AsyncReduceHandle] = None
         if self.size > 1:
+            self._seen = self._members_now()
             self._watch = self.group(range(self.size), timeout)
-            self._sentinel = self._watch.barrier_async(tag=1 if rank == 0 else 0)
+            _log.addFilter(_Start(self))
 
     @property
     def size(self) -> int:
@@ -41,13 +72,44 @@ class World:
 
     def why(self) -> Optional[str]:
         """Why nothing can succeed any more; None if the world is whole. Quick."""
-        sentinel = self._sentinel
-        if self.ended is None and sentinel is not None and sentinel.test() and sentinel._operation.wait_here(SLICE_S):
-            self._sentinel = None
-            error = sentinel._operation.error()
-            if error is not None and not error.reason.endswith(_LEFT):
-                self.ended = self.ended or self.named(error.reason)
+        watch = self._watch
+        if self.ended is not None or watch is None:
+            return self.ended
+        count = self._members_now()
+        try:
+            if count != self._seen:
+                self._seen = count
+                self._probe = self._probe or watch.barrier_async(tag=0)
+            probe = self._probe
+            if probe is not None and probe.test() and probe._operation.wait_here(SLICE_S):
+                self._probe = None
+                failed = probe._operation.error()
+                if failed is not None:
+                    raise failed
+        except PCCLError as error:
+            reason = error.reason[len(_OVER) :] if error.reason.startswith(_OVER) else error.reason
+            if reason.endswith(_LEFT):
+                self._watch = None
+                watch.close()
+            else:
+                self.ended = self.ended or self.named(reason)
         return self.ended
+
+    def _members_now(self) -> int:
+        """Returns the number of the run's members by the latest list of the master, 0 once the communicator is closed.
+        """
+        core, count = self.comm._core, ctypes.c_int()
+        visit = core.enter()
+        if visit is not None:
+            try:
+                _native.lib.pcclGetAttribute(visit.handle, _NOW, ctypes.byref(count))
+            finally:
+                core.leave(visit)
+        return count.value
+
+    def look_closer(self) -> None:
+        """Makes the next why() begin the operation of all, because members may have come and gone."""
+        self._seen = None
 
     def named(self, reason: str) -> str:
         """The library's reason, with the rank of the peer that it begins with in front."""
@@ -66,9 +128,10 @@ class World:
     def retire(self, why: str) -> None:
         """Ends it, while this process stays in the run."""
         self.ended = self.ended or why
-        self._sentinel = None
-        if self._watch is not None:
-            self._watch.close()
+        self._probe = None
+        watch = self._watch
+        if watch is not None:
+            watch.close()
 
     def end(self, why: str) -> None:
         """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""
