@@ -9,7 +9,8 @@
                 nothing in the same turn, what "pccl" takes above nothing as a share of what gloo does, and where that
                 lies if other turns of the same kind had been drawn (nine of ten times); the same of the processor time
                 of all ranks, which says something on a busy machine, too
-    call        two ranks: dist.all_reduce of one f32 and pcclAllReduce of the same communicator, in turns of 200
+    call        two ranks: dist.all_reduce, broadcast, all_gather, send and recv of one f32, and the same calls of the
+                library in the same communicator, in turns of 200
     wan         ddp with a host for each rank, at 1 Gbit/s and 50 ms (needs root, and ip of iproute2)
 
 Backends take turns within the same processes. It must be a Python that has torch. --build: a folder with
@@ -150,7 +151,7 @@ def steps(torch, dist, what, turns):
 
 
 def calls(torch, dist, turns):
-    from pccl import _enums, _native  # pylint: disable=import-outside-toplevel
+    from pccl import _collectives, _enums, _native  # pylint: disable=import-outside-toplevel
 
     group = groups_of_all(torch, dist)["pccl"]
     tensor = torch.zeros(1)
@@ -164,11 +165,49 @@ def calls(torch, dist, turns):
         if _native.lib.pcclAllReduce(memory, memory, described, visit.handle, None) != 0:
             raise SystemExit("pcclAllReduce failed")
 
-    both = {"dist.all_reduce": lambda: dist.all_reduce(tensor), "pcclAllReduce": library}
-    for call in both.values():
-        seconds_of(dist, call, CALLS)
+    options = _collectives.Options("call", 1 << 40, group._members)
+    given, peer = ctypes.byref(options.c), 1 - dist.get_rank()
+    many, parts = torch.zeros(2), [torch.zeros(1), torch.zeros(1)]
+    place, count, kind = ctypes.c_void_p(many.data_ptr()), ctypes.c_size_t(1), int(_enums.DataType.FLOAT)
+    pair = _collectives.Options("call", 1 << 41, group._world.ids)
+    other = ctypes.byref(pair.c), group._world.comm._core._handle, None
+
+    def checked(name, *arguments):
+        if _native.lib[name](*arguments) != 0:
+            raise SystemExit(f"{name} failed")
+
+    def there_and_back(send, recv):
+        for call in (send, recv) if peer == 1 else (recv, send):
+            call()
+
+    collective = given, visit.handle, None
+    pairs = {
+        "all_reduce": (lambda: dist.all_reduce(tensor), library),
+        "broadcast": (
+            lambda: dist.broadcast(tensor, 0),
+            lambda: checked("pcclBroadcast", memory, count, kind, 0, *collective),
+        ),
+        "all_gather": (
+            lambda: dist.all_gather(parts, tensor),
+            lambda: checked("pcclAllGather", memory, place, count, kind, *collective),
+        ),
+        "send and recv": (
+            lambda: there_and_back(lambda: dist.send(tensor, peer), lambda: dist.recv(tensor, peer)),
+            lambda: there_and_back(
+                lambda: checked("pcclSend", memory, count, kind, peer, *other),
+                lambda: checked("pcclRecv", memory, count, kind, peer, *other),
+            ),
+        ),
+    }
+    for both in pairs.values():
+        for call in both:
+            seconds_of(dist, call, CALLS)
     for _ in range(turns):
-        yield {name: seconds_of(dist, call, CALLS) for name, call in both.items()}
+        turn = {}
+        for name, (ours, theirs) in pairs.items():
+            turn[f"dist, {name}"] = seconds_of(dist, ours, CALLS)
+            turn[f"library, {name}"] = seconds_of(dist, theirs, CALLS)
+        yield turn
     group._comm._core.leave(visit)
 
 
@@ -259,12 +298,14 @@ def report_steps(what, turns):
 
 
 def report_calls(turns):
-    ours, library = ([1e6 * turn[name][0] for turn in turns] for name in ("dist.all_reduce", "pcclAllReduce"))
-    above = sorted(one - other for one, other in zip(ours, library))
-    print(f"call: dist.all_reduce {statistics.median(ours):.1f} us, pcclAllReduce {statistics.median(library):.1f} us; "
-          f"above it: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in {len(turns)} turns)",
-          flush=True)
-    figure("above the library", "us", statistics.median(above))
+    for name in [one.partition(", ")[2] for one in turns[0] if one.startswith("dist")]:
+        ours, library = ([1e6 * turn[f"{whose}, {name}"][0] for turn in turns] for whose in ("dist", "library"))
+        above = sorted((one - other) / (2 if "send" in name else 1) for one, other in zip(ours, library))
+        print(f"call: dist, {name} {statistics.median(ours):.1f} us, the library {statistics.median(library):.1f} us; "
+              f"above it, of each call: {statistics.median(above):.1f} us ({above[0]:.1f} to {above[-1]:.1f} in "
+              f"{len(turns)} turns)", flush=True)
+        of = "" if name == "all_reduce" else f", {name}"
+        figure(f"above the library{of}", "us", statistics.median(above))
 
 
 def main():
