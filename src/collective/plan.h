@@ -100,6 +100,7 @@ struct pccl_plan {
     uint64_t own_from, own; /* where the own part begins and how many elements it has: all of a tensor; 0: no part */
     enum pccl_division division;
     enum pccl_scan scan;
+    struct pccl_line line;     /* of a scan; the seat points to it, so a plan is not copied */
     bool reduces;              /* the result of the own part is what it is folded into */
     bool long_path;            /* a round trip to the neighbors takes longer than moving some segments */
     bool large;                /* more than the caches hold, so what is not needed soon may bypass them */

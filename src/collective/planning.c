@@ -323,7 +323,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     if (!may_go_directly(plan, relays, cost))
         return ways->ring;
     if (plan->scan != PCCL_NO_SCAN) /* a ring in the same order needs no other links */
-        return plan->seat.line.laps > 0 ? ways->direct : ways->ring;
+        return plan->line.laps > 0 ? ways->direct : ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
     if ((whole > most && !relays) || is_guess(plan, relays, cost))
@@ -457,13 +457,17 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
     if (made.division != PCCL_DIVISION_WHOLE)
         status = take_parts(descriptor, positions, starts, &made, reason);
     else if (made.scan != PCCL_NO_SCAN)
-        made.seat.line = pccl_line_make(seat.ranks, seat.rank, positions);
+        made.line = pccl_line_make(seat.ranks, seat.rank, positions);
     if (status != PCCL_OK)
         return status;
+    if (made.scan != PCCL_NO_SCAN)
+        made.seat.line = &made.line;
     made.large = pccl_plan_whole(&made) > CACHED_BYTES_MOST / made.element_bytes;
     made.algorithm = ways_of[descriptor->collective].ring;
     take_schedule(&made, choose(&made, descriptor->collective, cost), cost);
     *plan = made;
+    if (made.scan != PCCL_NO_SCAN)
+        plan->seat.line = &plan->line;
     return PCCL_OK;
 }
 

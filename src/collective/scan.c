@@ -7,7 +7,7 @@
 #include "collective/schedule.h"
 
 /* Returns true if the rank sends its own part first. */
-static bool begins(struct pccl_seat seat, uint32_t rank) { return rank == seat.line.first; }
+static bool begins(struct pccl_seat seat, uint32_t rank) { return rank == seat.line->first; }
 
 /* The result of the first rank depends on no other rank. */
 static bool keeps(struct pccl_seat seat, uint32_t number)
@@ -25,18 +25,18 @@ static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
 
 /* ---- along the ring: the first rank begins with step 0, and all others send in step 1 + l of lap l ---- */
 
-static uint32_t ring_steps(struct pccl_seat seat) { return seat.line.laps + 2; }
+static uint32_t ring_steps(struct pccl_seat seat) { return seat.line->laps + 2; }
 
 static uint32_t ring_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;
     if (begins(seat, sender) && step <= 1)
         return step == 0 ? 0 : PCCL_NO_PIECE;
-    if (step == 0 || step > seat.line.laps + 1)
+    if (step == 0 || step > seat.line->laps + 1)
         return PCCL_NO_PIECE;
-    const bool is_last_lap = step == seat.line.laps + 1;
-    const bool is_before_last =
-        pccl_seat_distance(seat, seat.line.first, sender) < pccl_seat_distance(seat, seat.line.first, seat.line.last);
+    const bool is_last_lap = step == seat.line->laps + 1;
+    const bool is_before_last = pccl_seat_distance(seat, seat.line->first, sender) <
+                                pccl_seat_distance(seat, seat.line->first, seat.line->last);
     return !is_last_lap || is_before_last ? 0 : PCCL_NO_PIECE;
 }
 
@@ -45,7 +45,7 @@ static struct pccl_task ring_arrived(struct pccl_seat seat, uint32_t step)
     const uint32_t next = pccl_seat_next(seat, seat.rank), lap = step > 0 ? step - 1 : 0;
     if (begins(seat, seat.rank))
         return (struct pccl_task){.work = PCCL_WORK_PASS, .step = step + 1, .to = next, .to_count = 1};
-    const bool is_its_lap = lap == seat.line.lap, ends = is_its_lap && seat.rank == seat.line.last;
+    const bool is_its_lap = lap == seat.line->lap, ends = is_its_lap && seat.rank == seat.line->last;
     return (struct pccl_task){
         .work = is_its_lap ? PCCL_WORK_SCAN : PCCL_WORK_PASS, .step = lap + 1, .to = next, .to_count = !ends};
 }
@@ -65,7 +65,7 @@ const struct pccl_schedule pccl_scan_ring = {.name = "scanning along the ring",
 /* One of the two is this rank. */
 static bool is_next(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
-    const struct pccl_line *line = &seat.line;
+    const struct pccl_line *line = seat.line;
     return sender != receiver && (sender == seat.rank ? receiver == line->after : sender == line->before);
 }
 
@@ -89,7 +89,7 @@ static struct pccl_task direct_arrived(struct pccl_seat seat, uint32_t step)
 {
     (void)step;
     return (struct pccl_task){
-        .work = PCCL_WORK_SCAN, .step = 1, .to = seat.line.after, .to_count = seat.rank != seat.line.last};
+        .work = PCCL_WORK_SCAN, .step = 1, .to = seat.line->after, .to_count = seat.rank != seat.line->last};
 }
 
 const struct pccl_schedule pccl_scan_direct = {.name = "scanning directly",

@@ -66,9 +66,14 @@ struct pccl_line {
 
 /* How many take part, as which rank, which rank is the root, where there is one, and whose turn the stripe is. */
 struct pccl_seat {
-    uint32_t ranks, rank, root; /* the ring's order; ranks >= 2 */
-    uint32_t turn;              /* the turns follow one another from stripe to stripe, from 0 on */
-    struct pccl_line line;      /* of a scan */
+    uint32_t ranks, rank; /* in the order of the ring; ranks >= 2 */
+    union {               /* small enough for two registers: it is passed by value for each segment */
+        struct {
+            uint32_t root;
+            uint32_t turn; /* 0 for the first stripes; each turn follows the one before */
+        };
+        const struct pccl_line *line; /* of a scan, which has no root and no turns; it is in the plan */
+    };
 };
 
 static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)

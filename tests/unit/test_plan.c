@@ -654,7 +654,7 @@ static void a_scan_goes_along_a_ring_in_order(void **state)
     struct pccl_text reason;
     assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, in_order, NULL, &plan, &reason), PCCL_OK);
     assert_int_equal(plan.algorithm, PCCL_SCAN_RING);
-    assert_int_equal(plan.seat.line.laps, 0);
+    assert_int_equal(plan.line.laps, 0);
     assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, out_of_order, NULL, &plan, &reason), PCCL_OK);
     assert_int_equal(plan.algorithm, PCCL_SCAN_DIRECT);
     descriptor.operation = PCCL_AVG;

@@ -67,10 +67,21 @@ struct group {
     uint32_t message_count, sent_count;
 };
 
+static bool is_scan(const struct pccl_schedule *schedule)
+{
+    return schedule == &pccl_scan_ring || schedule == &pccl_scan_direct;
+}
+
 static struct pccl_seat seat_of(const struct group *group, uint32_t rank)
 {
-    return (struct pccl_seat){
-        .ranks = group->ranks, .rank = rank, .root = group->root, .turn = group->turn, .line = group->lines[rank]};
+    struct pccl_seat seat = {.ranks = group->ranks, .rank = rank};
+    if (is_scan(group->schedule)) {
+        seat.line = &group->lines[rank];
+    } else {
+        seat.root = group->root;
+        seat.turn = group->turn;
+    }
+    return seat;
 }
 
 static uint32_t piece_of(const struct group *group, uint32_t sender, uint32_t receiver, uint32_t step)
@@ -303,6 +314,19 @@ static void everybody_gets_every_result(void **state)
             }
 }
 
+/* The same seat; of a scan, the line is the ring. */
+static struct pccl_seat in_line(const struct pccl_schedule *schedule, struct pccl_seat seat)
+{
+    static struct pccl_line line;
+    uint32_t positions[RANKS_MOST];
+    for (uint32_t i = 0; i < seat.ranks; i++)
+        positions[i] = i;
+    line = pccl_line_make(seat.ranks, seat.rank, positions);
+    if (is_scan(schedule))
+        seat.line = &line;
+    return seat;
+}
+
 /* What the engine relies on (schedule.h). */
 static void sums_travel_in_step_one_if_at_all(void **state)
 {
@@ -310,7 +334,7 @@ static void sums_travel_in_step_one_if_at_all(void **state)
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks++) {
             const struct pccl_schedule *schedule = pccl_schedules[algorithm];
-            struct pccl_seat seat = {.ranks = ranks};
+            const struct pccl_seat seat = in_line(schedule, (struct pccl_seat){.ranks = ranks});
             bool travel = false;
             for (uint32_t step = 0; step < schedule->steps(seat); step++)
                 travel = travel || schedule->carries(seat, step) == PCCL_CONTENT_SUM;
@@ -339,16 +363,6 @@ static void check_kept(const struct pccl_schedule *schedule, struct pccl_seat se
     }
 }
 
-/* A seat whose line is the ring. */
-static struct pccl_seat in_line(struct pccl_seat seat)
-{
-    uint32_t positions[RANKS_MOST];
-    for (uint32_t i = 0; i < seat.ranks; i++)
-        positions[i] = i;
-    seat.line = pccl_line_make(seat.ranks, seat.rank, positions);
-    return seat;
-}
-
 /* So that what is packed for that can make the result here, too. */
 static void what_is_kept_is_sent_at_once_or_never(void **state)
 {
@@ -359,7 +373,7 @@ static void what_is_kept_is_sent_at_once_or_never(void **state)
                 for (seat.root = 0; seat.root < seat.ranks; seat.root++)
                     for (seat.turn = 0; seat.turn < turns_of(pccl_schedules[algorithm], seat); seat.turn++)
                         if (pccl_schedules[algorithm]->keeps != NULL)
-                            check_kept(pccl_schedules[algorithm], in_line(seat));
+                            check_kept(pccl_schedules[algorithm], in_line(pccl_schedules[algorithm], seat));
 }
 
 /* So that each rank is compared with the next one, even if that one is the root. */
