@@ -68,8 +68,6 @@ void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *
 /* The same as pccl_master_standing. subgroup: in which it sends to the other one; NULL: the whole group. */
 enum pccl_standing pccl_master_standing_in_pair(const struct pccl_remote *remote, const struct pccl_subgroup *subgroup,
                                                 uint64_t name);
-/* Does the descriptor of a send say the same as its name about which of the two this member is? */
-bool pccl_master_fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from);
 /* One more operation of a whole pair; NULL: out of memory. */
 struct pccl_subgroup *pccl_master_enter_pair(struct pccl_master *m, struct pccl_peer_group *group, uint64_t name);
 /* One less: it is forgotten with the last one. */

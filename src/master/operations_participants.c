@@ -303,12 +303,6 @@ enum pccl_standing pccl_master_standing_in_pair(const struct pccl_remote *remote
     return apart ? PCCL_STANDING_NONE : PCCL_STANDING_MEMBER;
 }
 
-bool pccl_master_fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from)
-{
-    bool is_source = pccl_pair_source(done->instance.pair) == from->admitted;
-    return pccl_id_equal(&done->descriptor.root, &from->id) == is_source;
-}
-
 struct pccl_subgroup *pccl_master_enter_pair(struct pccl_master *m, struct pccl_peer_group *group, uint64_t name)
 {
     struct pccl_subgroup *pair = find_pair(group, name);

@@ -20,11 +20,18 @@ static bool is_founder(const struct pccl_msg_done *done, const struct pccl_remot
     return false;
 }
 
+/* Returns true if the descriptor and the name of a send agree on which of the two this member is. */
+static bool fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from)
+{
+    bool is_source = pccl_pair_source(done->instance.pair) == from->admitted;
+    return pccl_id_equal(&done->descriptor.root, &from->id) == is_source;
+}
+
 bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_remote *from, uint32_t world,
                                    uint32_t most)
 {
     bool is_root = pccl_id_equal(&done->descriptor.root, &from->id);
-    if (done->descriptor.collective == PCCL_SEND && !pccl_master_fits_pair(done, from))
+    if (done->descriptor.collective == PCCL_SEND && !fits_pair(done, from))
         return false;
     if (done->tiny == 0)
         return true;

@@ -217,7 +217,7 @@ PLANTS = [
         "16.2: the two ends need not agree on who sends",
         [], ["pair-liars"],
         [
-            ("src/master/operations_participants.c",
+            ("src/master/operations_tiny.c",
              "return pccl_id_equal(&done->descriptor.root, &from->id) == is_source;",
              "return is_source || !is_source;"),
         ]),
