@@ -27,17 +27,11 @@ struct pccl_keys {
     _Atomic bool open_links;
 };
 
-const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys) { return keys->openssl; }
-
 const char *pccl_keys_library(const struct pccl_keys *keys) { return keys->openssl->OpenSSL_version(0); }
 
 bool pccl_keys_has_files(const struct pccl_keys *keys) { return keys->has_files; }
 
 bool pccl_keys_is_shared(const struct pccl_keys *keys) { return keys->is_shared; }
-
-struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys) { return keys->control; }
-
-struct ssl_ctx_st *pccl_keys_links(const struct pccl_keys *keys) { return keys->links; }
 
 bool pccl_keys_open_links(const struct pccl_keys *keys) { return atomic_load(&keys->open_links); }
 
@@ -122,15 +116,20 @@ static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name 
     return memcmp(again, bytes, length) == 0;
 }
 
-void pccl_link_key_init(struct pccl_link_key *key, const struct pccl_keys *keys, const struct pccl_key_name *name,
-                        const struct pccl_id *ticket)
+struct ssl_st *pccl_keys_make_ssl(const struct pccl_keys *keys, bool is_link, const struct pccl_key_name *name,
+                                  const struct pccl_id *ticket, struct pccl_link_key *key)
 {
     *key = (struct pccl_link_key){.keys = keys};
-    if (!name)
-        return;
-    key->name = *name;
-    key->ticket = *ticket;
-    write_name(name, key->identity);
+    if (name) {
+        key->name = *name;
+        key->ticket = *ticket;
+        write_name(name, key->identity);
+    }
+    struct ssl_st *ssl = keys->openssl->SSL_new(is_link ? keys->links : keys->control);
+    if (ssl && keys->openssl->SSL_set_ex_data(ssl, 0, key))
+        return ssl;
+    keys->openssl->SSL_free(ssl);
+    return NULL;
 }
 
 static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, struct ssl_st *ssl,
@@ -509,8 +508,8 @@ bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_
 }
 
 /*
- * Makes guesses expensive: a stranger who has seen the master's certificate can try secrets on machines of its own. The
- * salt is fixed, since master and peers have nothing but the secret in common.
+ * Makes guesses expensive: a stranger who has seen the master's certificate can try secrets offline. The salt is fixed,
+ * since master and peers have nothing but the secret in common.
  */
 static bool stretch(const struct pccl_openssl *openssl, const char *secret, size_t length, struct pccl_secret *out)
 {

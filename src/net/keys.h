@@ -119,16 +119,16 @@ struct pccl_link_key {
     uint8_t identity[PCCL_KEY_NAME_BYTES]; /* the name as it travels */
 };
 
-/* name, ticket: of a dialed link; NULL otherwise. */
-void pccl_link_key_init(struct pccl_link_key *key, const struct pccl_keys *keys, const struct pccl_key_name *name,
-                        const struct pccl_id *ticket);
+/*
+ * Makes the SSL object of a connection and initializes `key`, which must outlive it. name, ticket: of a dialed link;
+ * NULL otherwise. Returns NULL if out of memory.
+ */
+struct ssl_st *pccl_keys_make_ssl(const struct pccl_keys *keys, bool is_link, const struct pccl_key_name *name,
+                                  const struct pccl_id *ticket, struct pccl_link_key *key);
 
-const struct pccl_openssl *pccl_keys_openssl(const struct pccl_keys *keys);
-struct ssl_ctx_st *pccl_keys_control(const struct pccl_keys *keys);
 /* The public key that the other side has shown. false: none. */
 PCCL_MUST_CHECK bool pccl_keys_shown(const struct pccl_keys *keys, const struct ssl_st *ssl,
                                      uint8_t key[PCCL_PUBLIC_BYTES]);
-struct ssl_ctx_st *pccl_keys_links(const struct pccl_keys *keys);
 bool pccl_keys_open_links(const struct pccl_keys *keys);
 
 #endif

@@ -160,8 +160,7 @@ static int on_bio_read(struct bio_st *bio, char *out, int length)
         return 0;
     ptrdiff_t got = see_first(secure);
     if (got == 0 && secure->first_used < secure->first_have) {
-        uint32_t left = secure->first_have - secure->first_used,
-                 bytes = (uint32_t)length < left ? (uint32_t)length : left;
+        uint32_t bytes = (uint32_t)pccl_min_u64((uint64_t)length, secure->first_have - secure->first_used);
         memcpy(out, secure->first + secure->first_used, bytes);
         secure->first_used += bytes;
         return (int)bytes;
@@ -253,7 +252,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
                                        enum pccl_secure_role role, const struct pccl_key_name *name,
                                        const struct pccl_id *ticket)
 {
-    const struct pccl_openssl *openssl = pccl_keys_openssl(keys);
+    const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     uv_once(&method_once, make_method);
     struct pccl_secure *secure = pccl_allocate(memory, sizeof *secure);
     if (!secure)
@@ -263,10 +262,9 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
     secure->openssl = openssl;
     secure->role = role;
     secure->reader.memory = memory;
-    pccl_link_key_init(&secure->key, keys, name, ticket);
-    secure->ssl = openssl->SSL_new(is_link(secure) ? pccl_keys_links(keys) : pccl_keys_control(keys));
+    secure->ssl = pccl_keys_make_ssl(keys, is_link(secure), name, ticket, &secure->key);
     struct bio_st *bio = method && secure->ssl ? openssl->BIO_new(method) : NULL;
-    if (!bio || !openssl->SSL_set_ex_data(secure->ssl, 0, &secure->key)) {
+    if (!bio) {
         pccl_secure_destroy(secure);
         return NULL;
     }
@@ -421,8 +419,7 @@ static bool begin_records(struct pccl_secure *secure)
         line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
         pccl_wipe(&secret, sizeof secret);
     }
-    secure->reader.ahead =
-        pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* what is in the clear is not for the reader */
+    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* 0: clear bytes follow */
     secure->first_have = secure->first_used = 0;
     if (secure->role == PCCL_SECURE_MASTER)
         secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
