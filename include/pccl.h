@@ -567,7 +567,7 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * pcclUpdateTopology. If the master is unreachable, the call fails at once; if it
  * is so busy that it closes connections without an answer, the call tries again for connect_retry_ms. On success the
  * attributes are fresh; on failure the communicator is unconnected and connect may be called again.
- * Each connect creates a new identity: a lost peer comes back as a newcomer. Only on an unconnected communicator.
+ * Each connect creates a new identity: a lost peer returns as a newcomer. Only on an unconnected communicator.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument         comm is NULL

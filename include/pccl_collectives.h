@@ -199,7 +199,7 @@ typedef struct pcclOperation_t {
  *                        recvbuf; the member info is set; or the tag is in use. Nothing was launched
  * pcclInvalidUsage       peers pass different arguments (ext. pcclPeerMismatch); and as for pcclAllReduceAsync
  * pcclTooFewPeers        this peer is alone in its group, and alone_ok is false
- * pcclMembersChanged     the members are not those that this peer or another one expects; arrange the buffers anew
+ * pcclMembersChanged     the members are not those that this peer or another one expects; arrange the buffers again
  * pcclRankConnectionLost as for pcclAwaitAsyncReduce
  * pcclInternalError      as for pcclAwaitAsyncReduce
  */

@@ -24,7 +24,7 @@ typedef struct pcclLoop_t pcclLoop_t;
 
 typedef struct pcclLoopOptions_t {
     size_t size;         /* set by PCCL_LOOP_OPTIONS_INIT */
-    uint32_t min_peers;  /* of the group, for a step to begin; the same on all peers. 1: a peer that is alone goes on */
+    uint32_t min_peers;  /* peers that a group needs to begin a step; the same on all peers. 1: a lone peer continues */
     uint32_t wait_ms;    /* for min_peers; 0: without limit */
     uint32_t connect_ms; /* how long attempts to get into the run are repeated */
     uint64_t first_step; /* the number of the first step of a run that begins, as of a checkpoint */
@@ -45,8 +45,8 @@ typedef struct pcclLoopStep_t {
     uint32_t world; /* peers of the group */
     uint32_t rank;  /* of this peer among them */
     bool again;     /* this peer has begun the step of this number before, and it was not completed */
-    bool joined;    /* this peer was admitted since its last step, or has just come: the state is that of the run */
-    bool diverged;  /* it was there all the time and held something else than the others: what it held was replaced */
+    bool joined;    /* admitted since its last step, or in its first: this peer now has the run's state */
+    bool diverged;  /* in the run since its last step, but with another state than the others: it was replaced */
 } pcclLoopStep_t;
 
 #define PCCL_LOOP_STEP_INIT                                                                                            \
@@ -55,10 +55,10 @@ typedef struct pcclLoopStep_t {
     }
 
 /*
- * Makes a loop of this communicator, which has not been connected, or has made no call since pcclConnect. state: what
- * the steps change, and all peers of the group hold alike; NULL if there is nothing. It is read at each step, and so
- * are its tensors: both must stay, or be replaced by such of the same names, types and counts. Its revision is that of
- * a checkpoint, or 0. The loop adds a tensor of its own, "pccl.loop.steps": the number of completed steps.
+ * Makes a loop of this communicator, which has not been connected, or has made no call since pcclConnect. state:
+ * tensors that the steps change, equal on all peers of the group; NULL: none. Each step reads the struct and its
+ * tensors: keep both, or replace the tensors by others of the same names, types and counts. Its revision is the
+ * checkpoint's, or 0. The loop adds one tensor, "pccl.loop.steps": the number of completed steps.
  *
  * All peers of the group must use a loop. Does not block. options NULL: PCCL_LOOP_OPTIONS_INIT.
  * pcclSuccess
@@ -78,8 +78,8 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * outcome: how the step has ended here. pcclSuccess: it is completed, and counts. pcclRankConnectionLost,
  * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled and pcclMasterLost, as operations return
  * them: it is begun again, so the state must be as it was when the step began: change it after the last operation of
- * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned as it
- * is. An operation ends alike for all members, so all have the same outcome. In the first call it does not matter.
+ * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned
+ * unchanged. An operation ends alike for all members, so all have the same outcome. The first call ignores it.
  *
  * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator of another thread ends it.
  * After a failure it may be called again, with pcclSuccess, which then does not count a step.
@@ -94,8 +94,8 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
 PCCL_EXPORT pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step);
 
 /*
- * Frees the loop. The communicator stays as it is, and so does the peer in the run: pcclDestroyCommunicator makes it
- * leave. Not while another thread is in pcclLoopNext. Does not block.
+ * Frees the loop, not the communicator: this peer stays in the run until pcclDestroyCommunicator. Not while another
+ * thread is in pcclLoopNext. Does not block.
  * pcclSuccess
  */
 PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);

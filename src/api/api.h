@@ -15,7 +15,7 @@
 void pccl_api_initialize(void);
 bool pccl_api_initialized(void);
 
-/* What a public call is about. */
+/* The subject of a public call. */
 enum pccl_api_subject {
     PCCL_API_PROCESS,      /* no communicator: the process, a master, options */
     PCCL_API_CREATION,     /* no communicator yet; pcclInit has been called */
@@ -59,7 +59,7 @@ struct pccl_api_call {
         return pccl_api_result(call, body);                                                                            \
     } while (0)
 
-/* What they are made of. result: records the failure, if there is one; end and broken call it, too. */
+/* Parts of these macros. result: records the failure, if there is one; end and broken call it, too. */
 void pccl_api_init(struct pccl_api_call *call, enum pccl_family family);
 PCCL_MUST_CHECK enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subject subject,
                                                 const pcclComm_t *handle, enum pccl_family family);

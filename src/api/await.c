@@ -11,7 +11,7 @@ static pcclAsyncReduceOp_t copy_of(const pcclAsyncReduceOp_t *handle)
     return handle ? *handle : (pcclAsyncReduceOp_t){0};
 }
 
-/* The operation a handle names. NULL: *status and the reason say why there is none. Caller holds the lock. */
+/* Returns the operation of a handle. NULL: *status and the reason say why. Caller holds the lock. */
 static struct pccl_comm_op *find(struct pccl_api_call *call, uint64_t tag, enum pccl_status *status)
 {
     struct pccl_comm_op *operation = pccl_comm_op_find(call->handle, tag);

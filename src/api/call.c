@@ -109,7 +109,7 @@ pcclResult_t pccl_api_broken(struct pccl_api_call *call)
 {
     call->inner = pcclSuccess;
     pccl_why_clear(&call->why);
-    if (!call->comm) /* what it worked on stays behind */
+    if (!call->comm) /* the objects of the call are leaked */
         return pccl_api_result(call, PCCL_INTERNAL);
     pccl_caller_broke(&call->caller);
     pcclResult_t result = pccl_api_result(

@@ -21,9 +21,9 @@ struct pcclLoop_t {
     pcclSharedState_t *given; /* NULL: none */
     pcclLoopOptions_t options;
     uint64_t steps;    /* that the run has completed: the last tensor of the state */
-    uint64_t revision; /* of the last synchronization, or what the caller brought */
+    uint64_t revision; /* of the last synchronization; before the first, the caller's */
     uint32_t removals; /* in synchronizations since the last that succeeded */
-    bool is_admitted;  /* the call that admits this peer or others was made, and the synchronization comes next */
+    bool is_admitted;  /* the call that admits this peer or others was made; the synchronization is next */
     bool is_new;       /* this peer has not begun a step since it was admitted */
     bool is_in_step;   /* its outcome is not known yet */
     bool has_said;     /* in this call, that peers are waited for */
@@ -36,7 +36,7 @@ static enum pccl_status fail(struct pccl_api_call *call, enum pccl_status status
     return pccl_fail(&call->why.reason, status, "pcclLoopNext: %s", words);
 }
 
-/* Returns what a public call within this one means for it: it ends as that one, which has recorded why. */
+/* Ends this call like a public call within it, which has recorded why it failed. */
 static enum pccl_status end_as(struct pccl_api_call *call, pcclResult_t result)
 {
     call->inner = result;
@@ -48,7 +48,7 @@ static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
 {
     struct pccl_communicator *comm = loop->comm->comm;
     pccl_comm_enter(comm);
-    bool is_woken = false; /* nobody does, but then the pause is over */
+    bool is_woken = false; /* never expected; it would end the pause */
     while (!comm->leaving && !is_woken && pccl_now_us() < end_us)
         is_woken = pccl_comm_wait_until(comm, pccl_caller_waiter(), pccl_min_u64(end_us, from_now(SLICE_US)));
     bool leaving = comm->leaving;
@@ -56,7 +56,7 @@ static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
     return !leaving;
 }
 
-/* Whether this peer is not in the run, but may get in: the communicator is not being closed. */
+/* Returns true if this peer is not in the run, and the communicator is not being closed. */
 static bool is_out_of_run(struct pccl_communicator *comm)
 {
     pccl_comm_enter(comm);
@@ -69,7 +69,7 @@ static bool is_out(const pcclLoop_t *loop) { return is_out_of_run(loop->comm->co
 
 /* ---- getting in ---- */
 
-/* Whether the same attempt may succeed later. */
+/* Returns true if the same attempt may succeed later. */
 static bool may_come_in(const pcclLoop_t *loop)
 {
     pcclFailure_t failure = PCCL_FAILURE_INIT;
@@ -195,11 +195,11 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
             status = describe(call, loop, &info, known);
         *is_begun = status == PCCL_OK;
     }
-    /* A peer that is out by now gets in anew, unless that has not helped. */
+    /* A peer that is out of the run by now gets in again, unless its synchronizations fail repeatedly. */
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
 }
 
-/* Whether the step is to be begun again, and not the program's end. */
+/* Returns true if the step begins again; otherwise the loop returns the outcome. */
 static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
 {
     switch (outcome) {

@@ -1,6 +1,6 @@
 /*
- * A queue in which addresses take turns: each turn goes to the oldest entry of the next address, and the address with
- * the most entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the
+ * A queue in which addresses take turns: the oldest entry of the next address is taken, and the address with the
+ * most entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the
  * owner's.
  */
 #ifndef PCCL_CORE_TURNS_H

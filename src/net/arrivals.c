@@ -13,9 +13,9 @@
 enum {
     PERIOD_MS = 10,     /* between two looks at the queue */
     HEAD_BYTES = 5,     /* of a TLS record, the last two of which are its length */
-    LOOKS_MAX = 64,     /* a greeting comes in fewer pieces; also where the system ignores SO_RCVLOWAT */
+    LOOKS_MAX = 64,     /* a greeting has fewer pieces, even where the system ignores SO_RCVLOWAT */
     RECORD_MAX = 16640, /* a longer one is refused by the handshake */
-    SHARE = 4           /* of the free descriptors, one in so many is for arrivals */
+    SHARE = 4           /* arrivals use at most one in SHARE of the free descriptors */
 };
 
 struct arrival {
@@ -112,7 +112,7 @@ static void make_room(struct pccl_arrivals *arrivals)
 
 enum sight { EARLY, READY, OVER };
 
-/* Looks at what has arrived without taking it. Whoever speaks in the clear is ready, to be told so. */
+/* Peeks at the received bytes. A connection without TLS is ready, so that it gets an answer. */
 static enum sight look(struct arrival *arrival, bool has_ended)
 {
     uint8_t head[HEAD_BYTES];

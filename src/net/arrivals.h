@@ -17,7 +17,7 @@ struct pccl_arrivals;
 struct pccl_arrivals_events {
     /* There are connections to take, or some time has passed since; may close the arrivals. */
     void (*ready)(void *owner);
-    /* A connection from there was closed without an answer; early: no greeting came in time, or there are too many. */
+    /* A connection from there was closed without an answer; early: no greeting in time, or there are too many. */
     void (*dropped)(void *owner, const struct pccl_address *from, bool early);
 };
 

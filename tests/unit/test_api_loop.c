@@ -1,4 +1,4 @@
-/* The loop of the public functions: what it refuses, what outcomes mean, and how it ends. python/loop has faults. */
+/* The loop of the public functions: invalid calls, effects of outcomes, and its end. python/loop tests faults. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -216,7 +216,7 @@ static void wait_until_in_run(const pcclComm_t *comm)
         (void)sched_yield();
 }
 
-/* Whoever closes it, or destroys it, ends a loop that waits for peers. */
+/* Closing or destroying the communicator ends a loop that waits for peers. */
 static void test_another_thread_ends_it(void **state)
 {
     for (int destroys = 0; destroys < 2; destroys++) {
