@@ -25,16 +25,8 @@ parser.add_argument("--steps", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
 stopping = []
-
-
-def stop(*_):
-    if stopping:
-        raise KeyboardInterrupt  # for the second time: this one leaves, whatever the others do
-    stopping.append(True)
-
-
-signal.signal(signal.SIGINT, stop)
-signal.signal(signal.SIGTERM, stop)
+for each in signal.SIGINT, signal.SIGTERM:  # a second one ends this peer, whatever the others do
+    signal.signal(each, lambda number, _: stopping.append(signal.signal(number, signal.default_int_handler)))
 
 # All peers make the same digits, and each of them its own batches of distorted ones.
 digits = np.random.default_rng(0).random((CLASSES, PIXELS), np.float32)

@@ -14,16 +14,8 @@ import time
 import pccl
 
 stopping = []
-
-
-def stop(*_):
-    if stopping:
-        raise KeyboardInterrupt  # for the second time: this one leaves, whatever the others do
-    stopping.append(True)
-
-
-signal.signal(signal.SIGINT, stop)
-signal.signal(signal.SIGTERM, stop)
+for each in signal.SIGINT, signal.SIGTERM:  # a second one ends this peer, whatever the others do
+    signal.signal(each, lambda number, _: stopping.append(signal.signal(number, signal.default_int_handler)))
 
 total = array.array("d", bytes(8 * 1000))  # what all hold alike
 for step in pccl.loop(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:48148", {"total": total}):
