@@ -213,6 +213,17 @@ class OutOfMemory(InternalError, MemoryError):
     """Memory is short."""
 
 
+# Failures of an operation through a loss, not through a mistake of the program.
+LOSS_ERRORS = (
+    PeerLostError,
+    TooFewPeersError,
+    MembersChangedError,
+    AbortedError,
+    TimeoutError_,
+    ExpelledError,
+    MasterLostError,
+)
+
 _KINDS: Dict[int, Type[PCCLError]] = {
     Result.NOT_INITIALIZED: NotInitialized,
     Result.INTERNAL_ERROR: InternalError,

@@ -13,33 +13,12 @@ from ._buffers import Memory
 from ._communicator import Communicator
 from ._described import takes
 from ._enums import Result, number
-from ._errors import (
-    AbortedError,
-    ExpelledError,
-    InvalidArgument,
-    MasterLostError,
-    MembersChangedError,
-    PCCLError,
-    PeerLostError,
-    TimeoutError_,
-    TooFewPeersError,
-)
+from ._errors import LOSS_ERRORS, InvalidArgument, PCCLError, PeerLostError, TooFewPeersError
 from ._operations import AllReduce
 from ._reduce import OperationInfo
 from ._state import SharedState, TensorInfo
 
 State = Union[SharedState, Mapping[str, Memory], None]
-
-# How an operation fails through a loss, which is no mistake of the program.
-_LOSSES = (
-    PeerLostError,
-    TooFewPeersError,
-    MembersChangedError,
-    AbortedError,
-    TimeoutError_,
-    ExpelledError,
-    MasterLostError,
-)
 
 
 class _Handle:
@@ -102,7 +81,7 @@ class Step:
             loop = self._loop()
             try:
                 info = self.comm.all_reduce(**arguments)
-            except _LOSSES as error:
+            except LOSS_ERRORS as error:
                 if loop is None:
                     raise
                 if isinstance(error, TooFewPeersError) and loop._min_peers == 1:
@@ -130,7 +109,7 @@ class Step:
     ) -> bool:
         """A loss within the step ends it: what is under way is given up, and the loop begins it again."""
         loop = self._loop()
-        if loop is None or not isinstance(error, _LOSSES):
+        if loop is None or not isinstance(error, LOSS_ERRORS):
             return False
         loop._outcome = error.ext
         self.comm._core.give_up()
