@@ -16,8 +16,20 @@ from ._arrays import Scratch
 Rate = Union[float, Callable[[int], float]]
 
 
+class _Rule:
+    """Base of the rules below."""
+
+    lr: Rate
+
+    @property
+    def rate(self) -> float:
+        """Learning rate of one step."""
+        assert not callable(self.lr)  # at() has been called
+        return self.lr
+
+
 @dataclass(frozen=True)
-class Nesterov:
+class Nesterov(_Rule):
     """Stochastic gradient descent with Nesterov's momentum, without dampening:
 
         m = momentum * m + mean        theta = theta - lr * (mean + momentum * m)
@@ -35,12 +47,6 @@ class Nesterov:
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def rate(self) -> float:
-        """Of one step."""
-        assert not callable(self.lr)  # at() has been called
-        return self.lr
-
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         """Makes one step in place. Every operation is rounded separately, so that all processors
         get the same bits."""
@@ -55,7 +61,7 @@ class Nesterov:
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(_Rule):
     """Stochastic gradient descent with heavy-ball momentum, without dampening, as torch.optim.SGD:
 
         m = momentum * m + mean        theta = theta - lr * m
@@ -69,12 +75,6 @@ class SGD:
     def __post_init__(self) -> None:
         _check(self)
 
-    @property
-    def rate(self) -> float:
-        """Of one step."""
-        assert not callable(self.lr)  # at() has been called
-        return self.lr
-
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
         for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
             momentum_part *= self.momentum
@@ -85,7 +85,7 @@ class SGD:
 
 
 @dataclass(frozen=True)
-class AdamW:
+class AdamW(_Rule):
     """AdamW on the mean, which is what torch.optim.AdamW computes, up to rounding:
 
         m = beta1 * m + (1 - beta1) * mean        v = beta2 * v + (1 - beta2) * mean^2
@@ -107,12 +107,6 @@ class AdamW:
             raise InvalidArgument(f"AdamW: betas is {self.betas}, expected two numbers from 0 to less than 1")
         if not self.eps > 0 or not self.weight_decay >= 0:
             raise InvalidArgument(f"AdamW: eps is {self.eps} and weight_decay {self.weight_decay}")
-
-    @property
-    def rate(self) -> float:
-        """Of one step."""
-        assert not callable(self.lr)  # at() has been called
-        return self.lr
 
     def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
         """As Nesterov's. Powers are made of multiplications, which all machines round alike."""
