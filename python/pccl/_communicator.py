@@ -106,9 +106,9 @@ class Communicator(_Calls):
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
     def wait_for(self, count: int, timeout: Optional[float] = None) -> int:
-        """Updates the topology until the group has so many peers, and returns how many it has; TimeoutError_ if that
-        takes more than so many seconds. Joint with all peers of the run, which call it with the same count. A newcomer
-        calls it after connect(), as pccl.loop() does for its caller."""
+        """Updates the topology until the group has `count` peers, and returns its size; TimeoutError_ after `timeout`
+        seconds. Joint with all peers of the run, which call it with the same count. A newcomer calls it after
+        connect(), as pccl.loop() does for its caller."""
         number("wait_for: count", count, 1, 1 << 31)
         begin = time.monotonic()
         while (size := self.size) < count:
@@ -186,7 +186,7 @@ class Communicator(_Calls):
 
     @property
     def size(self) -> int:
-        """How many members() there are."""
+        """Number of members()."""
         return self.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
 
     def __repr__(self) -> str:

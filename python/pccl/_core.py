@@ -195,7 +195,7 @@ class Core:
 
     @property
     def is_busy(self) -> bool:
-        """Whether operations are launched and not yet awaited."""
+        """True while launched operations are not yet awaited."""
         return bool(self._dependents)
 
     def give_up(self) -> None:

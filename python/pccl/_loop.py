@@ -22,7 +22,7 @@ State = Union[SharedState, Mapping[str, Memory], None]
 
 
 class _Handle:
-    """A loop of the library. A call that nobody waits for any more may still use it."""
+    """A loop of the library. A call may still use it after Ctrl-C has ended the wait for it."""
 
     def __init__(self, comm: Communicator, revision: int, options: _native.LoopOptionsC) -> None:
         self._made = ctypes.c_void_p()
@@ -46,8 +46,8 @@ class Step:
     size       peers of the group when it began
     rank       of this peer among them
     again      this peer has begun the step of this index before, and it was not completed
-    joined     this peer was admitted since its last step, or has just come: the state is that of the run
-    diverged   this peer was there all the time and held something else than the others: it was replaced
+    joined     this peer has been admitted since its last step: its state is now the run's
+    diverged   this peer was in the run since its last step, but its state differed from the others': it was replaced
     comm       the communicator, for operations of all kinds
     """
 
@@ -72,10 +72,10 @@ class Step:
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """The same as Communicator.all_reduce, and repeats it when a peer was lost: with those who are left, if there
+        """The same as Communicator.all_reduce, and repeats it when a peer was lost: with the remaining peers, if there
         are min_peers; else, if it is the first operation of the step, when there are min_peers again. Otherwise, or if
-        the others have gone on without this peer, it raises what the operation has failed with: the step is to be
-        begun again, and `with step` sees to that. With min_peers=1 a peer that is alone carries it out by itself."""
+        the others have continued without this peer, it raises the operation's error, and `with step` makes the loop
+        begin the step again. With min_peers=1 a peer that is alone carries it out by itself."""
         arguments = {name: value for name, value in vars(operation).items() if name != "info"}
         while True:
             loop = self._loop()
@@ -107,7 +107,7 @@ class Step:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
     ) -> bool:
-        """A loss within the step ends it: what is under way is given up, and the loop begins it again."""
+        """Ends the step after a loss: aborts its operations, and the loop begins it again."""
         loop = self._loop()
         if loop is None or not isinstance(error, LOSS_ERRORS):
             return False
@@ -180,7 +180,7 @@ class Loop(Iterator[Step]):
         return told
 
     def _may_repeat(self, step: Step, error: PCCLError) -> bool:
-        """Whether the operation that has failed so is to be repeated within this step."""
+        """Returns true if the operation that failed with this error can be repeated within this step."""
         if isinstance(error, PeerLostError) and self._count() >= self._min_peers:
             return True
         self._outcome = error.ext
@@ -259,7 +259,7 @@ def loop(
 
     address: of the master, or a Communicator, which is not closed in the end. state: a SharedState, a dictionary of
     buffers by name, or None. timeout: seconds to wait for min_peers; TimeoutError_ if that is not enough. min_peers=1:
-    a peer that is alone goes on. connect_timeout: how long attempts to get into the run are repeated. first_step: the
+    a peer that is alone continues. connect_timeout: how long attempts to get into the run are repeated. first_step: the
     index of the first step of a run that begins. options: of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

@@ -119,7 +119,7 @@ class Run:
 
 
 def _is_of_another_copy(entry: Any) -> bool:
-    """Whether it is a descriptor of another copy of this package, which a process may have loaded under another name or
+    """Returns true for a descriptor of another copy of this package, which the process has loaded under another name or
     a second time."""
     return type(entry).__name__ == "ReduceOpDescriptor" and hasattr(entry, "_pinned")
 

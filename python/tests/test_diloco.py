@@ -649,7 +649,7 @@ def test_sampler():
 @pytest.mark.parametrize("codec", [None, "bf16"])
 @pytest.mark.parametrize("mode", ["sync", "delayed"])
 def test_models_of_16_bits_exchange_16(address, mode, codec):
-    """And all come to the same; by name also those of 32 bits."""
+    """All peers end with equal parameters; a codec given by name also sends 32-bit models as 16 bits."""
     kind = np.float16 if codec is None else np.float32
     values = [params(0, kind) for _ in range(3)]
     settings = {"inner_steps": 1, "min_peers": 3, "bucket_bytes": 65536, "codec": codec, "mode": mode}
@@ -667,7 +667,7 @@ def test_models_of_16_bits_exchange_16(address, mode, codec):
 
 
 def test_bf16_is_the_nearest(address):
-    """The mean is that of the deltas, to eight bits."""
+    """The mean equals the mean of the deltas to eight bits."""
     values = [params(0) for _ in range(2)]
     before = flat(params(0))
     two = start(address, 2, lambda i, comm: LocalSGD(comm, values[i], inner_steps=1, min_peers=2, codec="bf16"))

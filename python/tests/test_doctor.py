@@ -157,7 +157,7 @@ doctor.main(["--json", *sys.argv[1:]])
 
 
 def test_advice_of_another_one(address):
-    """What another machine sends is no advice: its failed checks are named, and what mends them is said here."""
+    """Only names of another machine's failed checks are used; the advice is this machine's."""
     liar = [sys.executable, "-B", "-c", LIAR]
     well, _ = both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2, command=liar))
     assert "curl" not in json.dumps(well.report) and "\\u001b" not in json.dumps(well.report)

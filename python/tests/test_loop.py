@@ -53,7 +53,7 @@ print(f"end {digest}", flush=True)
 
 
 def steps_of(worker):
-    """What it has said: digests by the number of the step."""
+    """Returns the worker's (step, digest) pairs."""
     said = [line.split() for line in worker.lines if line.startswith("step ")]
     return [(int(words[1]), words[-1]) for words in said]
 
@@ -146,7 +146,7 @@ def test_a_pair_of_which_one_is_stopped(script):
 
 
 def test_a_run_survives_a_master_that_is_gone_for_long(script):
-    """Longer than its peers wait for it: they found the run anew, with the state that they hold."""
+    """Its peers stop waiting for it, and later create the run again with their state."""
     port = free_port()
     env = {"PCCL_MASTER_LOST_MS": "300", "PCCL_ALONE_MS": "200"}
     with pccl.MasterNode(f"127.0.0.1:{port}", options={"alone_ms": 200, "recover_ms": 100}):
@@ -167,7 +167,7 @@ def test_a_run_survives_a_master_that_is_gone_for_long(script):
 
 
 def steps(address, count, body, state=None, **given):
-    """Makes so many steps."""
+    """Makes `count` steps."""
     for step in pccl.loop(address, state, **given):
         with step:
             body(step)
@@ -221,7 +221,7 @@ def test_alone(address):
 
 
 def leaving(leave):
-    """One leaves in a step, and the other one goes on by itself."""
+    """One peer leaves in a step, and the other one continues alone."""
 
     def test(address):
         sizes = []
@@ -345,8 +345,7 @@ def test_an_operation_is_repeated_with_those_who_are_left(address):
 
 
 def pair_of_which_one_is_lost(address, stays):
-    """The other one is alone in its operation until a newcomer comes: stays(step) makes it. Returns the steps of the
-    one that stays."""
+    """One peer is alone in its operation, made by stays(step), until a newcomer joins. Returns that peer's steps."""
     made, lost = [], threading.Event()
 
     def first():
@@ -384,7 +383,7 @@ def test_a_first_operation_is_repeated_when_there_are_peers_again(address):
 
 
 def test_operations_by_hand_begin_the_step_again(address):
-    """What is under way is given up."""
+    """Operations that are in progress are aborted."""
     first = []
 
     def stays(step):
@@ -440,7 +439,7 @@ def test_who_holds_something_else_is_told(address, caplog):
 
 
 def test_other_tensors_end_the_loop(address):
-    """Two agree; the third one is removed, and comes again, three times."""
+    """Two agree; the third one is removed, and joins again, three times."""
     with pytest.raises(pccl.ExpelledError):
         at_once(
             lambda: steps(address, 50, ones, {"a": np.zeros(3)}),

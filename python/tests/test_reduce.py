@@ -419,7 +419,7 @@ second.close()
 
 
 def test_descriptors_of_another_copy_of_the_package(script, address):
-    """Loaded a second time, as it is where two packages bring it."""
+    """The package is loaded a second time, as happens if two packages contain it."""
     process = script(TWO_COPIES, address)
     process.line("sum 2.0")
     process.line("expected ReduceOpDescriptors")

@@ -130,7 +130,7 @@ def test_a_small_screen_has_the_worst_first():
 
 
 def _odd_values(value):
-    """Yields variants of a status, each with one odd value in place of one of its own."""
+    """Puts odd values into each place of a status, one at a time, and yields after each."""
     places = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for place in places:
         for odd in ("\ud800\x1b[2J\u202e", "", None, [], {}, -1, float("nan"), 1e308):

@@ -406,7 +406,7 @@ def test_garbage_counts_for_nothing(group, monkeypatch, caplog):
 
 
 def test_parts_that_are_too_long_name_their_peer(group, monkeypatch):
-    """Nobody allocates memory for them, and the one that has sent them is named, not the one that would get them."""
+    """No peer allocates memory for them, and the sender is named, not the receiver."""
     whole, liars = _moe._bytes_of, set()
     monkeypatch.setattr(
         _moe, "_bytes_of",

@@ -218,7 +218,7 @@ def _arrays_of(thing: Any) -> Arrays:
 
 
 def bare_name(name: str) -> str:
-    """The name of a parameter without what torch.compile puts into it: a compiled module is the same model."""
+    """Removes torch.compile's prefixes from a parameter's name: a compiled module is the same model."""
     return name.replace("_orig_mod.", "")
 
 
@@ -359,7 +359,7 @@ class Layout:
 
     @property
     def is_half(self) -> bool:
-        """Whether all parameters have 16 bits."""
+        """True if all parameters have 16 bits."""
         return all(slot.dtype in ("float16", "bfloat16") for slot in self.whole.slots)
 
     def mark(self) -> int:
@@ -471,8 +471,8 @@ class Scratch:
 
 
 def square_root(target: Any, source: Any) -> None:
-    """Of float32, or of numpy's float64; rounded to the nearest, like all arithmetic here. That of torch may be off in
-    the last place, which does not show in float32 if it is of float64: no root is that near to the middle of two."""
+    """Takes roots of float32, or of numpy's float64, rounded to nearest. torch's root may be off in the last place; in
+    float64 this does not change the float32 result, because no root is that near to the middle of two floats."""
     if is_tensor(source):
         target.copy_(source.double().sqrt_())
     else:

@@ -86,13 +86,13 @@ class SGD(_Rule):
 
 @dataclass(frozen=True)
 class AdamW(_Rule):
-    """AdamW on the mean, which is what torch.optim.AdamW computes, up to rounding:
+    """AdamW on the mean, as torch.optim.AdamW up to rounding:
 
         m = beta1 * m + (1 - beta1) * mean        v = beta2 * v + (1 - beta2) * mean^2
         theta = theta * (1 - lr * weight_decay) - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
-    lr: as of Nesterov; a mean is as large as what the peers have moved, whatever its rate. t: the slots of the
-        fragment that the run has come to. It has one array more than Nesterov, which is shared as well.
+    lr: as for Nesterov; the mean is the average change of the peers' parameters, not divided by their rate. t: number
+        of the fragment's slot in the run. AdamW shares one array more than Nesterov.
     """
 
     lr: Rate = 1e-3
@@ -187,7 +187,7 @@ def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer
 
 
 def _of_torch(given: Any) -> Any:
-    """What computes the same as this optimizer of torch; anything else as it is."""
+    """Converts an optimizer of torch to the equal rule; returns anything else unchanged."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.optim.Optimizer):
         return given

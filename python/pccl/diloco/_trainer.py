@@ -47,10 +47,10 @@ class DiLoCo(Member):
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
         one round late. "eager" does so too, but applies each peer's own share at once, to its own
         parameters.
-    outer: a Nesterov, an SGD or an AdamW, whose rate may follow a schedule, or torch's optimizer of
-        such a kind, of which only the numbers count; or a function of (theta, momentum, mean), flat
-        arrays of a fragment, that changes the first two in place: with the same bits on
-        all peers, so without fused arithmetic or random numbers. Or a list with one for each fragment.
+    outer: a Nesterov, an SGD or an AdamW, whose rate may follow a schedule, or a torch.optim.SGD or torch.optim.AdamW,
+        of which only the hyperparameters are used; or a function of (theta, momentum, mean), flat arrays of a fragment,
+        that changes the first two in place: with the same bits on all peers, so without fused arithmetic or random
+        numbers. Or a list with one for each fragment.
     fragments: how many parts of the model are reduced at times of their own, each once in
         inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
         turn, "contiguous" cuts them into runs; a layer is what shares its name up to the first
@@ -62,10 +62,9 @@ class DiLoCo(Member):
     delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
         less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
         fragment is applied; 0 sets them to the outer copy, as fits delay 0.
-    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or
-        "e2m1": as 4; "bf16": as 16; "auto": as 20 % of the time between two rounds allows; "exact": as they are; or any
-        QuantizationOptions. None is "bf16" if all parameters have 16 bits, else "exact". Or a list with one for each
-        fragment. feedback:
+    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or "e2m1": as 4; "bf16":
+        as 16; "auto": as 20 % of the time between two rounds allows; "exact": as they are; or any QuantizationOptions.
+        None is "bf16" if all parameters have 16 bits, else "exact". Or a list with one for each fragment. feedback:
         what the packing into a format of 8 or 4 bits takes is part of the next delta.
     weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
         last launch, as given to step() or add_samples().

@@ -105,7 +105,7 @@ def _facts_of(fact: Any) -> Tuple[str, List[str]]:
 
 
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    """Peers send names of checks, never words: what is printed here must not be another machine's advice."""
+    """Peers send only names of checks, so that no text of another machine is printed here."""
     names = [finding.check for finding in findings if finding.level == "bad"]
     told = told_by_all(comm, {"version": _native.version(), "bad": names})
     facts = {peer: _facts_of(fact) for peer, fact in told.items()}

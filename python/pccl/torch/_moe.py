@@ -325,8 +325,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     on_death: of a peer: "drop" its experts, or let others "take_over" from the copies that sync() makes.
     tag: of the first of 2 + 2 * chunks operations. Layers that are not used at the same time may share it.
     label: in logs and recordings.
-    max_bytes: limit of what one peer gets of a chunk, the same on all peers: a peer that sends more, by mistake or on
-        purpose, is named in an InvalidUsage at all peers, and none of them allocates memory for it.
+    max_bytes: limit of the bytes of a chunk that one peer receives, the same on all peers. A peer that sends more is
+        named in an InvalidUsage at all peers, and none of them allocates memory for it.
 
     info says what happened in the last forward and its backward, and aux_loss is small where all experts have as much
     to do. Failures other than deaths leave forward() or backward() as a PCCLError, and what was under way ends at all

@@ -27,9 +27,10 @@ def refuse_pickles() -> None:
     """Makes torch.distributed's object collectives of this process load plain data only.
 
     all_gather_object(), broadcast_object_list(), gather_object(), scatter_object_list() and recv_object_list() send
-    pickles, and a pickle can run code in whoever loads it. After this call they raise pickle.UnpicklingError for
-    everything but None, bool, int, float, str, bytes, list, tuple, dict and set. It holds for all process groups, and
-    what needs more, such as torch.distributed.checkpoint, fails. Call it before the first collective.
+    pickles, and a pickle can run code in the process that loads it. After this call they raise
+    pickle.UnpicklingError for everything but None, bool, int, float, str, bytes, list, tuple, dict and set. It affects
+    all process groups: features that send other objects, for example torch.distributed.checkpoint, fail. Call it
+    before the first collective.
     """
     if not hasattr(_c10d, "_unpickler"):
         raise InvalidUsage(f"refuse_pickles: torch {torch.__version__} loads objects in a way that is not known here")

@@ -65,7 +65,7 @@ class Exchange:
         traffic: Traffic,
         max_bytes: int,
     ) -> None:
-        """max_bytes: what one member may get in an operation; the same at all."""
+        """max_bytes: limit of the bytes that one member receives in an operation; the same on all members."""
         self._max_bytes = max_bytes
         self._comm, self._members, self._tag, self._label = comm, tuple(members), tag, label
         self._job, self._traffic = job, traffic
