@@ -1,18 +1,23 @@
-"""Parts of every call of a communicator: bound to its memory, launched, waited for, given up."""
+"""Parts of the calls of a communicator: binds them to its memory, launches, awaits and aborts them."""
 
 from __future__ import annotations
 
+import ctypes
 import math
-from typing import Any, Callable, Optional, Type, TypeVar
+import time
+from typing import Any, Callable, Optional, Sequence, Tuple, Type, TypeVar
 
-from . import _native, _threads
+from . import _collectives, _native, _threads
 from ._core import Core
-from ._errors import InvalidArgument, PCCLError
+from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
 from ._handles import _Handle
 from ._operation import Operation, Work
+from ._operations import ListedOperation
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
+_RETRY_PAUSE_S = 1.0
+_ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
 class _Calls:
@@ -41,6 +46,16 @@ class _Calls:
             raise
         return handle._value()
 
+    def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
+        """The members, and this peer's rank among them."""
+        return self._members() if members is None else _collectives.given_members(where, members, self._id())
+
+    def _do(self, where: str, operation: ListedOperation, kind: Type[_Handle[_T]]) -> _T:
+        return self._carried_out(operation._make(where, self._counted_on), kind)
+
+    def _begin(self, where: str, operation: ListedOperation, kind: Type[_H]) -> _H:
+        return self._launched(operation._make(where, self._counted_on), kind)
+
     def _give_up(self) -> None:
         self._core.attempt("pcclAbortOperations")
 
@@ -57,6 +72,34 @@ class _Calls:
     def _joint(self, function: str, *arguments: Any) -> None:
         native = getattr(_native.lib, function)
         self._await(self._bound(function, lambda comm: native(comm, *arguments), arguments))
+
+    def _connect(self, n_attempts: int) -> None:
+        end = time.monotonic() + n_attempts * _ATTEMPT_S
+        for attempt in range(1, n_attempts + 1):
+            try:
+                return self._joint("pcclConnect")
+            except ConnectionError_ as error:
+                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, VersionMismatchError):
+                    raise
+            time.sleep(_RETRY_PAUSE_S)
+        raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
+
+    def _id(self) -> str:
+        digits = ctypes.create_string_buffer(33)
+        self._core.call("pcclGetPeerId", digits, len(digits))
+        return digits.value.decode()
+
+    def _members(self) -> Tuple[Tuple[str, ...], int]:
+        room = 16
+        while True:
+            ids, count, rank = _native.ids_type(room)(), ctypes.c_size_t(), ctypes.c_uint32()
+            try:
+                self._core.call("pcclGetMembers", ids, room, ctypes.byref(count), ctypes.byref(rank))
+                return tuple(one.digits.decode() for one in ids[: count.value]), rank.value
+            except InvalidArgument:
+                if count.value <= room:
+                    raise
+            room = count.value
 
     @staticmethod
     def _await(call: Callable[[], Optional[PCCLError]], interrupted: Optional[Callable[[], None]] = None) -> None:

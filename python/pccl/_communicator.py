@@ -7,14 +7,14 @@ import ctypes
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import _buffers, _collectives, _core, _native, _recorder, _threads
+from . import _collectives, _core, _feedback, _native, _recorder, _threads
 from ._calls import _Calls, milliseconds
 from ._described import takes
-from ._enums import Attribute, DataType, DeviceType, Result, SharedStateSyncStrategy, member, number
-from ._errors import ConnectionError_, InvalidArgument, PCCLError, TimeoutError_, VersionMismatchError
-from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle, _Handle
+from ._enums import Attribute, Result, SharedStateSyncStrategy, member, number
+from ._errors import InvalidArgument, PCCLError, TimeoutError_
+from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle
 from ._operations import (
     AllGather,
     AllReduce,
@@ -42,11 +42,7 @@ from ._reduce import OperationInfo, ReduceInfo, ReduceOpDescriptor
 from ._run import Run, Retried
 from ._state import SharedState, SharedStateSyncInfo
 
-_T = TypeVar("_T")
-_H = TypeVar("_H", bound="_Handle[Any]")
-_RETRY_PAUSE_S = 1.0
 _UPDATE_PAUSE_S = 0.05
-_ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
 
 
 class Communicator(_Calls):
@@ -84,26 +80,13 @@ class Communicator(_Calls):
 
     # ---- membership
 
-    def connect(
-        self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None
-    ) -> None:
+    def connect(self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None) -> None:
         """Joins the run; waits until its peers update the topology. Attempts that found no master
         are repeated after a second, and none begins later than two seconds for each of them after
         the first. min_peers, timeout: then it waits, as wait_for() does, and so must the others."""
         self._connect(n_attempts)
         if min_peers is not None:
             self.wait_for(min_peers, timeout)
-
-    def _connect(self, n_attempts: int) -> None:
-        end = time.monotonic() + n_attempts * _ATTEMPT_S
-        for attempt in range(1, n_attempts + 1):
-            try:
-                return self._joint("pcclConnect")
-            except ConnectionError_ as error:
-                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, VersionMismatchError):
-                    raise
-            time.sleep(_RETRY_PAUSE_S)
-        raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
 
     def wait_for(self, count: int, timeout: Optional[float] = None) -> int:
         """Updates the topology until the group has `count` peers, and returns its size; TimeoutError_ after `timeout`
@@ -170,9 +153,7 @@ class Communicator(_Calls):
     def id(self) -> str:
         """The id of this peer, as errors and get_topology() write it. Each connect() makes a new
         one."""
-        digits = ctypes.create_string_buffer(33)
-        self._core.call("pcclGetPeerId", digits, len(digits))
-        return digits.value.decode()
+        return self._id()
 
     def members(self) -> Tuple[str, ...]:
         """The ids of the peers of this group, in order of their ranks, which is that of their
@@ -196,18 +177,6 @@ class Communicator(_Calls):
             return f"<pccl.{kind} {self.name_of(own)!r} ({own[:8]}) {at}: rank {self.rank} of {self.size}>"
         except PCCLError:
             return f"<pccl.{kind} {at}: {'closed' if self.closed else 'not in the run'}>"
-
-    def _members(self) -> Tuple[Tuple[str, ...], int]:
-        room = 16
-        while True:
-            ids, count, rank = _native.ids_type(room)(), ctypes.c_size_t(), ctypes.c_uint32()
-            try:
-                self._core.call("pcclGetMembers", ids, room, ctypes.byref(count), ctypes.byref(rank))
-                return tuple(one.digits.decode() for one in ids[: count.value]), rank.value
-            except InvalidArgument:
-                if count.value <= room:
-                    raise
-            room = count.value
 
     def group(self, ids: Sequence[str], *, timeout: Optional[float] = None, label: str = "") -> Group:
         """Founds a group of the peers with these ids, this one among them, in any order. Returns
@@ -275,24 +244,12 @@ class Communicator(_Calls):
     def get_feedback(self, tag: int) -> "array.array[float]":
         """What error feedback (QuantizationOptions) keeps for a tag, for a checkpoint; nothing if it
         keeps none."""
-        count = ctypes.c_size_t()
-        tag = number("tag", tag, 0, 1 << 64)
-        self._core.call("pcclGetFeedback", tag, None, ctypes.byref(count))
-        kept = array.array("f", bytes(4 * count.value))
-        self._core.call("pcclGetFeedback", tag, kept.buffer_info()[0], ctypes.byref(count))
-        return kept
+        return _feedback.get(self._core, tag)
 
     def set_feedback(self, tag: int, kept: Any) -> None:
         """Keeps these float32 elements, in the host's memory, instead, for the next operation with
         the tag, which must have as many; nothing if kept is empty or None."""
-        tag = number("tag", tag, 0, 1 << 64)
-        if kept is None or len(kept) == 0:
-            self._core.call("pcclSetFeedback", tag, None, 0)
-            return
-        buffer = _buffers.of(kept, "set_feedback: kept")
-        if buffer.device is not DeviceType.CPU or buffer.dtype is not DataType.FLOAT:
-            raise InvalidArgument("set_feedback: kept must be float32 in the host's memory")
-        self._core.call("pcclSetFeedback", tag, buffer.address, buffer.count)
+        _feedback.put(self._core, tag, kept)
 
     # ---- shared state
 
@@ -596,16 +553,6 @@ class Communicator(_Calls):
         if error is not None:
             raise error
         return run.infos()
-
-    def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
-        """The members, and this peer's rank among them."""
-        return self._members() if members is None else _collectives.given_members(where, members, self.id)
-
-    def _do(self, where: str, operation: ListedOperation, kind: Type[_Handle[_T]]) -> _T:
-        return self._carried_out(operation._make(where, self._counted_on), kind)
-
-    def _begin(self, where: str, operation: ListedOperation, kind: Type[_H]) -> _H:
-        return self._launched(operation._make(where, self._counted_on), kind)
 
     # ---- end
 

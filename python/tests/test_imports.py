@@ -10,15 +10,15 @@ ROOT = pathlib.Path(pccl.__file__).parent
 # Every module, from the bottom to the top: each imports only what stands before it.
 ORDER = """
     pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
-    pccl._buffers pccl._codec pccl._core pccl._recorder pccl._state pccl._threads pccl._master
+    pccl._buffers pccl._codec pccl._core pccl._feedback pccl._recorder pccl._state pccl._threads pccl._master
     pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
 
     pccl.torch._commit pccl.torch._forms pccl.torch._functional pccl.torch._lanes pccl.torch._numbers
     pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging
     pccl.torch._untraced
 
-    pccl._staged pccl._reduce pccl._operation pccl._handles pccl._calls pccl._collectives pccl._described
-    pccl._operations pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
+    pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described
+    pccl._operations pccl._calls pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
     pccl.progress pccl
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
