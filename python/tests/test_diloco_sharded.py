@@ -80,7 +80,7 @@ def test_means_of_as_many_but_other_trainers_count_for_none(group):
     assert mine.participants == siblings.participants == 2 and mine.names == 0x1FFFFFFEB
     inside = Siblings(siblings.names, mine.names)
     (part,), shared = layout.parts, _shared.Shared(layout)
-    one = _fragment.Fragment(0, part, layout, shared, SGD(0.1, 0.0), reduction(1), inside)
+    one = _fragment.Fragment(0, part, layout, shared, SGD(0.1, 0.0), 1, reduction(1), inside)
     one._job, one._again = _threads.start(lambda: mine), lambda: setattr(one, "_job", _threads.start(lambda: mine))
     assert one._outcome() is mine and not inside.numbers
     inside.numbers.append(siblings.names)
