@@ -26,7 +26,8 @@ typedef struct pcclLoopOptions_t {
     size_t size;         /* set by PCCL_LOOP_OPTIONS_INIT */
     uint32_t min_peers;  /* peers that a group needs to begin a step; the same on all peers. 1: a lone peer continues */
     uint32_t wait_ms;    /* for min_peers; 0: without limit */
-    uint32_t connect_ms; /* how long attempts to get into the run are repeated */
+    uint32_t connect_ms; /* how long attempts to get into the run are repeated; while the other side accepts connections
+                            and closes them, one attempt takes up to connect_retry_ms, or what is left of this */
     uint64_t first_step; /* the number of the first step of a run that begins, as of a checkpoint */
 } pcclLoopOptions_t;
 
@@ -79,10 +80,12 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled and pcclMasterLost, as operations return
  * them: it is begun again, so the state must be as it was when the step began: change it after the last operation of
  * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned
- * unchanged. An operation ends alike for all members, so all have the same outcome. The first call ignores it.
+ * unchanged, and the step is not counted. An operation ends alike for all members, so all have the same outcome. It matters
+ * only if a step has begun: not in the first call, nor after a failure.
  *
  * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator of another thread ends it.
- * After a failure it may be called again, with pcclSuccess, which then does not count a step.
+ * After a failure it may be called again, with pcclSuccess, which then does not count a step. Others that hold a
+ * step for failed, as after pcclRankConnectionLost, begin it again together with this peer.
  * pcclSuccess         *step is set
  * pcclInvalidArgument loop or step is NULL, or the size of step is not set; or a tensor is wrong
  * pcclInvalidUsage    the communicator is closed; the state could not be synchronized, as the message says

@@ -80,10 +80,13 @@ class Communicator(_Calls):
 
     # ---- membership
 
-    def connect(self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None) -> None:
-        """Joins the run; waits until its peers update the topology. Attempts that found no master
-        are repeated after a second, and none begins later than two seconds for each of them after
-        the first. min_peers, timeout: then it waits, as wait_for() does, and so must the others."""
+    def connect(
+        self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None
+    ) -> None:
+        """Joins the run; waits until its peers update the topology. Attempts that found no master are repeated after a
+        second, and none begins later than two seconds for each of them after the first. One attempt lasts up to
+        connect_retry_ms, 30 s, if the other side accepts connections and closes them: a master that is busy, or another
+        service. min_peers, timeout: then it waits, as wait_for() does, and so must the others."""
         self._connect(n_attempts)
         if min_peers is not None:
             self.wait_for(min_peers, timeout)

@@ -259,7 +259,8 @@ def loop(
 
     address: of the master, or a Communicator, which is not closed in the end. state: a SharedState, a dictionary of
     buffers by name, or None. timeout: seconds to wait for min_peers; TimeoutError_ if that is not enough. min_peers=1:
-    a peer that is alone continues. connect_timeout: how long attempts to get into the run are repeated. first_step: the
+    a peer that is alone continues. connect_timeout: how many seconds attempts to get into the run are repeated; one
+    attempt lasts up to connect_retry_ms of them, if the other side accepts connections and closes them. first_step: the
     index of the first step of a run that begins. options: of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

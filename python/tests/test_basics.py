@@ -1,7 +1,10 @@
 """Whatever needs at most one peer: import, enumerations, addresses, options, errors, master."""
 
+import contextlib
 import pickle
 import re
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -161,6 +164,25 @@ def test_no_master_there():
         assert isinstance(error, pccl.ConnectionError_) and isinstance(error, ConnectionError)
         assert error.result == pccl.Result.MASTER_CONNECTION_FAILED and str(port) in error.words
         assert error.operation == "pcclConnect" and error.elapsed >= 0
+
+
+def test_attempts_that_are_closed_do_not_add_up(monkeypatch):
+    monkeypatch.setattr("pccl._communicator._ATTEMPT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=turn_away, args=(listener,), daemon=True).start()
+        with pccl.Communicator(f"127.0.0.1:{listener.getsockname()[1]}", options={"connect_retry_ms": 400}) as comm:
+            attempts, attempt = [], comm._joint
+            monkeypatch.setattr(comm, "_joint", lambda call: attempts.append(call) or attempt(call))
+            with pytest.raises(pccl.ConnectionError_, match="closed each connection"):
+                comm.connect(n_attempts=3)
+            assert attempts == ["pcclConnect"]  # it took the time of all three
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def turn_away(listener):
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
 
 
 def test_alone_is_too_few(address):

@@ -157,6 +157,11 @@ void pccl_api_op_args_free(struct pccl_op_args *args);
 void pccl_api_close_group(pcclComm_t *handle);
 PCCL_MUST_CHECK enum pccl_status pccl_api_destroy_group(struct pccl_api_call *call);
 
+/* ---- comm.c ---- */
+
+/* Connects as pcclConnect does, and tries again no longer than that, if connect_retry_ms is longer. */
+pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms);
+
 /* ---- await.c ---- */
 
 /*

@@ -328,7 +328,7 @@ static enum pccl_status connect_with(struct pccl_communicator *comm, const struc
     return status;
 }
 
-static enum pccl_status connect_to_run(struct pccl_api_call *call)
+static enum pccl_status connect_to_run(struct pccl_api_call *call, uint32_t retry_ms)
 {
     struct pccl_communicator *comm = call->comm;
     struct pccl_text *reason = &call->why.reason;
@@ -341,17 +341,21 @@ static enum pccl_status connect_to_run(struct pccl_api_call *call)
         return status;
     status = pccl_comm_prepare(comm, &config, reason);
     pccl_comm_enter(comm);
-    if (status == PCCL_OK)
+    if (status == PCCL_OK) {
+        config.connect_retry_ms = (uint32_t)pccl_min_u64(config.connect_retry_ms, retry_ms);
         status = connect_with(comm, &config, reason);
+    }
     comm->calls[PCCL_CALL_CONNECT].outstanding = false;
     pccl_comm_leave(comm);
     return status;
 }
 
-pcclResult_t pcclConnect(pcclComm_t *comm)
+pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms)
 {
-    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_CONNECT, connect_to_run(call));
+    PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_CONNECT, connect_to_run(call, retry_ms));
 }
+
+pcclResult_t pcclConnect(pcclComm_t *comm) { return pccl_api_connect(comm, UINT32_MAX); }
 
 /* Update and pending. */
 static enum pccl_status joint_call(struct pccl_api_call *call, enum pccl_call kind, bool *value)

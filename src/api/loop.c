@@ -23,9 +23,11 @@ struct pcclLoop_t {
     uint64_t steps;    /* that the run has completed: the last tensor of the state */
     uint64_t revision; /* of the last synchronization; before the first, the caller's */
     uint32_t removals; /* in synchronizations since the last that succeeded */
+    uint64_t begun;    /* the number of the last step that this peer has begun */
     bool is_admitted;  /* the call that admits this peer or others was made; the synchronization is next */
     bool is_new;       /* this peer has not begun a step since it was admitted */
     bool is_in_step;   /* its outcome is not known yet */
+    bool is_repeated;  /* the last step that this peer has begun was not completed */
     bool has_said;     /* in this call, that peers are waited for */
 };
 
@@ -88,7 +90,8 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
     const uint64_t end_us = from_now((uint64_t)loop->options.connect_ms * 1000);
     bool said = false;
     for (;;) {
-        pcclResult_t result = pcclConnect(loop->comm);
+        const uint64_t now_us = pccl_now_us();
+        pcclResult_t result = pccl_api_connect(loop->comm, (uint32_t)((end_us - pccl_min_u64(now_us, end_us)) / 1000));
         if (result == pcclSuccess || !may_come_in(loop) || pccl_now_us() >= end_us)
             return end_as(call, result);
         if (!said)
@@ -96,7 +99,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
                               loop->options.connect_ms, pcclGetLastError(loop->comm));
         said = true;
         if (!pause_until(loop, pccl_min_u64(end_us, from_now(ATTEMPT_PAUSE_US))))
-            return end_as(call, result);
+            return fail(call, PCCL_USAGE, PCCL_BEING_DESTROYED);
     }
 }
 
@@ -224,18 +227,20 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
         return fail(call, PCCL_ARGUMENT, "step is NULL");
     if (step->size < sizeof known || step->size > PCCL_API_STRUCT_MAX)
         return fail(call, PCCL_ARGUMENT, "the size of the step is not set; use PCCL_LOOP_STEP_INIT");
-    if (loop->is_in_step && outcome != pcclSuccess && !is_loss(loop, outcome))
-        return end_as(call, outcome);
-    const bool is_repeated = loop->is_in_step && outcome != pcclSuccess;
-    loop->steps += loop->is_in_step && !is_repeated;
+    const bool is_in_step = loop->is_in_step;
+    if (is_in_step)
+        loop->is_repeated = outcome != pcclSuccess;
+    loop->steps += is_in_step && !loop->is_repeated;
     loop->is_in_step = loop->has_said = false;
-    const uint64_t steps = loop->steps;
+    if (is_in_step && loop->is_repeated && !is_loss(loop, outcome))
+        return end_as(call, outcome);
     enum pccl_status status = PCCL_OK;
     for (bool is_begun = false; status == PCCL_OK && !is_begun;)
         status = try_to_begin(call, loop, begun_us, &known, &is_begun);
     if (status != PCCL_OK)
         return status;
-    known.again = is_repeated && loop->steps == steps;
+    known.again = loop->is_repeated && known.number == loop->begun;
+    loop->begun = known.number;
     loop->is_new = false;
     loop->is_in_step = true;
     if (known.diverged)

@@ -7,7 +7,10 @@
 
 #include "api_world.h"
 
+#include <arpa/inet.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { STEPS = 5 };
 
@@ -17,6 +20,8 @@ struct trainer {
     pcclResult_t result;
     uint64_t numbers[STEPS + 1];
     uint32_t seen, again;
+    bool is_mistaken, says_closed;
+    pcclResult_t mistake;
     const char *words;
 };
 
@@ -59,7 +64,7 @@ static void both(const struct world *world, void (*run)(void *), struct trainer 
 {
     uv_thread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        trainers[i] = (struct trainer){.comm = create(world, i ? "1" : "0")};
+        trainers[i] = (struct trainer){.comm = create(world, i ? "1" : "0"), .is_mistaken = i == 0};
         assert_int_equal(uv_thread_create(&threads[i], run, &trainers[i]), 0);
     }
     for (int i = 0; i < 2; i++)
@@ -158,14 +163,62 @@ static void test_outcomes(void **state)
     }
     static const pcclResult_t ends[] = {pcclInvalidUsage, pcclInvalidArgument, pcclPeerMismatch, pcclOutOfMemory,
                                         pcclInternalError};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         assert_int_equal(pcclLoopNext(loop, ends[i], &given.step), ends[i]);
+        assert_int_equal(pcclLoopNext(loop, pcclSuccess, &given.step), pcclSuccess); /* does not count the step */
+        assert_int_equal(given.step.number, 10);
+        assert_true(given.step.again);
+    }
     assert_int_equal(pcclLoopNext(loop, pcclSuccess, &given.step), pcclSuccess);
     assert_int_equal(given.step.number, 11);
     assert_false(given.step.again);
     assert_int_equal(given.step.world, 1);
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+enum { MISTAKEN = 2 };
+
+/* A step fails: here by a mistake of this peer's program, which then goes on, and for the other one by a loss. */
+static void train_with_a_mistake(void *argument)
+{
+    struct trainer *trainer = argument;
+    pcclLoop_t *loop = NULL;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    pcclTensorInfo_t tensor = {"weights", trainer->weights, 4, pcclFloat, pcclDeviceCpu, false};
+    pcclSharedState_t state = {0, 1, &tensor};
+    trainer->result = pcclLoopBegin(trainer->comm, &state, NULL, &loop);
+    pcclResult_t outcome = pcclSuccess;
+    while (trainer->result == pcclSuccess) {
+        trainer->result = pcclLoopNext(loop, outcome, &step);
+        outcome = pcclSuccess;
+        if (trainer->result != pcclSuccess || step.number == STEPS)
+            break;
+        trainer->seen++;
+        trainer->again += step.again;
+        trainer->numbers[step.number] += step.diverged;
+        if (step.number == MISTAKEN && !step.again && trainer->is_mistaken)
+            trainer->mistake = pcclLoopNext(loop, pcclInvalidArgument, &step);
+        else if (step.number == MISTAKEN && !step.again)
+            outcome = pcclRankConnectionLost;
+        else
+            trainer->weights[3] += 2;
+    }
+    trainer->words = pcclGetLastError(trainer->comm);
+    (void)pcclLoopEnd(loop);
+}
+
+static void test_a_mistake_of_one_of_two(void **state)
+{
+    struct trainer trainers[2];
+    both(*state, train_with_a_mistake, trainers);
+    assert_int_equal(trainers[0].mistake, pcclInvalidArgument);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trainers[i].seen, STEPS + 1);
+        assert_int_equal(trainers[i].again, 1);
+        for (uint64_t step = 0; step < STEPS; step++)
+            assert_int_equal(trainers[i].numbers[step], 0); /* nobody has diverged */
+    }
 }
 
 static void test_too_few_peers(void **state)
@@ -196,6 +249,45 @@ static void test_nobody_at_the_address(void **state)
     assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclMasterConnectionFailed);
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+}
+
+/* Accepts connections and closes them, until the socket is shut down. */
+static void turn_away(void *argument)
+{
+    const int *listener = argument;
+    for (int fd = accept(*listener, NULL, NULL); fd >= 0; fd = accept(*listener, NULL, NULL))
+        (void)close(fd);
+}
+
+/* connect_ms is the limit of an attempt, too, whose own one is 30 s. */
+static void test_nobody_answers(void **state)
+{
+    struct world busy = {.count = 0};
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    uv_thread_t thread;
+    assert_int_equal(uv_thread_create(&thread, turn_away, &listener), 0);
+    (void)snprintf(busy.address, sizeof busy.address, "127.0.0.1:%d", ntohs(address.sin_port));
+    pcclComm_t *comm = create(&busy, "0");
+    pcclLoop_t *loop = NULL;
+    pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
+    pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
+    options.connect_ms = 200;
+    const uint64_t begun_ns = uv_hrtime();
+    assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
+    assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclMasterConnectionFailed);
+    assert_in_range(uv_hrtime() - begun_ns, 200u * 1000000u, 15u * UINT64_C(1000000000));
+    words_say(comm, "closed each connection without an answer");
+    assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
+    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
+    assert_int_equal(shutdown(listener, SHUT_RDWR), 0);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    (void)close(listener);
 }
 
 static void next_thread(void *argument)
@@ -235,6 +327,39 @@ static void test_another_thread_ends_it(void **state)
     }
 }
 
+/* Its words are this thread's. */
+static void next_and_why_thread(void *argument)
+{
+    struct trainer *trainer = argument;
+    next_thread(trainer);
+    trainer->says_closed = strstr(pcclGetLastError(trainer->comm), "the communicator is closed") != NULL;
+}
+
+static bool has_failed_to_connect(const pcclComm_t *comm)
+{
+    int count = 0;
+    (void)pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &count);
+    return strstr(pcclGetLastError(comm), "cannot reach the master") != NULL;
+}
+
+/* Whoever closes it between two attempts to get into the run ends the loop, too. */
+static void test_another_thread_ends_the_attempts(void **state)
+{
+    struct world nowhere = {.count = 0};
+    (void)state;
+    (void)snprintf(nowhere.address, sizeof nowhere.address, "127.0.0.1:1");
+    struct trainer trainer = {.comm = create(&nowhere, "0")};
+    uv_thread_t thread;
+    assert_int_equal(uv_thread_create(&thread, next_and_why_thread, &trainer), 0);
+    while (!has_failed_to_connect(trainer.comm))
+        (void)sched_yield();
+    assert_int_equal(pcclCloseCommunicator(trainer.comm), pcclSuccess);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_int_equal(trainer.result, pcclInvalidUsage);
+    assert_true(trainer.says_closed);
+    assert_int_equal(pcclDestroyCommunicator(trainer.comm), pcclSuccess);
+}
+
 static int start(void **state) { return start_world(state, 0, "8192"); }
 
 int main(void)
@@ -244,9 +369,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_step_that_is_begun_again, start, end_world),
         cmocka_unit_test_setup_teardown(test_arguments, start, end_world),
         cmocka_unit_test_setup_teardown(test_outcomes, start, end_world),
+        cmocka_unit_test_setup_teardown(test_a_mistake_of_one_of_two, start, end_world),
         cmocka_unit_test_setup_teardown(test_too_few_peers, start, end_world),
         cmocka_unit_test_setup_teardown(test_nobody_at_the_address, start, end_world),
+        cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test_setup_teardown(test_another_thread_ends_it, start, end_world),
+        cmocka_unit_test_setup_teardown(test_another_thread_ends_the_attempts, start, end_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
