@@ -716,6 +716,7 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
                                            .keys = server->credentials.keys,
                                            .role = PCCL_SECURE_MASTER,
                                            .queue_max = PCCL_TURNS_MAX,
+                                           .sharers = server->host_count,
                                            .greeting_ms = server->config.hello_ms,
                                            .accepted = on_accepted,
                                            .wants_spare = true,

@@ -1,5 +1,6 @@
 #include "net/arrivals.h"
 
+#include "net/fork.h"
 #include "net/secure.h"
 #include "net/socket.h"
 
@@ -15,7 +16,7 @@ enum {
     HEAD_BYTES = 5,     /* of a TLS record, the last two of which are its length */
     LOOKS_MAX = 64,     /* a greeting has fewer pieces, even where the system ignores SO_RCVLOWAT */
     RECORD_MAX = 16640, /* a longer one is refused by the handshake */
-    SHARE = 4           /* arrivals use at most one in SHARE of the free descriptors */
+    SHARE = 4           /* arrivals of all listeners use at most one in SHARE of the free descriptors */
 };
 
 struct arrival {
@@ -157,23 +158,25 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 }
 
 /* A greeting may have come while this process was stopped: the loop serves timers first. */
-static void end_late(struct pccl_arrivals *arrivals)
+bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 {
-    uint64_t now_ms = uv_now(arrivals->loop);
-    while (arrivals->oldest && now_ms >= arrivals->oldest->since_ms + arrivals->limit_ms) {
+    while (arrivals->oldest && uv_now(arrivals->loop) >= arrivals->oldest->since_ms + age_ms) {
         struct arrival *late = arrivals->oldest;
         remove_early(arrivals, late);
-        if (look(late, false) == READY)
-            get_ready(arrivals, late);
-        else
+        if (look(late, false) != READY) {
             drop(arrivals, late, true);
+            return true;
+        }
+        get_ready(arrivals, late);
     }
+    return false;
 }
 
 static void on_period(uv_timer_t *timer)
 {
     struct pccl_arrivals *arrivals = timer->data;
-    end_late(arrivals);
+    while (pccl_arrivals_end_early(arrivals, arrivals->limit_ms)) {
+    }
     if (arrivals->early + arrivals->ready.count == 0)
         (void)uv_timer_stop(timer);
     if (arrivals->ready.count > 0)
@@ -186,18 +189,21 @@ static void on_period(uv_timer_t *timer)
 static uint32_t count_free_descriptors(const uv_loop_t *loop)
 {
     struct rlimit limit;
+    pccl_fork_lock(); /* a child would keep the copy */
     int lowest = fcntl(uv_backend_fd(loop), F_DUPFD_CLOEXEC, 0);
+    if (lowest >= 0)
+        (void)close(lowest);
+    pccl_fork_unlock();
     if (lowest < 0)
         return 0;
-    (void)close(lowest);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > UINT32_MAX)
         return UINT32_MAX;
     return (uint32_t)limit.rlim_cur - (uint32_t)lowest;
 }
 
 struct pccl_arrivals *pccl_arrivals_create(uv_loop_t *loop, const struct pccl_memory *memory,
-                                           const struct pccl_hash_key *hash, uint32_t max, uint32_t limit_ms,
-                                           const struct pccl_arrivals_events *events, void *owner)
+                                           const struct pccl_hash_key *hash, uint32_t max, uint32_t sharers,
+                                           uint32_t limit_ms, const struct pccl_arrivals_events *events, void *owner)
 {
     struct pccl_arrivals *arrivals = pccl_allocate(memory, sizeof *arrivals);
     if (!arrivals)
@@ -209,7 +215,8 @@ struct pccl_arrivals *pccl_arrivals_create(uv_loop_t *loop, const struct pccl_me
     arrivals->memory = memory;
     arrivals->events = events;
     arrivals->owner = owner;
-    arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(max, count_free_descriptors(loop) / SHARE), 1);
+    uint32_t share = count_free_descriptors(loop) / SHARE / pccl_max_u32(sharers, 1);
+    arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(max, share), 1);
     arrivals->limit_ms = limit_ms;
     arrivals->ready.hash = hash;
     return arrivals;

@@ -10,7 +10,7 @@ enum {
     SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
     PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
     HANDSHAKE_MS = 1000,       /* a stranger is not dropped for another one before */
-    SPARE_HELLO_MS = 200,      /* a stranger that says nothing does not hold the last descriptor longer */
+    SPARE_HELLO_MS = 200,      /* time to speak, for those that hold the last descriptors */
 };
 
 struct pccl_listener_socket {
@@ -148,7 +148,7 @@ static bool make_queue(struct pccl_listener *listener)
     if (!listener->keys)
         return true;
     listener->queue = pccl_arrivals_create(listener->loop, listener->memory, listener->hash, listener->queue_max,
-                                           listener->greeting_ms, &queue_events, listener);
+                                           listener->sharers, listener->greeting_ms, &queue_events, listener);
     listener->handshakes = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
     return listener->queue != NULL;
 }
@@ -428,6 +428,7 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
 
 static void accept_waiting(struct pccl_listener_socket *listening)
 {
+    bool made_room = false;
     for (int i = 0; i < ACCEPTS_PER_VISIT && listening->listener; i++) {
         struct pccl_listener *listener = listening->listener;
         struct pccl_address from;
@@ -445,7 +446,12 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         case UV_ENFILE:
         case UV_ENOBUFS:
         case UV_ENOMEM:
+            if (made_room)
+                return; /* perhaps no other connection waits: the system then gives the same error */
             tell_shortage(listener, error);
+            made_room = listener->queue && pccl_arrivals_end_early(listener->queue, SPARE_HELLO_MS);
+            if (made_room)
+                break;
             if (listener->has_spare) {
                 accept_on_spare(listening);
                 return;

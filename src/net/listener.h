@@ -43,7 +43,8 @@ struct pccl_listener {
     bool wants_spare;  /* set by the owner, who then calls pccl_listener_can_keep and sets `crowded_out` */
     bool hears_offers; /* accepts pipes at the local socket */
     uint32_t strangers_max;
-    uint32_t queue_max;   /* with keys; at most a quarter of the descriptors that are free at opening */
+    uint32_t queue_max;   /* with keys; at most a quarter of the descriptors that are free at opening, */
+    uint32_t sharers;     /* divided by this number of listeners (0 is 1) */
     uint32_t greeting_ms; /* with keys: a connection without a complete greeting is ended after this time */
     uint32_t hello_ms;    /* strangers are ended after this time; 0: the owner does that */
     const struct pccl_connection_events *events;

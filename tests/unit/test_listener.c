@@ -469,6 +469,79 @@ static void shortage_of_descriptors_ends_nothing(void **state)
     end(&f);
 }
 
+static struct pccl_keys *begin_with_keys(struct fixture *f)
+{
+    const struct pccl_secret key = {{1}};
+    struct pccl_text reason;
+    begin(f);
+    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
+    assert_non_null(keys);
+    f->listener.keys = keys;
+    f->listener.role = PCCL_SECURE_MASTER;
+    f->listener.dropped = on_dropped;
+    f->listener.queue_max = 1000;
+    f->listener.greeting_ms = 60000;
+    return keys;
+}
+
+/* All listeners together use a quarter of the free descriptors. */
+static void listeners_share_the_descriptors(void **state)
+{
+    enum { SILENT = 60, FREE = 320, SHARERS = 4 };
+    struct fixture f;
+    int silent[SILENT];
+    struct rlimit before;
+    (void)state;
+    struct pccl_keys *keys = begin_with_keys(&f);
+    f.listener.sharers = SHARERS;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit few = {.rlim_cur = FREE, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    open_anywhere(&f);
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = loopback_connect(f.listener.port);
+    int whole = loopback_connect(f.listener.port);
+    greet(whole, 205);
+    accept_more(&f, 1);
+    assert_true(f.early >= SILENT - FREE / 4 / SHARERS);
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    close(whole);
+    end(&f);
+    pccl_keys_destroy(keys);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* Without a free descriptor the one that has been silent for longest makes room. */
+static void silent_ones_make_room_without_descriptors(void **state)
+{
+    struct fixture f;
+    struct hoard hoard;
+    (void)state;
+    struct pccl_keys *keys = begin_with_keys(&f);
+    open_anywhere(&f);
+    int first = loopback_connect(f.listener.port), second = loopback_connect(f.listener.port);
+    int whole = loopback_connect(f.listener.port);
+    greet(whole, 205);
+    accept_more(&f, 1);                    /* all three are here */
+    loopback_until(&f.loop, &f.one_ended); /* OpenSSL refuses that greeting */
+    int late = loopback_connect(f.listener.port);
+    hoard_all(&hoard, late);
+    greet(late, 205);
+    accept_more(&f, 1);
+    assert_int_equal(f.starved, UV_EMFILE);
+    assert_int_equal(f.early, 1);
+    hoard_over(&hoard);
+    char byte;
+    assert_int_equal(recv(first, &byte, 1, 0), 0);
+    close(first);
+    close(second);
+    close(whole);
+    close(late);
+    end(&f);
+    pccl_keys_destroy(keys);
+}
+
 static void on_crowded_out(void *owner, struct pccl_connection *connection)
 {
     struct fixture *f = owner;
@@ -590,6 +663,8 @@ int main(void)
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),
+        cmocka_unit_test(listeners_share_the_descriptors),
+        cmocka_unit_test(silent_ones_make_room_without_descriptors),
         cmocka_unit_test(with_a_spare_one_after_another_is_heard),
         cmocka_unit_test(who_speaks_is_kept_for_an_older_one_that_does_not),
         cmocka_unit_test(nobody_sits_on_the_spare_in_silence),
