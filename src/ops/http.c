@@ -194,15 +194,25 @@ static struct line host_of(const struct pccl_http_value *value)
     return host;
 }
 
+static bool is_name(const struct line *host, const char *name)
+{
+    size_t length = host->length;
+    length -= length > 1 && host->bytes[length - 1] == '.'; /* of a name in full */
+    size_t i = 0;
+    while (i < length && lower(host->bytes[i]) == lower(name[i]) && name[i] != '\0')
+        i++;
+    return i == length && (name[i] == '\0' || (name[i] == '.' && name[i + 1] == '\0'));
+}
+
 static bool is_host(const struct pccl_http_value *value, const char *const *names, uint32_t count)
 {
     struct pccl_address address;
     if (value->bytes == NULL || value->length == 0)
         return false;
     struct line host = host_of(value);
-    bool known = equals(&host, "localhost") || pccl_address_parse_ip(host.bytes, host.length, &address);
+    bool known = is_name(&host, "localhost") || pccl_address_parse_ip(host.bytes, host.length, &address);
     for (uint32_t i = 0; !known && i < count; i++)
-        known = equals(&host, names[i]);
+        known = is_name(&host, names[i]);
     return known;
 }
 

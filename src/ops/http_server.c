@@ -23,6 +23,7 @@ struct pccl_http_visitor {
     bool asks;                   /* its request has come, and the owner has not taken it */
     bool head;                   /* it wants no body */
     bool waits;                  /* for its turn to shake hands */
+    bool is_loopback;            /* accepted at a loopback address */
     struct pccl_http_body *body; /* that is sent */
     const uint8_t *payload;
     uint8_t *room; /* request */
@@ -275,10 +276,12 @@ static void await_turn(struct pccl_http_visitor *visitor)
 
 bool pccl_http_is_https(const struct pccl_http_visitor *visitor) { return visitor->channel.secure != NULL; }
 
+bool pccl_http_is_loopback(const struct pccl_http_visitor *visitor) { return visitor->is_loopback; }
+
 /* ---- accepting ---- */
 
 static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const struct pccl_address *from,
-                    bool is_https)
+                    bool is_loopback)
 {
     static const struct pccl_channel_events events = {
         .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
@@ -298,6 +301,7 @@ static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const 
     }
     visitor->server = server;
     visitor->address = *from;
+    visitor->is_loopback = is_loopback;
     visitor->older = server->newest;
     *(server->newest ? &server->newest->newer : &server->oldest) = visitor;
     server->newest = visitor;
@@ -306,7 +310,7 @@ static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const 
     visitor->channel.drain_max = DRAIN_MAX;
     pccl_channel_expect(&visitor->channel, &visitor->room, sizeof visitor->request);
     pccl_channel_limit(&visitor->channel, PCCL_HTTP_REQUEST_MS);
-    if (is_https)
+    if (server->keys && !is_loopback)
         await_turn(visitor);
     else
         pccl_channel_watch(&visitor->channel, UV_READABLE);
@@ -343,7 +347,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         uv_os_sock_t accepted;
         int error = pccl_socket_accept(server->listening[which], &accepted, &from);
         if (error == 0)
-            welcome(server, accepted, &from, server->is_https[which]);
+            welcome(server, accepted, &from, server->is_loopback[which]);
         else if (error == UV_EAGAIN)
             return;
         else if (pccl_socket_is_shortage(error)) {
@@ -354,7 +358,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 }
 
 /* 0, or why not; the socket is closed then. */
-static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_https)
+static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_loopback)
 {
     uv_poll_t *poll = &server->polls[server->socket_count];
     int error = uv_poll_init_socket(server->loop, poll, socket);
@@ -363,7 +367,7 @@ static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_h
         return error;
     }
     poll->data = server;
-    server->is_https[server->socket_count] = is_https;
+    server->is_loopback[server->socket_count] = is_loopback;
     server->listening[server->socket_count++] = socket;
     (void)uv_poll_start(poll, UV_READABLE, on_readable);
     return 0;
@@ -382,7 +386,7 @@ int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *a
         uv_os_sock_t socket;
         int error = pccl_socket_listen(&addresses[i], &socket);
         if (error == 0)
-            error = watch(server, socket, server->keys && !pccl_address_is_loopback(&addresses[i]));
+            error = watch(server, socket, pccl_address_is_loopback(&addresses[i]));
         if (error == 0 || (pccl_socket_lacks_family(error) && (i + 1 < count || server->socket_count > 0)))
             continue; /* of a name that has two */
         pccl_text_format(reason, "cannot listen on %s for HTTP: %s", pccl_address_str(&addresses[i]),

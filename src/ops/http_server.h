@@ -48,7 +48,7 @@ struct pccl_http_server {
     uv_os_sock_t listening[PCCL_HTTP_SOCKETS_MAX];
     uv_poll_t polls[PCCL_HTTP_SOCKETS_MAX];
     uint32_t socket_count;
-    bool is_https[PCCL_HTTP_SOCKETS_MAX];
+    bool is_loopback[PCCL_HTTP_SOCKETS_MAX];
     uv_timer_t pause, grants;
     struct pccl_budget budget; /* for handshakes */
     bool is_open;
@@ -72,6 +72,8 @@ struct pccl_http_visitor *pccl_http_next(struct pccl_http_server *server, struct
 /* wanted: not 0; the owner passes the same number to pccl_http_answer_all. */
 void pccl_http_let_wait(struct pccl_http_visitor *visitor, uint32_t wanted);
 bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
+/* Returns true if the listening address can be reached from this machine only. */
+bool pccl_http_is_loopback(const struct pccl_http_visitor *visitor);
 /* Call it once for each visitor. body: borrowed, and kept until it has been sent. NULL: out of memory (503). */
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
 /* An error in words, a sentence. */

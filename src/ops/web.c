@@ -117,8 +117,7 @@ static void refuse_page(struct pccl_http_visitor *visitor)
 static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
-    bool is_open = pccl_http_is_https(visitor) || pages->insecure; /* else only this machine reaches it */
-    if (!is_open && !pccl_http_is_for_us(request, pages->host_names, pages->host_name_count)) {
+    if (pccl_http_is_loopback(visitor) && !pccl_http_is_for_us(request, pages->host_names, pages->host_name_count)) {
         pccl_http_refuse(
             visitor, 403,
             "This host name is not the master's: expected an IP address, localhost or the name that --http "

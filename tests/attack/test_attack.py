@@ -489,7 +489,7 @@ def figure_hellos(run):
 def test_rebound_name(run):
     """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages."""
     pages = harness.ports.free_port()
-    honest = Run(run, count=2, http=f"127.0.0.1:{pages}")
+    honest = Run(run, count=2, http=f"127.0.0.1:{pages}", insecure=1)  # loopback all the same
     for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
         hosts = {f"evil.example:{pages}": 403, "127.0.0.1.evil.example": 403, f"localhost:{pages}": 200}
         for host, code in hosts.items():

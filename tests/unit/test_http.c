@@ -127,6 +127,11 @@ static void who_commands(void **state)
     } cases[] = {
         {"Host: 127.0.0.1:48180\r\n", true},
         {"hOST:localhost\r\n", true},
+        {"Host: LocalHost.:48180\r\n", true},
+        {"Host: Master.Example.\r\n", true},
+        {"Host: master.example..\r\n", false},
+        {"Host: master.exampl\r\n", false},
+        {"Host: .\r\n", false},
         {"Host: [::1]:48180\r\nOrigin: http://[::1]:48180\r\n", true},
         {"Host: master.example:1\r\nOrigin: http://master.example:1\r\n", true},
         {"", false},
