@@ -11,6 +11,7 @@ static const struct {
     [PCCL_LOG_CAUSE_OPERATION] = {"operations and subgroups that ended without a result", 300},
     [PCCL_LOG_CAUSE_RUN] = {"other events of the run", 1000},
     [PCCL_LOG_CAUSE_PEER] = {"events of this process's communicators", 1000},
+    [PCCL_LOG_CAUSE_WARNING] = {"warnings of this process's communicators", 1000},
 };
 
 bool pccl_log_limit_admit(struct pccl_log_limit *limit, enum pccl_log_cause cause, enum pccl_log_level level,

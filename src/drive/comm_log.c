@@ -33,11 +33,11 @@ void pccl_comm_log_write(const struct pccl_comm_log *log)
 {
     for (struct pccl_log_line *line = log->oldest, *next; line; line = next) {
         next = line->next;
-        pccl_logger_write_fields(
-            line->level, "peer", line->text,
-            &(struct pccl_log_fields){.cause = line->level == PCCL_LOG_INFO || line->level == PCCL_LOG_WARN
-                                                   ? PCCL_LOG_CAUSE_PEER
-                                                   : PCCL_LOG_CAUSE_NONE});
+        pccl_logger_write_fields(line->level, "peer", line->text,
+                                 &(struct pccl_log_fields){.cause = line->level == PCCL_LOG_INFO ? PCCL_LOG_CAUSE_PEER
+                                                                    : line->level == PCCL_LOG_WARN
+                                                                        ? PCCL_LOG_CAUSE_WARNING
+                                                                        : PCCL_LOG_CAUSE_NONE});
         pccl_release(pccl_heap(), line, sizeof *line);
     }
 }

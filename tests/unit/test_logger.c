@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "drive/comm_log.h"
 #include "log/queue.h"
 #include "log/logger.h"
 
@@ -588,6 +589,29 @@ static void a_full_pipe_does_not_block(void **state)
     close(ends[1]);
 }
 
+static void hear_warnings(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
+{
+    if (level == pcclLogWarn)
+        hear(level, subsystem, message, user);
+}
+
+static void a_flood_of_events_leaves_room_for_a_warning(void **state)
+{
+    enum { FLOOD = 1100 };
+    static struct heard heard;
+    (void)state;
+    pccl_logger_set_callback(hear_warnings, &heard);
+    pccl_logger_set_level(PCCL_LOG_INFO);
+    for (int i = 0; i <= FLOOD; i++) {
+        struct pccl_comm_log log = {0};
+        pccl_comm_log_note(&log, i < FLOOD ? PCCL_LOG_INFO : PCCL_LOG_WARN, "line");
+        pccl_comm_log_write(&log);
+        pccl_logger_wait(20000); /* the queue is short */
+    }
+    assert_int_equal(heard.count, 1);
+    pccl_logger_set_callback(NULL, NULL);
+}
+
 static void levels_have_names(void **state)
 {
     (void)state;
@@ -617,6 +641,7 @@ int main(void)
         cmocka_unit_test_setup(a_closed_pipe_does_not_kill, quiet),
         cmocka_unit_test_setup(a_callback_may_remove_itself, quiet),
         cmocka_unit_test_setup(a_full_pipe_does_not_block, quiet),
+        cmocka_unit_test_setup(a_flood_of_events_leaves_room_for_a_warning, quiet),
         cmocka_unit_test_setup(levels_have_names, quiet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
