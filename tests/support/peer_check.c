@@ -225,6 +225,18 @@ static const char *check_link(const struct pccl_peer *p, const struct pccl_peer_
     return NULL;
 }
 
+/* New receives are at the end of a list: those without an ask follow those with one. */
+static bool are_counted_in_order(const struct pccl_list_node *list)
+{
+    bool in_order = true, is_new = false;
+    for (struct pccl_list_node *node = list->next; node != list; node = node->next) {
+        bool counted = PCCL_CONTAINER_OF(node, struct pccl_peer_op, in_open)->ask != NULL;
+        in_order = in_order && !(is_new && counted);
+        is_new = is_new || !counted;
+    }
+    return in_order;
+}
+
 static const char *check_sends(const struct pccl_peer *p)
 {
     uint32_t begun = 0, counted = 0, unlinked = 0, asked = 0;
@@ -245,6 +257,8 @@ static const char *check_sends(const struct pccl_peer *p)
     for (struct pccl_table_node *node = pccl_table_first(&p->asks); node != NULL;
          node = pccl_table_after(&p->asks, node))
         asked -= PCCL_CONTAINER_OF(node, struct pccl_ask, by_tag)->open;
+    PCCL_RULE(p->resuming || (are_counted_in_order(&p->open) && are_counted_in_order(&p->unlinked)),
+              "receives without an ask follow those with one");
     PCCL_RULE(asked == 0, "asks count the receives that refer to them");
     for (uint32_t i = 0; i < p->link_count; i++)
         counted += p->links[i].sends;
