@@ -80,8 +80,8 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled and pcclMasterLost, as operations return
  * them: it is begun again, so the state must be as it was when the step began: change it after the last operation of
  * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned
- * unchanged, and the step is not counted. An operation ends alike for all members, so all have the same outcome. It matters
- * only if a step has begun: not in the first call, nor after a failure.
+ * unchanged, and the step is not counted. An operation ends alike for all members, so all have the same outcome. It
+ * matters only if a step has begun: not in the first call, nor after a failure.
  *
  * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator of another thread ends it.
  * After a failure it may be called again, with pcclSuccess, which then does not count a step. Others that hold a
