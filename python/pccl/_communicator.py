@@ -57,6 +57,8 @@ class Communicator(_Calls):
     ends or the communicator is closed.
     """
 
+    _has_loop = False  # which pccl.loop() has made
+
     def __init__(
         self,
         address: str,

@@ -13,12 +13,13 @@ from ._buffers import Memory
 from ._communicator import Communicator
 from ._described import takes
 from ._enums import Result, number
-from ._errors import LOSS_ERRORS, InvalidArgument, PCCLError, PeerLostError, TooFewPeersError
+from ._errors import LOSS_ERRORS, InvalidArgument, InvalidUsage, PCCLError, PeerLostError, TooFewPeersError
 from ._operations import AllReduce
 from ._reduce import OperationInfo
 from ._state import SharedState, TensorInfo
 
 State = Union[SharedState, Mapping[str, Memory], None]
+_STEPS = "pccl.loop.steps"  # the tensor that the loop adds to the state
 
 
 class _Handle:
@@ -39,7 +40,8 @@ class _Handle:
 
 
 class Step:
-    """A step of a loop, which has begun. Use it as a context: `with step: ...`.
+    """A step of a loop, which has begun. It is used as a context, once: `with step: ...`. It is completed if no
+    exception leaves this context and no all_reduce of it has failed; else the loop begins it again.
 
     index      steps that the run has completed before this one; the same on all peers of the group
     revision   of the shared state
@@ -48,13 +50,15 @@ class Step:
     again      this peer has begun the step of this index before, and it was not completed
     joined     this peer has been admitted since its last step: its state is now the run's
     diverged   this peer was in the run since its last step, but its state differed from the others': it was replaced
-    comm       the communicator, for operations of all kinds
+    comm       the communicator, for operations of all kinds; InvalidUsage after a failed all_reduce of this step
     """
 
     def __init__(self, loop: Loop, told: _native.LoopStepC) -> None:
         self._loop = weakref.ref(loop)  # a loop that nobody uses any more leaves the run
         self._has_succeeded = False
-        self.comm = loop.comm
+        self._is_inside = self._is_left = False  # `with step` has been entered, or left
+        self._over: Optional[str] = None  # the reason why it has no more operations
+        self._comm = loop.comm
         self._take(told)
 
     def _take(self, told: _native.LoopStepC) -> None:
@@ -70,17 +74,46 @@ class Step:
         again = ", again" if self.again else ""
         return f"<pccl.Step {self.index}{again}: rank {self.rank} of {self.size}>"
 
+    @property
+    def comm(self) -> Communicator:
+        if self._is_inside:
+            self._refuse_if_over()
+        return self._comm
+
+    def _refuse_if_over(self) -> None:
+        if self._over is not None:
+            raise InvalidUsage(f"step {self.index} is over: {self._over}")
+
+    def _fail(self, error: BaseException, words: str) -> None:
+        """Marks the step as not completed, unless it is not the loop's current one."""
+        loop = self._loop()
+        if loop is None or loop._step is not self:
+            return
+        self._over = self._over or f"{words} {type(error).__name__}, and the loop begins it again"
+        if loop._outcome == Result.SUCCESS:
+            loop._outcome = error.ext if isinstance(error, LOSS_ERRORS) else Result.ABORTED
+
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
         """The same as Communicator.all_reduce, and repeats it when a peer was lost: with the remaining peers, if there
         are min_peers; else, if it is the first operation of the step, when there are min_peers again. Otherwise, or if
         the others have continued without this peer, it raises the operation's error, and `with step` makes the loop
-        begin the step again. With min_peers=1 a peer that is alone carries it out by itself."""
+        begin the step again, even if that error is caught: the step has no more operations. With min_peers=1 a peer
+        that is alone carries it out by itself."""
+        self._refuse_if_over()
+        try:
+            return self._reduce(operation)
+        except BaseException as error:
+            if isinstance(error, LOSS_ERRORS) or not isinstance(error, PCCLError):
+                self._fail(error, "its all_reduce has failed with")
+            raise
+
+    def _reduce(self, operation: AllReduce) -> OperationInfo:
         arguments = {name: value for name, value in vars(operation).items() if name != "info"}
         while True:
             loop = self._loop()
             try:
-                info = self.comm.all_reduce(**arguments)
+                info = self._comm.all_reduce(**arguments)
             except LOSS_ERRORS as error:
                 if loop is None:
                     raise
@@ -94,7 +127,7 @@ class Step:
             return info
 
     def _reduce_alone(self, given: AllReduce) -> OperationInfo:
-        return self.comm.coalesced(
+        return self._comm.coalesced(
             [given.send], None if given.recv is None else [given.recv], op=given.op, tag=given.tag, label=given.label,
             factor=given.factor, alone_ok=True
         )
@@ -102,22 +135,30 @@ class Step:
     # ---- as a context
 
     def __enter__(self) -> Step:
+        self._refuse_if_over()
+        if self._is_inside:
+            raise InvalidUsage(f"step {self.index}: `with step` is used twice")
+        self._is_inside = True
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
     ) -> bool:
-        """Ends the step after a loss: aborts its operations, and the loop begins it again."""
-        loop = self._loop()
-        if loop is None or not isinstance(error, LOSS_ERRORS):
+        """Ends the step. After any exception it is not completed; after a loss, aborts its operations, and the loop
+        goes on."""
+        if error is not None:
+            self._fail(error, "it was left with")
+        self._over = self._over or "`with step` was left"
+        self._is_inside, self._is_left = False, True
+        if self._loop() is None or not isinstance(error, LOSS_ERRORS):
             return False
-        loop._outcome = error.ext
-        self.comm._core.give_up()
+        self._comm._core.give_up()
         return True
 
 
 class Loop(Iterator[Step]):
-    """What loop() returns: an iterator of steps, without end. Dropping it leaves the run."""
+    """What loop() returns: an iterator of steps, without end. close() leaves the run, and so does the end of
+    `with loop: ...` and of the last reference to it."""
 
     def __init__(
         self,
@@ -142,19 +183,37 @@ class Loop(Iterator[Step]):
         if isinstance(address, Communicator):
             if options is not None:
                 raise InvalidArgument("loop: options are those of the communicator that is given")
+            if address._has_loop:
+                raise InvalidUsage(
+                    "loop: this communicator has had a loop: the steps of a run are counted by one loop; use a new "
+                    "communicator, or go on with that loop"
+                )
             self.comm = address
         else:
             self.comm = Communicator(address, options=options)
         self._outcome: int = Result.SUCCESS
+        self._step: Optional[Step] = None  # the current one
         self._ahead: Optional[_native.LoopStepC] = None  # the step that all_reduce has begun, and cannot be in
         self._handle = _Handle(self.comm, 0 if self.state is None else self.state.revision, given)
+        self.comm._has_loop = True
 
     def __next__(self) -> Step:
+        """Ends the current step, which must have been left, and begins the next one. InvalidUsage if not."""
+        step = self._step
+        if step is not None and not step._is_left and not self.comm.closed:
+            self.close()
+            raise InvalidUsage(
+                f"loop: step {step.index} has not been left, and the next one is asked for: use `with step:`, which "
+                "tells the loop whether a step is completed"
+            )
+        if self._outcome != Result.SUCCESS and not self.comm.closed:
+            self.comm._core.give_up()
         told, self._ahead = self._ahead, None
         if told is None:
             told = self._begin(self._outcome)
         self._outcome = Result.SUCCESS
-        return Step(self, told)
+        self._step = Step(self, told)
+        return self._step
 
     def _begin(self, outcome: int) -> _native.LoopStepC:
         """Ends the step and begins the next one. An error, and Ctrl-C, end the loop."""
@@ -183,14 +242,12 @@ class Loop(Iterator[Step]):
         """Returns true if the operation that failed with this error can be repeated within this step."""
         if isinstance(error, PeerLostError) and self._count() >= self._min_peers:
             return True
-        self._outcome = error.ext
         if step._has_succeeded or self.comm._core.is_busy:
             return False
         told = self._begin(error.ext)
         if told.number != step.index or told.rx_bytes > 0:
             self._ahead = told
             return False
-        self._outcome = Result.SUCCESS
         step._take(told)
         return True
 
@@ -233,11 +290,15 @@ def _milliseconds(what: str, seconds: float) -> int:
 
 
 def _shared_state(state: State) -> Optional[SharedState]:
-    if state is None or isinstance(state, SharedState):
-        return state
-    if not isinstance(state, Mapping):
+    if isinstance(state, Mapping):
+        state = SharedState([TensorInfo.from_buffer(tensor, name) for name, tensor in state.items()])
+    if state is None:
+        return None
+    if not isinstance(state, SharedState):
         raise InvalidArgument(f"loop: state: expected a SharedState, or a dictionary of buffers, not {state!r}")
-    return SharedState([TensorInfo.from_buffer(tensor, name) for name, tensor in state.items()])
+    if any(info.name == _STEPS for info in state._infos):
+        raise InvalidArgument(f"loop: state: the name {_STEPS!r} is taken by the tensor that the loop adds")
+    return state
 
 
 def loop(
@@ -255,12 +316,15 @@ def loop(
     Before each step it admits newcomers, waits until the group has min_peers, and synchronizes the state, so that all
     hold the same bits. It gets into the run when it begins, and again after this peer was removed or has lost its
     master. A step whose operation fails through a loss is begun again, by all alike: change the state after its last
-    operation. All peers of the group must use a loop. To break out of it, or to raise, leaves the run.
+    operation. All peers of the group must use a loop, and make the same operations in each step: they wait for a peer
+    that leaves one out. To break out of the `for`, or to raise, leaves the run; but if the loop is in a variable, only
+    `with` and close() do: `with pccl.loop(...) as loop: for step in loop: ...`.
 
     address: of the master, or a Communicator, which is not closed in the end. state: a SharedState, a dictionary of
-    buffers by name, or None. timeout: seconds to wait for min_peers; TimeoutError_ if that is not enough. min_peers=1:
-    a peer that is alone continues. connect_timeout: how many seconds attempts to get into the run are repeated; one
-    attempt lasts up to connect_retry_ms of them, if the other side accepts connections and closes them. first_step: the
+    buffers by name, or None. A communicator has one loop at most. timeout: seconds to wait for min_peers; TimeoutError_
+    if that is not enough. min_peers=1: a peer that is alone continues. connect_timeout: how many seconds attempts to
+    get into the run are repeated; one attempt lasts up to connect_retry_ms of them, if the other side accepts
+    connections and closes them. first_step: the
     index of the first step of a run that begins. options: of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

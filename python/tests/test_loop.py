@@ -465,6 +465,7 @@ def test_where_it_begins(address):
         ({"min_peers": 0}, "min_peers 0"),
         ({"state": 5}, "expected a SharedState, or a dictionary"),
         ({"state": {"x": "text"}}, "is not memory"),
+        ({"state": {"pccl.loop.steps": np.zeros(1)}}, "'pccl.loop.steps' is taken"),
         ({"timeout": -1}, "expected seconds"),
         ({"connect_timeout": None}, "expected seconds"),
         ({"first_step": -1}, "first_step"),
@@ -481,19 +482,134 @@ def test_options_of_a_communicator_that_is_there(address):
         pccl.loop(pccl.Communicator(address), options={})
 
 
-def test_a_state_that_changes_its_layout(address):
-    state = {"x": np.zeros(3), "pccl.loop.steps": np.zeros(1)}
-    with pytest.raises(pccl.InvalidArgument, match="two tensors have the name 'pccl.loop.steps'"):
-        next(pccl.loop(address, state, min_peers=1))
-
-
 def test_operations_that_were_not_awaited(address):
     loop = pccl.loop(address, min_peers=1)
-    step = next(loop)
-    handle = step.comm.coalesced_async([np.ones(3)], op="sum", alone_ok=True)
+    with next(loop) as step:
+        handle = step.comm.coalesced_async([np.ones(3)], op="sum", alone_ok=True)
     with pytest.raises(pccl.PendingAsyncOpsError):
         next(loop)
     handle.wait()
+
+
+# ---- what a program does with a step that is not completed, or with a loop
+
+
+def test_an_exception_that_is_caught_begins_the_step_again(address):
+    """Another one than a loss: the step has not been applied."""
+
+    def run(role):
+        state, has_failed = {"sum": np.zeros(1)}, False
+        for step in pccl.loop(address, state):
+            try:
+                with step:
+                    mean = ones(step) / step.size
+                    if role == "fails" and step.index == 2 and not has_failed:
+                        has_failed = True
+                        raise KeyError("no such file")
+                    state["sum"] += mean
+            except KeyError:
+                continue
+            if step.index == 5:
+                return state["sum"][0]
+
+    assert at_once(lambda: run("fails"), lambda: run("other")) == [6, 6]
+
+
+def second_operation_fails(address, stays, seen):
+    """One leaves between two operations of step 0: stays(step) is what the other one does then."""
+    begun = threading.Event()
+
+    def first():
+        for step in pccl.loop(address):
+            with step:
+                ones(step)
+                if step.index == 0 and not step.again:
+                    begun.set()
+                    stays(step)
+                seen.append((step.index, step.again))
+            if step.index == 1:
+                return
+
+    def leaves_and_comes_again():
+        for step in pccl.loop(address):
+            with step:
+                ones(step)
+                wait_until(begun.is_set)
+                break
+        steps(address, 2, ones)
+
+    at_once(first, leaves_and_comes_again)
+
+
+def test_a_failed_step_has_no_more_operations(address):
+    """A program that catches the loss and repeats the operation itself would apply the step twice."""
+    reasons, seen = [], []
+
+    def stays(step):
+        with pytest.raises(pccl.PeerLostError):
+            ones(step)
+        for more in (lambda: ones(step), lambda: step.comm):
+            with pytest.raises(pccl.InvalidUsage) as caught:
+                more()
+            reasons.append(str(caught.value))
+
+    second_operation_fails(address, stays, seen)
+    assert reasons == ["step 0 is over: its all_reduce has failed with PeerLostError, and the loop begins it again"] * 2
+    assert seen == [(0, False), (0, True), (1, False)]
+
+
+def test_a_step_that_is_past(address):
+    with pccl.loop(address, min_peers=1) as loop:
+        with next(loop) as past:
+            ones(past)
+        with next(loop) as step:
+            for use in (lambda: ones(past), past.__enter__):
+                with pytest.raises(pccl.InvalidUsage, match="step 0 is over: `with step` was left"):
+                    use()
+            past.__exit__(pccl.AbortedError, pccl.AbortedError("x", result=0, ext=pccl.Result.ABORTED), None)
+            with pytest.raises(pccl.InvalidUsage, match="used twice"):
+                step.__enter__()
+        assert past.comm is step.comm and next(loop).index == 2
+
+
+@pytest.mark.parametrize("is_entered", [False, True])
+def test_a_step_that_was_not_left(address, is_entered):
+    loop = pccl.loop(address, min_peers=1)
+    step = next(loop)
+    if is_entered:
+        step.__enter__()
+    with pytest.raises(pccl.InvalidUsage, match="use `with step:`"):
+        next(loop)
+    assert loop.comm.closed
+
+
+def test_a_second_loop_of_a_communicator(address):
+    with pccl.Communicator(address) as comm:
+        first = pccl.loop(comm, min_peers=1)
+        with pytest.raises(pccl.InvalidUsage, match="has had a loop"):
+            pccl.loop(comm)
+        with next(first) as step:
+            ones(step)
+
+
+def test_a_step_that_one_peer_leaves_empty(address):
+    """It asks for the next step, where it cannot meet the others' operation: it is told so, and they go on."""
+    options = {"stuck_ms": 300, "where_ms": 30}
+
+    def run(skips):
+        for step in pccl.loop(address, min_peers=3 if skips else 2, options=options):
+            with step:
+                if step.size == 3 and skips:
+                    continue
+                ones(step)
+            if step.index == 3:
+                return
+
+    def skip():
+        with pytest.raises(pccl.TimeoutError_, match="must have the same operations on all peers"):
+            run(True)
+
+    at_once(skip, lambda: run(False), lambda: run(False))
 
 
 # ---- a loop by hand that has the same parts

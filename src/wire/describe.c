@@ -159,7 +159,9 @@ static const struct {
     enum pccl_call one, two; /* in any order */
     const char *words;
 } remedies[] = {
-    {PCCL_CALL_UPDATE, PCCL_CALL_OPERATION, "call " UPDATE " on all peers before the operation or on none" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_OPERATION,
+     "call " UPDATE " on all peers before the operation or on none" NEWCOMER
+     "; a step of pccl.loop() or pcclLoopNext() must have the same operations on all peers"},
     {PCCL_CALL_UPDATE, PCCL_CALL_SYNC, "call " UPDATE " on all peers before the synchronization or on none" NEWCOMER},
     {PCCL_CALL_UPDATE, PCCL_CALL_OPTIMIZE, "call " UPDATE " on all peers before the optimization or on none" NEWCOMER},
     {PCCL_CALL_UPDATE, PCCL_CALL_PENDING,
