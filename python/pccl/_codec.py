@@ -11,6 +11,9 @@ from ._enums import CodecRounding, CodecScale, DataType, DeviceType, Quantizatio
 from ._errors import InvalidArgument, failure
 
 
+NO_FEEDBACK = "feedback: it is for the codecs e4m3, e5m2, int4, e3m0, e2m1 and auto"
+
+
 @dataclass
 class QuantizationOptions:
     """How the elements of large payloads are packed for transport: as a narrower integer, by an
@@ -47,7 +50,7 @@ class QuantizationOptions:
         algorithm = member("algorithm", QuantizationAlgorithm, self.algorithm)
         if algorithm < QuantizationAlgorithm.E4M3:
             if self.feedback:
-                raise InvalidArgument("error feedback is for formats of eight and of four bits")
+                raise InvalidArgument(NO_FEEDBACK)
             if self.budget_ms or self.budget_percent:
                 raise InvalidArgument("a budget is for an automatic codec")
             return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
@@ -66,6 +69,12 @@ class QuantizationOptions:
         if code:
             raise failure("pcclCreateCodec", code, _native.last_failure())
         return codec
+
+
+def codec_to_c(where: str, given: Any) -> _native.QuantizationOptionsC:
+    if not isinstance(given, QuantizationOptions):
+        raise InvalidArgument(f"{where}: quantization: expected a QuantizationOptions, not {given!r}")
+    return given.to_c()
 
 
 _FORMATS = [kind.name for kind in QuantizationAlgorithm if kind >= QuantizationAlgorithm.E4M3]

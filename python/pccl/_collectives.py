@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _buffers, _native
 from ._buffers import Buffer
-from ._codec import QuantizationOptions
+from ._codec import QuantizationOptions, codec_to_c
 from ._core import text
 from ._enums import ReduceOp, member, number
 from ._errors import InvalidArgument, LayoutError
@@ -82,7 +82,7 @@ class Options:
             self._ids = peer_ids(f"{where}: members", members)
             self.c.members, self.c.member_count = ctypes.addressof(self._ids), len(self._ids)
         if quantization is not None:
-            self.c.quantization = quantization.to_c()
+            self.c.quantization = codec_to_c(where, quantization)
 
     def count(self, counts: Sequence[int]) -> None:
         """Sets the number of elements for each member."""

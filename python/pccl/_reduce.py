@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Tuple, Union
 
 from . import _buffers, _native, _staged
-from ._codec import QuantizationOptions
+from ._codec import QuantizationOptions, codec_to_c
 from ._enums import DataType, DistributionHint, Op, QuantizationAlgorithm, ReduceOp, data_type, member, number
 from ._errors import DTypeError, InvalidArgument, LayoutError
 
@@ -87,7 +87,7 @@ class ReduceDescriptor:
         tag = number("tag", self.tag, 0, 1 << 64)
         count = number("count", self.count, 0, 1 << 63)
         return _native.ReduceDescriptorC(
-            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), quantization.to_c()
+            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), codec_to_c("ReduceDescriptor", quantization)
         )
 
 

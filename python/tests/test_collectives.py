@@ -129,6 +129,8 @@ def test_wrong_arguments_of_scans(group):
         (lambda: comm.inclusive_scan(four, four, op="avg"), "a scan has no average"),
         (lambda: comm.exclusive_scan(four, four, op="premul_sum"), "a premultiplied sum needs one"),
         (lambda: comm.inclusive_scan(four, four, op="sum", quantization=codec), "a scan is not quantized"),
+        (lambda: comm.broadcast(four, root=0, quantization="int4"), "expected a QuantizationOptions, not 'int4'"),
+        (lambda: comm.all_reduce(four, quantization_options="int4"), "expected a QuantizationOptions, not 'int4'"),
     ):
         with pytest.raises(pccl.PCCLError, match=words):
             call()

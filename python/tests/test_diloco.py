@@ -10,7 +10,7 @@ import support
 from support import DEADLINE
 
 import pccl
-from pccl.diloco import AdamW, DiLoCo, LocalSGD, Nesterov, Sampler, _membership
+from pccl.diloco import AdamW, DiLoCo, LocalSGD, Nesterov, Sampler, _membership, _outer
 
 np = pytest.importorskip("numpy")
 
@@ -416,7 +416,7 @@ def test_refused_values(address):
     [
         (dict(inner_steps=7), "inner_steps: this peer has 7, the run 5"),
         (dict(mode="eager"), "mode: this peer has 'eager', the run 'sync'"),
-        (dict(codec="u8-zps"), "codec: this peer has 'u8-zps', the run None"),
+        (dict(codec="u8-zps"), "codec: this peer has 'u8-zps', the run 'exact'"),
         (dict(rounds=3), "rounds: this peer has 3, the run None"),
         (
             dict(outer=Nesterov(0.5, 0.9)),
@@ -697,7 +697,8 @@ def test_codecs_by_name(address, codec):
     "given, words",
     [
         ({"codec": "bf17"}, "'auto'.*'bf16' and 'exact'"),
-        ({"codec": "bf16", "feedback": True}, "feedback"),
+        ({"codec": "bf16", "feedback": True}, "codecs e4m3, e5m2, int4, e3m0, e2m1 and auto"),
+        ({"codec": "u8-minmax", "feedback": True}, "codecs e4m3, e5m2, int4, e3m0, e2m1 and auto"),
         ({"mode": "eager", "outer": Nesterov(lambda step: 0.7)}, "not a schedule"),
     ],
 )
@@ -754,7 +755,7 @@ def test_a_newcomer_with_another_schedule_is_refused(address):
 
 def test_the_outer_optimizer_is_not_replaced():
     one = DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1)
-    with pytest.raises(AttributeError):
+    with pytest.raises(pccl.InvalidUsage, match="a schedule: Nesterov"):
         one.outer = Nesterov(0.1)
     assert one.outer == Nesterov(0.7, 0.9)
 
@@ -790,6 +791,36 @@ class MomentsReference:
         self.theta *= 1 - lr * self.rule.weight_decay
         denominator = np.sqrt(self.v / (1 - two**self.t)) + self.rule.eps
         self.theta -= lr / (1 - one**self.t) * self.m / denominator
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(lr=0), dict(lr="1"), dict(lr=None), dict(lr=math.inf), dict(betas=(1, 0.9)), dict(betas=(0.9,)),
+        dict(betas=0.9), dict(betas=("a", "b")), dict(eps=0), dict(eps="x"), dict(eps=math.inf), dict(eps=None),
+        dict(weight_decay=-1), dict(weight_decay=math.inf), dict(weight_decay=[]),
+    ],
+)
+def test_wrong_settings_of_adamw(wrong):
+    with pytest.raises(pccl.InvalidArgument, match=f"AdamW: {next(iter(wrong))} is .*, expected "):
+        AdamW(**wrong)
+
+
+def test_equal_settings_have_equal_words():
+    assert _outer.words(AdamW(lr=1, betas=[0, 0.5], eps=1)) == _outer.words(AdamW(1.0, (0.0, 0.5), 1.0, 0))
+    assert _outer.words(Nesterov(lr=np.float64(0.5), momentum=0)) == _outer.words(Nesterov(0.5, 0.0))
+
+
+def test_models_of_16_and_of_32_bits_together(address):
+    """Without a codec their defaults differ."""
+    member = DiLoCo(pccl.Communicator(address), params(), inner_steps=1)
+    member.join()
+    words = "codec: this peer has 'bf16' (the default of a 16-bit model); name a codec on all peers, the run 'exact'"
+    setting = _membership.codecs(["bf16"], is_default=True)
+    assert setting.number == _membership.codecs(["bf16"], is_default=False).number
+    newcomer = DiLoCo(pccl.Communicator(address), params(0, np.float16), inner_steps=1)
+    assert refusal(member, newcomer) == words
+    member.close()
 
 
 ADAMW = AdamW(0.01, (0.9, 0.99), 1e-6, 0.1)

@@ -26,7 +26,7 @@ from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersE
 from .._state import SharedState
 from .._told import told_by_all
 from ._inside import Inside
-from ._reduction import FIRST_TAG, small
+from ._reduction import EXACT, FIRST_TAG, HALF, Packing, codec_words, small
 
 _log = logging.getLogger("pccl.diloco")
 
@@ -93,6 +93,16 @@ def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
 def listing(name: str, lines: Sequence[str]) -> Setting:
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     return mark(name, int.from_bytes(digest[:7], "big"), lines)
+
+
+def codecs(packings: Sequence[Packing], is_default: bool) -> Setting:
+    """Of deltas. is_default: no codec was named, which the words tell; a peer that names the same one differs not."""
+    lines = [repr(EXACT) if packing is None else codec_words(packing) for packing in packings]
+    setting = listing("codec", lines)
+    if is_default and HALF in packings:
+        hint = " (the default of a 16-bit model); name a codec on all peers"
+        setting = mark("codec", setting.number, [line + hint for line in lines])
+    return setting
 
 
 def limit(name: str, value: Optional[int]) -> Setting:

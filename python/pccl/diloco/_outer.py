@@ -103,10 +103,13 @@ class AdamW(_Rule):
 
     def __post_init__(self) -> None:
         _check_rate(self)
-        if not all(0 <= beta < 1 for beta in self.betas) or len(self.betas) != 2:
-            raise InvalidArgument(f"AdamW: betas is {self.betas}, expected two numbers from 0 to less than 1")
-        if not self.eps > 0 or not self.weight_decay >= 0:
-            raise InvalidArgument(f"AdamW: eps is {self.eps} and weight_decay {self.weight_decay}")
+        given = self.betas if isinstance(self.betas, (tuple, list)) else ()
+        betas = tuple(map(_float, given))
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise InvalidArgument(f"AdamW: betas is {self.betas!r}, expected two numbers from 0 to less than 1")
+        object.__setattr__(self, "betas", betas)
+        _set(self, "eps", 0 < _float(self.eps) < math.inf, "a finite number above 0")
+        _set(self, "weight_decay", 0 <= _float(self.weight_decay) < math.inf, "a finite number from 0")
 
     def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
         """As Nesterov's. Powers are made of multiplications, which all machines round alike."""
@@ -148,16 +151,30 @@ Outer = Union[Nesterov, SGD, AdamW, Callable[[Any, Any, Any], object]]
 _RULES = (Nesterov, SGD, AdamW)
 
 
+def _float(given: Any) -> float:
+    """As a float, so that all peers describe equal settings by the same words. NaN: it is no number."""
+    try:
+        return math.nan if isinstance(given, str) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _set(rule: Union[Nesterov, SGD, AdamW], name: str, is_valid: bool, expected: str) -> None:
+    """Makes this setting a float."""
+    given = getattr(rule, name)
+    if not is_valid:
+        raise InvalidArgument(f"{type(rule).__name__}: {name} is {given!r}, expected {expected}")
+    object.__setattr__(rule, name, float(given))
+
+
 def _check_rate(rule: Union[Nesterov, SGD, AdamW]) -> None:
-    if not callable(rule.lr) and not (math.isfinite(rule.lr) and rule.lr > 0):
-        raise InvalidArgument(f"{type(rule).__name__}: lr is {rule.lr}")
+    if not callable(rule.lr):
+        _set(rule, "lr", 0 < _float(rule.lr) < math.inf, "a finite number above 0, or a function of the inner step")
 
 
 def _check(rule: Union[Nesterov, SGD]) -> None:
-    kind = type(rule).__name__
     _check_rate(rule)
-    if not 0 <= rule.momentum < 1:
-        raise InvalidArgument(f"{kind}: momentum is {rule.momentum}, expected 0 <= momentum < 1")
+    _set(rule, "momentum", 0 <= _float(rule.momentum) < 1, "0 <= momentum < 1")
 
 
 def has_schedule(rule: Outer) -> bool:

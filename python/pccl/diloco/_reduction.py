@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .._codec import QuantizationOptions
+from .._codec import NO_FEEDBACK, QuantizationOptions
 from .._communicator import Communicator
 from .._enums import DataType, QuantizationAlgorithm, ReduceOp
 from .._errors import InvalidArgument, PeerLostError, TooFewPeersError
@@ -42,7 +42,7 @@ def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: boo
     """The same for a delta. is_half: parameters have 16 bits, so deltas have as many if nothing is given."""
     if given == HALF or (given is None and is_half and not feedback):
         if feedback:
-            raise InvalidArgument("feedback: there is no codec that takes anything")
+            raise InvalidArgument(NO_FEEDBACK)
         if "float64" in dtypes:
             raise InvalidArgument("codec: 'bf16' does not pack float64")
         return "bf16"
@@ -58,7 +58,7 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
         )
     if options is None:
         if feedback:
-            raise InvalidArgument("feedback: there is no codec that takes anything")
+            raise InvalidArgument(NO_FEEDBACK)
         return None
     options = dataclasses.replace(options, feedback=feedback or options.feedback)
     options.to_c()  # refuses what does not go together

@@ -196,7 +196,7 @@ class DiLoCo(Member):
             _membership.fraction("alpha", alpha),
             _membership.listing("outer", [_outer.words(one) for one in outers]),
             _membership.choice("mode", mode, _MODES),
-            _membership.listing("codec", [_reduction.codec_words(packing) for packing in packings]),
+            _membership.codecs(packings, is_default=codec is None),
             _membership.choice("weight", weight, _WEIGHTS),
             _membership.number("bucket_bytes", bucket_bytes),
             _membership.number("min_peers", min_peers),
@@ -240,6 +240,13 @@ class DiLoCo(Member):
         """The outer optimizer. It is a setting of the run, the same on all peers, so it cannot be replaced; a rate that
         changes is a schedule: Nesterov(lr=function)."""
         return self._outer
+
+    @outer.setter
+    def outer(self, value: object) -> None:
+        raise InvalidUsage(
+            "outer: it is a setting of the run, the same on all peers, and cannot be replaced; a rate that changes is a "
+            "schedule: Nesterov(lr=function)"
+        )
 
     # ---- membership
 
