@@ -324,7 +324,7 @@ def loop(
     buffers by name, or None. A communicator has one loop at most. timeout: seconds to wait for min_peers; TimeoutError_
     if that is not enough. min_peers=1: a peer that is alone continues. connect_timeout: how many seconds attempts to
     get into the run are repeated; one attempt lasts up to connect_retry_ms of them, if the other side accepts
-    connections and closes them. first_step: the
-    index of the first step of a run that begins. options: of the communicator.
+    connections and closes them. first_step: the index of the first step of a run that begins. options: of the
+    communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)
