@@ -144,8 +144,7 @@ class Step:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
     ) -> bool:
-        """Ends the step. After any exception it is not completed; after a loss, aborts its operations, and the loop
-        goes on."""
+        """Ends the step. After any exception it is not completed; after a loss, aborts its operations and continues."""
         if error is not None:
             self._fail(error, "it was left with")
         self._over = self._over or "`with step` was left"

@@ -26,9 +26,9 @@ struct pcclLoop_t {
     uint64_t begun;    /* the number of the last step that this peer has begun */
     bool is_admitted;  /* the call that admits this peer or others was made; the synchronization is next */
     bool is_new;       /* this peer has not begun a step since it was admitted */
-    bool is_in_step;   /* its outcome is not known yet */
-    bool is_repeated;  /* the last step that this peer has begun was not completed */
     bool has_said;     /* in this call, that peers are waited for */
+    /* The last step that this peer has begun; COMPLETED before the first. */
+    enum { STEP_COMPLETED, STEP_BEGUN, STEP_FAILED } last;
 };
 
 static uint64_t from_now(uint64_t us) { return pccl_now_us() + us; }
@@ -227,22 +227,22 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
         return fail(call, PCCL_ARGUMENT, "step is NULL");
     if (step->size < sizeof known || step->size > PCCL_API_STRUCT_MAX)
         return fail(call, PCCL_ARGUMENT, "the size of the step is not set; use PCCL_LOOP_STEP_INIT");
-    const bool is_in_step = loop->is_in_step;
+    const bool is_in_step = loop->last == STEP_BEGUN;
     if (is_in_step)
-        loop->is_repeated = outcome != pcclSuccess;
-    loop->steps += is_in_step && !loop->is_repeated;
-    loop->is_in_step = loop->has_said = false;
-    if (is_in_step && loop->is_repeated && !is_loss(loop, outcome))
+        loop->last = outcome == pcclSuccess ? STEP_COMPLETED : STEP_FAILED;
+    loop->steps += is_in_step && outcome == pcclSuccess;
+    loop->has_said = false;
+    if (is_in_step && outcome != pcclSuccess && !is_loss(loop, outcome))
         return end_as(call, outcome);
     enum pccl_status status = PCCL_OK;
     for (bool is_begun = false; status == PCCL_OK && !is_begun;)
         status = try_to_begin(call, loop, begun_us, &known, &is_begun);
     if (status != PCCL_OK)
         return status;
-    known.again = loop->is_repeated && known.number == loop->begun;
+    known.again = loop->last == STEP_FAILED && known.number == loop->begun;
     loop->begun = known.number;
     loop->is_new = false;
-    loop->is_in_step = true;
+    loop->last = STEP_BEGUN;
     if (known.diverged)
         pccl_logger_print(PCCL_LOG_WARN, "peer",
                           "loop: this peer held something else than the others, and has what most hold now: it has "
