@@ -86,8 +86,9 @@ class ReduceDescriptor:
             quantization = QuantizationOptions(datatype, "none")
         tag = number("tag", self.tag, 0, 1 << 64)
         count = number("count", self.count, 0, 1 << 63)
+        codec = codec_to_c("ReduceDescriptor", quantization)
         return _native.ReduceDescriptorC(
-            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), codec_to_c("ReduceDescriptor", quantization)
+            count, member("op", ReduceOp, self.op), tag, self.operand_descriptor.to_c(), codec
         )
 
 

@@ -106,7 +106,7 @@ BAD = [
     (dict(periods=[4], mode="eager"), "fragments, delay and alpha, and periods, are for mode=\"sync\""),
     (dict(fragments=3, outer=[Nesterov(), SGD()]), "outer: there are 2 for 3 fragments"),
     (dict(mode="eager", outer=lambda theta, momentum, mean: None), "needs a linear one"),
-    (dict(feedback=True), "feedback: there is no codec"),
+    (dict(feedback=True), "feedback: it is for the codecs"),
     (dict(feedback=True, codec="u8-zps"), "feedback: it is for the codecs e4m3"),
     (dict(codec="int4", params=params(0, np.float64)), "codec: 'int4' does not pack float64"),
 ]

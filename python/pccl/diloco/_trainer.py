@@ -244,8 +244,8 @@ class DiLoCo(Member):
     @outer.setter
     def outer(self, value: object) -> None:
         raise InvalidUsage(
-            "outer: it is a setting of the run, the same on all peers, and cannot be replaced; a rate that changes is a "
-            "schedule: Nesterov(lr=function)"
+            "outer: it is a setting of the run, the same on all peers, and cannot be replaced; a rate that changes is "
+            "a schedule: Nesterov(lr=function)"
         )
 
     # ---- membership
