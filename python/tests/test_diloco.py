@@ -853,15 +853,18 @@ def test_a_newcomer_gets_the_moments(address, settings):
         member.step()
     newcomer = DiLoCo(pccl.Communicator(address), values[1], **given)
     last = []  # the round that both end with
+    is_known = threading.Event()
 
     def go_on():
         while not last or member.round < last[0]:
             if member.step().admitted:
                 last.append(member.round + 4)
+                is_known.set()
         member.finish()
 
     def come():
-        newcomer.join()  # it may go along for a round before it has everything
+        newcomer.join()  # may return before the member's step that admits it
+        assert is_known.wait(DEADLINE)
         while newcomer.round < last[0]:
             newcomer.step()
         newcomer.finish()
