@@ -167,7 +167,7 @@ def test_no_master_there():
 
 
 def test_attempts_that_are_closed_do_not_add_up(monkeypatch):
-    monkeypatch.setattr("pccl._communicator._ATTEMPT_S", 0.1)
+    monkeypatch.setattr("pccl._calls._ATTEMPT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=turn_away, args=(listener,), daemon=True).start()
         with pccl.Communicator(f"127.0.0.1:{listener.getsockname()[1]}", options={"connect_retry_ms": 400}) as comm:
