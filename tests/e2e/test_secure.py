@@ -194,7 +194,8 @@ def test_full_disk(run):
     words = token(run, "revoke", "open", rc=1)
     check("Read-only" in words and "may be good again" in words, words)
     disk.uncover()
-    token(run, "revoke", "open")
+    run.master.wait_line("the file of tokens is written again")
+    check("was revoked before" in token(run, "revoke", "open", rc=1), "the master has written it by itself")
 
 
 def test_another_token_of_the_run(run):
