@@ -21,7 +21,7 @@ struct pccl_comm_blobs {
     uint32_t root; /* its rank, where there is one */
     uint64_t bytes_max;
     struct memory *memory; /* at first with room for what comes through the master */
-    bool is_given;         /* the memory is the caller's, who has been shown something in it; else it is owned */
+    bool is_given;         /* the caller has seen a part of the memory and owns it; otherwise it is owned here */
     uint32_t count;        /* of this peer's own */
     pcclPart_t own[];
 };

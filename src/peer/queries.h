@@ -25,7 +25,7 @@ uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
  * end it.
  */
 bool pccl_peer_is_alone(const struct pccl_peer *peer);
-/* The members of the group in the current view, in their canonical order, that of admission. NULL: in no run yet. */
+/* Returns the members of the group in the current view, in canonical order (by admission). NULL: in no run yet. */
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *peer, uint32_t *count);
 /* The participants of operations in the whole group (0) as of its view, or in a subgroup that is not closed here. */
 struct pccl_peer_participants pccl_peer_participants(const struct pccl_peer *peer, uint64_t subgroup);

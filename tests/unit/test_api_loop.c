@@ -217,7 +217,7 @@ static void test_a_mistake_of_one_of_two(void **state)
         assert_int_equal(trainers[i].seen, STEPS + 1);
         assert_int_equal(trainers[i].again, 1);
         for (uint64_t step = 0; step < STEPS; step++)
-            assert_int_equal(trainers[i].numbers[step], 0); /* nobody has diverged */
+            assert_int_equal(trainers[i].numbers[step], 0); /* no peer has diverged */
     }
 }
 
