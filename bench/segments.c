@@ -255,7 +255,12 @@ static bool connect_all(struct world *world, const struct pccl_kernels *kernels)
         world->ids[i] = (struct pccl_id){.bytes = {(uint8_t)(i + 1)}};
         struct pccl_exchange_config config = {
             .self = world->ids[i], .kernels = kernels, .scratch_bytes_max = 32 << 20, .window_bytes = 8 << 20};
-        struct pccl_exchange_effects effects = {world, on_done, on_at_rest, on_failed, on_announced, on_writable, NULL};
+        struct pccl_exchange_effects effects = {.context = world,
+                                                .done = on_done,
+                                                .at_rest = on_at_rest,
+                                                .failed = on_failed,
+                                                .announced = on_announced,
+                                                .writable = on_writable};
         world->exchanges[i] = pccl_exchange_create(&config, &memory, &effects);
         if (!world->exchanges[i])
             return false;

@@ -197,6 +197,7 @@ def matrix(lengths):
 
 
 MATRICES = [matrix([0]), matrix([0, 1, 300]), matrix([3000, 20, 0, 0]), matrix([0, 1 << 20, 5, 300000])]
+MATRICES.append([[5 << 20, 0, 3], [9000, 1, 1], [0, 1, 0]])  # a long one that is not sent
 
 
 def parts_of(lengths, i):
@@ -214,6 +215,7 @@ def test_all_for_all(group):
             assert comm.all_to_all_v(parts_of(lengths, i), max_bytes=1 << 24) == wanted
         handles = [comm.all_to_all_v_async(parts_of(lengths, i), tag=t) for t, lengths in enumerate(MATRICES)]
         ends = [
+            handles[4].result(DEADLINE),
             handles[3].result(DEADLINE),
             handles[2].wait()[2],
             handles[1].future().result(DEADLINE),

@@ -21,6 +21,7 @@ struct pccl_exchange *pccl_exchange_create(const struct pccl_exchange_config *co
     pccl_table_init(&exchange->ended, &exchange->memory, &exchange->hash);
     pccl_list_init(&exchange->ended_list);
     pccl_list_init(&exchange->wanting);
+    pccl_list_init(&exchange->resting);
     pccl_scratch_init(&exchange->scratch, config->scratch_bytes_max, &exchange->memory);
     pccl_backup_pool_init(&exchange->backups, &exchange->memory);
     return exchange;
@@ -56,7 +57,11 @@ void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *
     exchange->member_count = 0;
 }
 
-void pccl_exchange_set_time(struct pccl_exchange *exchange, uint64_t now_us) { exchange->now_us = now_us; }
+void pccl_exchange_set_time(struct pccl_exchange *exchange, uint64_t now_us)
+{
+    exchange->now_us = now_us;
+    exchange->kept_bytes = 0;
+}
 
 void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *members, uint32_t count)
 {
@@ -142,6 +147,18 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
     if (ended != NULL) /* without the record, late data would be held as if the operation were still to start */
         pccl_instance_end(exchange, ended, instance);
+}
+
+void pccl_exchange_go_on(struct pccl_exchange *exchange)
+{
+    const struct pccl_list_node *last = exchange->resting.previous;
+    exchange->kept_bytes = 0;
+    for (bool more = !pccl_list_is_empty(&exchange->resting); more;) {
+        struct pccl_list_node *node = exchange->resting.next;
+        more = node != last; /* those that rest again are behind it */
+        pccl_list_remove(node);
+        pccl_transfer_widen(PCCL_CONTAINER_OF(node, struct pccl_transfer, resting));
+    }
 }
 
 void *pccl_transfer_user(const struct pccl_transfer *transfer) { return transfer->config->user; }

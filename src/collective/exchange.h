@@ -41,7 +41,6 @@
 #include "kernels/feedback.h"
 #include "collective/extents.h"
 #include "collective/plan.h"
-#include "collective/stay.h"
 #include "core/address.h"
 #include "core/limits.h"
 #include "core/list.h"
@@ -64,6 +63,8 @@ struct pccl_exchange_config {
      * stripe comes on top; on a short one a few segments are used, whatever this says.
      */
     size_t window_bytes;
+    /* Bytes of kept parts that one visit of the driver copies, give or take a segment; then `rests` follows. */
+    size_t kept_bytes_most;
 };
 
 /* Called from inside the functions below; they must not call back into the exchange. */
@@ -103,6 +104,8 @@ struct pccl_exchange_effects {
      * position. Once for each, before `done`, if the transfer is to tell; not of empty ones.
      */
     void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
+    /* Copying has taken long: visit other connections, then call pccl_exchange_go_on. */
+    void (*rests)(void *context);
 };
 
 /* One operation at this peer. It and everything that it points to stay in place, unchanged, until the transfer ends. */
@@ -133,8 +136,6 @@ struct pccl_transfer_config {
     double factor; /* of a premultiplied sum: what this rank's elements are multiplied by; it may differ from others' */
     struct pccl_feedback feedback; /* of a reduction with a scaled codec, for each element of the input */
     bool tells_arrivals;           /* of parts of given lengths */
-    /* What the driver copies, until it says pccl_exchange_stays; bytes 0: this module copies what stays. */
-    struct pccl_stay stay;
     /* What is recorded of each flow, as far as there is room; zeroed, and the caller's until it is stopped. */
     struct pccl_sight_flow *sights;
     uint32_t sight_count;
@@ -185,7 +186,7 @@ void pccl_exchange_destroy(struct pccl_exchange *exchange);
  */
 void pccl_exchange_rename(struct pccl_exchange *exchange, const struct pccl_id *self);
 
-/* The time, for what is recorded of flows from now on. */
+/* A visit of the driver begins: the time, for what is recorded of flows from now on. */
 void pccl_exchange_set_time(struct pccl_exchange *exchange, uint64_t now_us);
 
 /*
@@ -219,8 +220,8 @@ void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfe
  * is thrown away.
  */
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
-/* The driver has copied all that stays. Once, unless the transfer is stopped before. */
-void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer);
+/* Continues the transfers that rest. */
+void pccl_exchange_go_on(struct pccl_exchange *exchange);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* Whether a departure of it is in progress. */

@@ -494,12 +494,14 @@ static void fold_one(struct pccl_transfer *transfer, const struct pccl_piece *pi
         fold_packed(transfer, piece, finish, &received->bytes, 1, packed_at(task, received));
 }
 
-void pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
+size_t pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number)
 {
     const struct pccl_piece piece = {
         .plan = plan, .stripe = stripe, .number = number, .segment = pccl_plan_segment(plan, stripe, number)};
-    if (!transfer->in_place)
-        copy_to_result(transfer, &piece, input_of(transfer, &piece));
+    if (transfer->in_place)
+        return 0;
+    copy_to_result(transfer, &piece, input_of(transfer, &piece));
+    return bytes_of(&piece);
 }
 
 static void store(struct pccl_transfer *transfer, const struct pccl_piece *piece, const struct pccl_scratch *scratch)

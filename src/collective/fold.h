@@ -45,8 +45,8 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, const s
 
 /* ---- what stays ---- */
 
-/* The own part of a piece is the result: writes it there, if it is not there already. */
-void pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
+/* The own part of a piece is the result: writes it there, if it is not there already. Returns the bytes written. */
+size_t pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* The same for a finished piece that is packed. */
 void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *packed);
 

@@ -128,13 +128,6 @@ enum pccl_transfer_stage {
     PCCL_TRANSFER_AT_REST, /* and that nothing is to be sent either */
 };
 
-/* The copy of the part that stays (stay.h). */
-enum pccl_stay_copy {
-    PCCL_STAY_COPIED_HERE,
-    PCCL_STAY_DUE, /* the driver, which has not copied all of it */
-    PCCL_STAY_COPIED,
-};
-
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
@@ -149,7 +142,6 @@ struct pccl_transfer {
     uint64_t *missing; /* owned; by position of who sends it, of how many elements the result is not there; or NULL */
     bool in_place;     /* what this rank puts in lies where the result of it belongs */
     bool scales;       /* it contributes its elements times the factor */
-    enum pccl_stay_copy stay;
     enum pccl_transfer_stage stage;
     bool failed;      /* in any stage */
     bool has_arrived; /* something that is not told yet */
@@ -179,6 +171,7 @@ struct pccl_transfer {
     size_t stripe_scratch;     /* what a stripe needs in scratch */
     struct pccl_stripe *idle_stripes;
     struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
+    struct pccl_list_node resting; /* opens no stripe before pccl_exchange_go_on */
 };
 
 static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
@@ -194,6 +187,8 @@ struct pccl_exchange {
     struct pccl_table lanes, transfers, ended;
     struct pccl_list_node ended_list; /* the oldest first */
     struct pccl_list_node wanting;    /* transfers that would like to open more stripes, in the order of their start */
+    struct pccl_list_node resting;    /* transfers for which much has been copied in this visit */
+    size_t kept_bytes;                /* copied in this visit */
     struct pccl_epoch view;           /* the latest of any transfer */
     struct pccl_id *members;          /* of the view that the driver told of last */
     uint32_t member_count, member_capacity;

@@ -162,22 +162,6 @@ bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t num
            pccl_plan_has_segment(plan, stripe, number);
 }
 
-bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count)
-{
-    const uint32_t number = plan->seat.rank; /* that of its own part, whatever the schedule */
-    if (plan->positions == NULL || !pccl_schedules[plan->algorithm]->keeps_unsent)
-        return false;
-    for (uint32_t turn = 0; turn < plan->turns; turn++) {
-        const uint64_t stripe = turn * plan->turn_stripes;
-        if (stripe >= plan->stripes || !pccl_plan_keeps(plan, stripe, number))
-            continue;
-        *first = pccl_plan_segment(plan, stripe, number);
-        *count = pccl_plan_part_length(plan, first->part);
-        return true;
-    }
-    return false;
-}
-
 bool pccl_plan_keeps_sent(const struct pccl_plan *plan)
 {
     const bool changes = pccl_packing_packs(&plan->packing) || plan->scan != PCCL_NO_SCAN;

@@ -164,12 +164,6 @@ struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t str
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Whether the segment has elements, and they are the own part, which is its result (schedule.h). */
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* Whether anything may stay with a rank of such a collective that it does not send. */
-bool pccl_plan_may_stay(uint8_t collective);
-/*
- * What stays with this rank and is not sent: where its part begins, and how many elements it has. false: nothing.
- */
-bool pccl_plan_stays(const struct pccl_plan *plan, struct pccl_segment *first, uint64_t *count);
 /* Returns true if the kept part is written to the result when it is sent: packed, or as the first sum of a scan. */
 bool pccl_plan_keeps_sent(const struct pccl_plan *plan);
 /* Whether sums travel in this step that are longer than elements: f32 for narrow floats. */

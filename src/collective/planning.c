@@ -524,5 +524,3 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
     whole->stripes = stripes;
     return PCCL_OK;
 }
-
-bool pccl_plan_may_stay(uint8_t collective) { return pccl_schedules[ways_of[collective].ring]->keeps_unsent; }

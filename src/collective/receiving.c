@@ -150,18 +150,31 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     is_arriving(flow, stripe, 0, taken.scratch, taken.length);
 }
 
+/* Stripes that need no message follow one another at once: a long part must not hold up the driver's connections. */
+static void rest(struct pccl_transfer *transfer)
+{
+    struct pccl_exchange *exchange = transfer->exchange;
+    if (pccl_list_is_empty(&exchange->resting))
+        exchange->effects.rests(exchange->effects.context);
+    pccl_list_append(&exchange->resting, &transfer->resting);
+}
+
 /* The pieces whose result is this rank's own part. If they are sent packed it is known when that is done. */
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
+    struct pccl_exchange *exchange = transfer->exchange;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    if (transfer->stay != PCCL_STAY_COPIED_HERE || pccl_plan_keeps_sent(plan))
+    const size_t before = exchange->kept_bytes;
+    if (pccl_plan_keeps_sent(plan))
         return;
     for (uint32_t number = 0; number < plan->pieces; number++)
         if (pccl_plan_keeps(plan, stripe->number, number)) {
-            pccl_fold_keep(transfer, plan, stripe->number, number);
+            exchange->kept_bytes += pccl_fold_keep(transfer, plan, stripe->number, number);
             pccl_stripe_result(stripe, number);
         }
+    if (exchange->kept_bytes > before && exchange->kept_bytes >= exchange->config.kept_bytes_most)
+        rest(transfer);
 }
 
 /*
@@ -276,19 +289,6 @@ static void received(struct pccl_arrival *arrival)
     pccl_arrival_release(arrival);
     is_arriving(arrival->flow, stripe, arrival->step, scratch, arrival->length);
     go_on(stripe);
-}
-
-void pccl_exchange_stays(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
-{
-    PCCL_ASSERT(transfer->exchange == exchange && transfer->stay == PCCL_STAY_DUE);
-    transfer->stay = PCCL_STAY_COPIED;
-    if (transfer->failed)
-        return;
-    if (transfer->missing != NULL) {
-        transfer->missing[transfer->plan.positions[transfer->plan.seat.rank]] = 0;
-        transfer->has_arrived = true;
-    }
-    pccl_transfer_report(transfer);
 }
 
 /* ---- messages ---- */

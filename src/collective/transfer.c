@@ -215,6 +215,7 @@ static void free_transfer(struct pccl_transfer *transfer)
         pccl_arrival_release(PCCL_CONTAINER_OF(transfer->arrivals.next, struct pccl_arrival, node));
     pccl_window_fini(transfer);
     pccl_list_remove(&transfer->wanting);
+    pccl_list_remove(&transfer->resting);
     for (uint32_t i = 0; i < transfer->flow_count; i++) {
         pccl_list_remove(&transfer->flows[i].in_queue);
         pccl_list_remove(&transfer->flows[i].on_lane);
@@ -248,11 +249,11 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
         made->sections = &made->plan;
         made->section_count = 1;
         pccl_list_init(&made->wanting);
+        pccl_list_init(&made->resting);
         pccl_list_init(&made->departures);
         pccl_list_init(&made->arrivals);
         status = make_plans(made, seat, reason);
         made->seed = pccl_packing_seed(&config->instance, rank);
-        made->stay = config->stay.bytes > 0 ? PCCL_STAY_DUE : PCCL_STAY_COPIED_HERE;
         if (status == PCCL_OK) {
             made->in_place = is_in_place(made);
             made->scales = scales(made);

@@ -117,7 +117,7 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
         count_messages(&transfer->flows[i], stripe);
     stripe->results_left += stripe->parts_left > 0;
     const struct pccl_plan *plan = pccl_plan_of(transfer, stripe->number);
-    for (uint32_t number = 0; number < plan->pieces && transfer->stay == PCCL_STAY_COPIED_HERE; number++)
+    for (uint32_t number = 0; number < plan->pieces; number++)
         stripe->results_left += pccl_plan_keeps(plan, stripe->number, number);
     transfer->results_complete += stripe->results_left == 0;
     uint32_t parcels = parcel_count(transfer);
@@ -190,7 +190,7 @@ static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 
 static bool wants_stripe(const struct pccl_transfer *transfer)
 {
-    return !transfer->failed && transfer->granted < transfer->plan.stripes &&
+    return !transfer->failed && pccl_list_is_empty(&transfer->resting) && transfer->granted < transfer->plan.stripes &&
            transfer->granted - transfer->complete < transfer->window &&
            transfer->granted - transfer->first_open < transfer->slot_count;
 }
@@ -397,8 +397,6 @@ void pccl_transfer_report(struct pccl_transfer *transfer)
         return;
     if (transfer->has_arrived)
         tell_arrivals(transfer);
-    if (transfer->stay == PCCL_STAY_DUE)
-        return;
     enum pccl_transfer_stage before = transfer->stage;
     if (transfer->complete == transfer->plan.stripes)
         transfer->stage = PCCL_TRANSFER_AT_REST;
@@ -417,6 +415,7 @@ void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, c
     for (uint32_t i = 0; i < transfer->flow_count; i++)
         pccl_list_remove(&transfer->flows[i].in_queue);
     pccl_list_remove(&transfer->wanting);
+    pccl_list_remove(&transfer->resting);
     struct pccl_text reason;
     va_list arguments;
     va_start(arguments, format);

@@ -76,6 +76,8 @@ static void effect_announced(void *context, const struct pccl_id *from, const st
     engine->events.announced(engine->events.context, from, ready);
 }
 
+static void effect_rests(void *context) { pccl_reactor_wake(&((struct pccl_engine *)context)->reactor); }
+
 static void effect_writable(void *context, void *bundle) { pccl_bundle_mark_writable(context, bundle); }
 
 static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
@@ -87,7 +89,6 @@ static void start_job(struct pccl_engine *engine, struct pccl_engine_job *job)
     engine->running += status == PCCL_OK;
     if (status == PCCL_OK) {
         pccl_streams_resume(engine, true);
-        pccl_stay_begin(engine, job);
         return;
     }
     job->transfer = NULL;
@@ -165,7 +166,6 @@ static void pause_links(const struct pccl_engine *engine)
 
 static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
-    pccl_stay_end(engine, job);
     if (job->transfer) {
         measure_links(engine, job->transfer);
         job->traffic = pccl_transfer_traffic(job->transfer);
@@ -187,14 +187,10 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 
 static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
-    if (job->due_wait)
-        return; /* the last one that copies for it says when it is to be stopped */
-    if (job->due_stop)
-        stop_job(engine, job); /* the job is its owner's again */
-    else if (job->started)
-        pccl_stay_look(engine, job);
-    else
+    if (!job->started && !job->due_stop)
         start_job(engine, job);
+    else if (job->due_stop)
+        stop_job(engine, job); /* the job is its owner's again */
     pccl_engine_flush(engine);
 }
 
@@ -256,16 +252,17 @@ static void on_wake(struct pccl_reactor *reactor)
         next = job->next_taken;
         work_on(engine, job);
     }
+    pccl_exchange_go_on(engine->exchange);
+    pccl_engine_flush(engine);
     if (batch.end) { /* the loop returns with the last good-bye */
         pccl_alarm_close(&engine->patience, NULL);
-        uv_close((uv_handle_t *)&engine->idle, NULL);
         pccl_reactor_end(reactor);
     }
 }
 
 /*
  * Shuts the connections down, so that the other sides need not wait. They and everything else are
- * left unfreed; but nobody copies any more.
+ * left unfreed.
  */
 static void mark_broken(struct pccl_engine *engine)
 {
@@ -273,8 +270,6 @@ static void mark_broken(struct pccl_engine *engine)
     engine->broken = true;
     for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
         pccl_socket_shutdown(stream->channel.socket);
-    while (engine->copiers > 0)
-        uv_cond_wait(&engine->left, &engine->lock);
     uv_mutex_unlock(&engine->lock);
     engine->events.broken(engine->events.context);
 }
@@ -300,13 +295,15 @@ static struct pccl_exchange *make_exchange(struct pccl_engine *engine)
                                           .self = engine->config.self,
                                           .kernels = engine->config.kernels,
                                           .scratch_bytes_max = engine->config.scratch_bytes_max,
-                                          .window_bytes = engine->config.window_bytes};
+                                          .window_bytes = engine->config.window_bytes,
+                                          .kept_bytes_most = PCCL_ENGINE_COPY_MAX};
     struct pccl_exchange_effects effects = {.context = engine,
                                             .arrived = effect_arrived,
                                             .done = effect_done,
                                             .at_rest = effect_at_rest,
                                             .failed = effect_failed,
                                             .announced = effect_announced,
+                                            .rests = effect_rests,
                                             .writable = effect_writable};
     return pccl_exchange_create(&config, pccl_heap(), &effects);
 }
@@ -342,15 +339,10 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = uv_mutex_init(&engine->lock);
     if (error)
         goto no_lock;
-    error = uv_cond_init(&engine->left);
-    if (error)
-        goto no_cond;
     error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
         goto no_reactor;
     pccl_alarm_init(&engine->patience, &engine->reactor.loop, on_patience, engine);
-    (void)uv_idle_init(&engine->reactor.loop, &engine->idle); /* cannot fail */
-    engine->idle.data = engine;
     error = UV_ENOMEM;
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
@@ -365,11 +357,8 @@ no_thread:
     pccl_exchange_destroy(engine->exchange);
 no_exchange:
     pccl_alarm_close(&engine->patience, NULL);
-    uv_close((uv_handle_t *)&engine->idle, NULL);
     pccl_reactor_close(&engine->reactor);
 no_reactor:
-    uv_cond_destroy(&engine->left);
-no_cond:
     uv_mutex_destroy(&engine->lock);
 no_lock:
     release(engine);
@@ -391,7 +380,6 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     pccl_reactor_close(&engine->reactor);
-    uv_cond_destroy(&engine->left);
     uv_mutex_destroy(&engine->lock);
     release(engine);
 }

@@ -32,18 +32,16 @@ enum pccl_job_end {
 struct pccl_engine_job {
     struct pccl_transfer_config config; /* filled in by the caller, except for `user` */
     /* the engine's, under its lock */
-    size_t stay_taken, stay_copied; /* of what stays */
-    uint32_t copiers;               /* threads that copy it, but for the engine's */
     bool stopped, queued;
     enum pccl_job_end end;
     struct pccl_engine_job *next;
     /* the engine's thread's */
     struct pccl_transfer *transfer;
-    bool started, due_stop, due_wait;
+    bool started, due_stop;
     enum pccl_job_end due_end;
     bool is_done, is_at_rest, told_done, told_at_rest;
-    bool noted, stay_told;
-    struct pccl_engine_job *next_taken, *next_noted, *next_staying;
+    bool noted;
+    struct pccl_engine_job *next_taken, *next_noted;
     struct pccl_traffic traffic; /* valid in the events done, at_rest, released; complete once at rest */
 };
 
@@ -118,17 +116,6 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job);
  * failed. Once for each job.
  */
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end);
-
-/*
- * For a thread that waits for the job, and has the lock under which `released` frees it. true: what
- * stays (config.stay) is to be copied, and the thread must call pccl_engine_copy, without that lock.
- */
-PCCL_MUST_CHECK bool pccl_engine_join(struct pccl_engine *engine, struct pccl_engine_job *job);
-/*
- * Copies until nothing is left to be copied, the job has been stopped, or the deadline has passed. The
- * job is not released before; it may be when this returns.
- */
-void pccl_engine_copy(struct pccl_engine *engine, struct pccl_engine_job *job, uint64_t deadline_us);
 
 /*
  * Passes the engine a connection that has completed its handshake. If the slot had one before, the

@@ -13,7 +13,8 @@ static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reacto
 
 /* ---- jobs ---- */
 
-void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
+/* Under the lock: the thread is to look at the job, once it is woken. */
+static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->queued || engine->broken)
         return;
@@ -27,12 +28,10 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->transfer = NULL;
     job->started = job->stopped = job->queued = false;
-    job->stay_taken = job->stay_copied = 0;
-    job->stay_told = false;
     job->due_stop = job->is_done = job->is_at_rest = job->told_done = job->told_at_rest = job->noted = false;
     job->traffic = (struct pccl_traffic){0};
     uv_mutex_lock(&engine->lock);
-    pccl_engine_put_job(engine, job);
+    put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -43,7 +42,7 @@ void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, e
     bool again = job->stopped;
     job->stopped = true;
     job->end = end;
-    pccl_engine_put_job(engine, job);
+    put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
     PCCL_ASSERT(!again);
     wake(engine);
@@ -269,7 +268,6 @@ void pccl_inbox_take(struct pccl_engine *engine, struct pccl_engine_batch *batch
     for (struct pccl_engine_job *job = batch->jobs; job; job = job->next) {
         job->queued = false;
         job->due_stop = job->stopped;
-        job->due_wait = job->stopped && job->copiers > 0;
         job->due_end = job->end;
         job->next_taken = job->next;
     }

@@ -4,8 +4,7 @@
  *
  * Everything here belongs to the engine's thread, except where a comment says "lock".
  *
- * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, stream, stay,
- * engine.
+ * The files call each other downwards only, from the bottom to the top: pace, share, inbox, bundle, stream, engine.
  */
 #ifndef PCCL_DATA_INTERNAL_H
 #define PCCL_DATA_INTERNAL_H
@@ -26,6 +25,7 @@ enum {
     /* Bytes of one visit, bounded so that one stream does not hold up the others. */
     PCCL_STREAM_READ_MAX = 1 << 20,
     PCCL_BUNDLE_WRITE_MAX = 2 << 20,
+    PCCL_ENGINE_COPY_MAX = 2 << 20,
     PCCL_STREAM_SINK_BYTES = 64 << 10,
 };
 
@@ -114,13 +114,8 @@ struct pccl_engine {
     bool rename, end, broken;
     struct pccl_sight_connection ends[PCCL_SIGHT_ENDS_MAX]; /* the latest, in turn */
     uint64_t end_count;
-    uint32_t copiers; /* of all jobs */
-    uv_cond_t left;   /* one of them has left a broken engine */
 
     struct pccl_reactor reactor;
-    uv_idle_t idle;                  /* while this thread copies what stays */
-    bool moved;                      /* some stream had something to do since it was last called */
-    struct pccl_engine_job *staying; /* jobs of which something is still to be copied */
     struct pccl_exchange *exchange;
     uint64_t running; /* transfers */
     struct pccl_wire_scratch *scratch;
@@ -150,8 +145,6 @@ struct pccl_engine_batch {
 
 /* Takes everything at once, so that the requests of one thread stay in order. */
 void pccl_inbox_take(struct pccl_engine *engine, struct pccl_engine_batch *batch);
-/* Under the lock: the thread is to look at the job, once it is woken. */
-void pccl_engine_put_job(struct pccl_engine *engine, struct pccl_engine_job *job);
 /*
  * The stream has ended, and its socket may be closed: until then others may look at it. true: the
  * caller had not closed it and must be told.
@@ -212,11 +205,5 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
  * events.
  */
 void pccl_engine_flush(struct pccl_engine *engine);
-
-/* ---- stay.c ---- */
-/* The job has begun; or what is copied of it, and by how many, may have changed; or it ends. */
-void pccl_stay_begin(struct pccl_engine *engine, struct pccl_engine_job *job);
-void pccl_stay_look(struct pccl_engine *engine, struct pccl_engine_job *job);
-void pccl_stay_end(struct pccl_engine *engine, const struct pccl_engine_job *job);
 
 #endif

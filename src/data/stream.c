@@ -318,7 +318,6 @@ static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_stream *stream = stream_of(channel);
     pccl_exchange_set_time(stream->engine->exchange, pccl_now_us());
-    stream->engine->moved = true;
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
         pccl_stream_go_on(stream);

@@ -214,17 +214,6 @@ void pccl_comm_jobs_abandon(struct pccl_communicator *comm, const struct pccl_wa
     }
 }
 
-void pccl_comm_op_job_copy(struct pccl_communicator *comm, const struct pccl_comm_op *operation, uint64_t deadline_us)
-{
-    struct pccl_comm_op_job *job = operation->job;
-    struct pccl_engine *engine = comm->data.engine;
-    if (!job || !job->started || job->stopped || !pccl_engine_join(engine, &job->job))
-        return;
-    pccl_comm_leave(comm);
-    pccl_engine_copy(engine, &job->job, deadline_us);
-    pccl_comm_enter(comm);
-}
-
 static void stop(struct pccl_communicator *comm, struct pccl_comm_op_job *job, enum pccl_job_end end)
 {
     job->stopped = true;
@@ -255,20 +244,8 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
 
 /* ---- effects ---- */
 
-/* Who waits for it already is told that there is something to copy. */
-static void set_apart(struct pccl_communicator *comm, const struct pccl_comm_op_job *job,
-                      struct pccl_transfer_config *config)
-{
-    config->stay = pccl_stay_of(config, &comm->id);
-    if (config->stay.bytes < PCCL_STAY_BYTES_APART)
-        config->stay.bytes = 0;
-    if (config->stay.bytes > 0 && job->operation)
-        pccl_comm_signal(comm, job->operation->waiter);
-}
-
 static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, struct pccl_peer_op *op)
 {
-    set_apart(comm, job, &job->job.config);
     job->started = true;
     job->started_us = comm->stepped_us;
     job->job.config.instance = op->instance;

@@ -61,11 +61,6 @@ void pccl_comm_jobs_abandon(struct pccl_communicator *comm, const struct pccl_wa
 /* Stops all running jobs, whose operations have failed. */
 void pccl_comm_op_jobs_stop(struct pccl_communicator *comm);
 /*
- * For the thread that waits for the operation: copies what stays of it, as far as there is any, up to the
- * deadline. The lock is released meanwhile, and the operation may be over.
- */
-void pccl_comm_op_job_copy(struct pccl_communicator *comm, const struct pccl_comm_op *operation, uint64_t deadline_us);
-/*
  * Waits until the engine has released the operation's job, or all jobs. The lock is released
  * meanwhile.
  */

@@ -151,14 +151,11 @@ bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *oper
         return true;
     operation->waiter = pccl_caller_waiter();
     pccl_comm_op_announce_wait(comm, operation);
-    do {
-        pccl_comm_op_job_copy(comm, operation, deadline_us);
+    while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
         pccl_comm_blobs_show(comm, operation);
-        if (operation->over) {
-            operation->waiter->fired = false; /* it was told while it did not wait */
+        if (operation->over)
             return true;
-        }
-    } while (pccl_comm_wait_until(comm, operation->waiter, deadline_us));
+    }
     operation->waiter = NULL;
     operation->awaited = false;
     if (!operation->decided) {

@@ -362,6 +362,8 @@ static void on_writable(void *context, void *user)
     rig_touch(rank->world, outgoing ? rank->number : peer, outgoing ? peer : rank->number);
 }
 
+static void on_rests(void *context) { ((struct rig_rank *)context)->rests = true; }
+
 bool rig_rank_init(struct rig_world *world, uint32_t number)
 {
     struct rig_rank *rank = &world->ranks[number];
@@ -377,14 +379,16 @@ bool rig_rank_init(struct rig_world *world, uint32_t number)
     const struct pccl_exchange_config config = {.self = spec->ids[number],
                                                 .kernels = pccl_kernels_for(0),
                                                 .scratch_bytes_max = spec->scratch_bytes,
-                                                .window_bytes = spec->window_bytes};
+                                                .window_bytes = spec->window_bytes,
+                                                .kept_bytes_most = number % 2 == 0 ? 0 : SIZE_MAX};
     const struct pccl_exchange_effects effects = {.context = rank,
                                                   .done = on_done,
                                                   .at_rest = on_at_rest,
                                                   .failed = on_failed,
                                                   .announced = on_announced,
                                                   .writable = on_writable,
-                                                  .arrived = on_arrived};
+                                                  .arrived = on_arrived,
+                                                  .rests = on_rests};
     rank->exchange = pccl_exchange_create(&config, &rank->memory.memory, &effects);
     return rank->exchange != NULL;
 }
@@ -571,8 +575,6 @@ static void make_config(struct rig_attempt *attempt)
     memcpy(attempt->starts, place->starts, sizeof place->starts);
     if (attempt->odd)
         make_odd(attempt);
-    if ((attempt->rank + attempt->use) % 2 == 0)
-        config->stay = pccl_stay_of(config, &spec->ids[attempt->rank]);
     if (pccl_collective_has_root(config->descriptor.collective))
         config->descriptor.root = attempt->ring[config->root];
     plant_in(attempt);
@@ -601,7 +603,6 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     rank->running[op] = attempt;
     struct pccl_text reason = {0};
     const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
-    attempt->stay_halves = attempt->config.stay.bytes > 0 ? 2 : 0;
     const enum pccl_status status = pccl_exchange_start(rank->exchange, &attempt->config, &attempt->transfer, &reason);
     world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
     world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
@@ -613,27 +614,6 @@ void rig_start(struct rig_rank *rank, uint32_t op)
     if (status != PCCL_MEMORY || rank->memory.failures == 0)
         rig_violation(world, "rank %u cannot start operation %u: %s", rank->number, op, reason.bytes);
     report(attempt, RIG_MAIL_FAILED, PCCL_CLASS_INTERNAL);
-}
-
-bool rig_may_copy(const struct rig_rank *rank, uint32_t op)
-{
-    const struct rig_attempt *attempt = rank->running[op];
-    return attempt != NULL && attempt->transfer != NULL && attempt->stay_halves > 0;
-}
-
-/* What stays: the second half first. */
-void rig_copy(struct rig_rank *rank, uint32_t op)
-{
-    struct rig_attempt *attempt = rank->running[op];
-    const size_t half = attempt->config.stay.bytes / 2;
-    const bool last = --attempt->stay_halves == 0;
-    if (last && half > 0 && rig_plant(rank->world, RIG_PLANT_early_stay))
-        memset(attempt->config.stay.to, 0xa5, half);
-    else
-        pccl_stay_copy(&attempt->config.stay, pccl_kernels_for(0), last ? 0 : half,
-                       last ? half : attempt->config.stay.bytes - half);
-    if (last)
-        pccl_exchange_stays(rank->exchange, attempt->transfer);
 }
 
 static void check_stopped(struct rig_attempt *attempt, bool committed)

@@ -58,7 +58,6 @@ enum {
     X(unscaled, "a rank contributes its elements to a premultiplied sum as they are")                                  \
     X(misdirected, "a rank sends one member what is for another")                                                      \
     X(early_arrival, "a part is told to be there before all of it is")                                                 \
-    X(early_stay, "what stays is told to be copied before all of it is")                                               \
     X(lost_arrival, "a part that has come is not told")                                                                \
     X(wrong_root, "a rank takes the member behind the root for the root")                                              \
     X(other_cut, "a rank cuts a tensor by figures of its own instead of those of the view")                            \
@@ -187,7 +186,6 @@ struct rig_attempt { /* one instance of an operation at one rank */
     uint8_t *given, *got;            /* the rank's input and result in them */
     bool in_place, odd, at_rest;
     bool refused;                       /* the exchange did not take it */
-    uint32_t stay_halves;               /* of what the driver copies, half of it at a time, so many are left */
     uint32_t arrived;                   /* bit for each position whose part has been told to be there */
     bool lost;                          /* failed after it was done */
     uint32_t links_lost;                /* connections that its lanes have lost since it started */
@@ -227,6 +225,7 @@ struct rig_rank {
     uint64_t tombstones[RIG_OPS_MAX];         /* bit for each use */
     struct rig_mailbox to_master, from_master;
     bool writable[RIG_RANKS_MAX][2];                /* peer, outgoing */
+    bool rests;                                     /* until the driver lets the exchange go on */
     uint64_t announced[RIG_OPS_MAX][RIG_RANKS_MAX]; /* bit for each use */
 };
 
@@ -318,8 +317,6 @@ bool rig_rank_init(struct rig_world *world, uint32_t number);
 void rig_rank_fini(struct rig_rank *rank);
 bool rig_may_start(const struct rig_rank *rank, uint32_t op);
 void rig_start(struct rig_rank *rank, uint32_t op);
-bool rig_may_copy(const struct rig_rank *rank, uint32_t op);
-void rig_copy(struct rig_rank *rank, uint32_t op);
 void rig_stop(struct rig_attempt *attempt, bool committed);
 void rig_take_order(struct rig_rank *rank);
 bool rig_rank_finished(const struct rig_rank *rank);

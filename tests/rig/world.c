@@ -9,7 +9,7 @@
 
 enum step_kind {
     STEP_START,
-    STEP_COPY,
+    STEP_GO_ON,
     STEP_ORDER,
     STEP_REPORT,
     STEP_BURY,
@@ -29,7 +29,7 @@ struct step {
     uint32_t actor;            /* whose priority counts */
 };
 
-enum { STEPS_MAX = RIG_RANKS_MAX * (2 * RIG_OPS_MAX + 4) + 1, RUN_STEPS_MAX = 800000 };
+enum { STEPS_MAX = RIG_RANKS_MAX * (RIG_OPS_MAX + 5) + 1, RUN_STEPS_MAX = 800000 };
 
 struct menu {
     struct step steps[STEPS_MAX]; /* of ranks and the master; those of connections: world->possible */
@@ -83,14 +83,13 @@ static void offer_rank(const struct rig_world *world, const struct rig_rank *ran
         menu->steps[menu->count++] = (struct step){.kind = STEP_EXPEL, .rank = r, .actor = r};
     if (rank->life != RIG_ALIVE)
         return;
+    if (rank->rests)
+        menu->steps[menu->count++] = (struct step){.kind = STEP_GO_ON, .rank = r, .actor = r};
     if (rank->from_master.count > 0)
         menu->steps[menu->count++] = (struct step){.kind = STEP_ORDER, .rank = r, .actor = r};
     for (uint32_t op = 0; op < world->spec->op_count; op++)
         if (rig_may_start(rank, op))
             menu->steps[menu->count++] = (struct step){.kind = STEP_START, .rank = r, .op = op, .actor = r};
-    for (uint32_t op = 0; op < world->spec->op_count; op++)
-        if (rig_may_copy(rank, op))
-            menu->steps[menu->count++] = (struct step){.kind = STEP_COPY, .rank = r, .op = op, .actor = r};
 }
 
 static const enum step_kind end_steps[] = {STEP_NEXT, STEP_MOVE, STEP_DELIVER, STEP_CLOSE, STEP_DIAL};
@@ -249,12 +248,18 @@ static void expel(struct rig_world *world, struct rig_rank *rank)
     rank->life = RIG_DEAD;
 }
 
+static void go_on(struct rig_rank *rank)
+{
+    rank->rests = false;
+    pccl_exchange_go_on(rank->exchange);
+}
+
 static void step_rank(struct rig_world *world, const struct step *step)
 {
     struct rig_rank *rank = &world->ranks[step->rank];
     switch (step->kind) {
     case STEP_START: rig_start(rank, step->op); break;
-    case STEP_COPY: rig_copy(rank, step->op); break;
+    case STEP_GO_ON: go_on(rank); break;
     case STEP_ORDER: rig_take_order(rank); break;
     case STEP_REPORT: rig_master_hears(world, step->rank); break;
     case STEP_BURY: bury(world); break;

@@ -54,8 +54,9 @@ static const char *check_window(const struct pccl_transfer *transfer)
     PCCL_RULE(open <= transfer->window, "no more stripes are open than the window holds");
     PCCL_RULE(transfer->results_complete >= transfer->complete && transfer->results_complete <= transfer->granted,
               "a stripe has its results when it is complete");
-    PCCL_RULE(transfer->failed || open > 0 || transfer->complete == transfer->plan.stripes,
-              "some stripe is open until all are complete");
+    PCCL_RULE(transfer->failed || open > 0 || transfer->complete == transfer->plan.stripes ||
+                  !pccl_list_is_empty(&transfer->resting),
+              "some stripe is open until all are complete, unless the transfer rests");
     return NULL;
 }
 
@@ -72,8 +73,7 @@ static const char *check_transfer(const struct pccl_transfer *transfer)
     if (broken != NULL)
         return broken;
     PCCL_RULE(transfer->unheard == unheard, "the number of receivers that have not said `ready` is right");
-    PCCL_RULE(transfer->stage == PCCL_TRANSFER_MOVING ||
-                  (transfer->stay != PCCL_STAY_DUE && transfer->results_complete == transfer->plan.stripes),
+    PCCL_RULE(transfer->stage == PCCL_TRANSFER_MOVING || transfer->results_complete == transfer->plan.stripes,
               "a transfer that is done has its results");
     PCCL_RULE(transfer->stage != PCCL_TRANSFER_AT_REST ||
                   (pccl_list_is_empty(&transfer->departures) && pccl_list_is_empty(&transfer->arrivals)),

@@ -45,8 +45,6 @@ struct job {
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
-    uint32_t rank;            /* once it has started */
-    struct job *next_staying; /* in the world's list */
 };
 
 struct world;
@@ -57,6 +55,7 @@ struct world_peer {
     struct pccl_exchange *exchange;
     uint32_t announced;
     void *writable; /* the last one named by the exchange */
+    bool rests;
 };
 
 struct world {
@@ -68,7 +67,6 @@ struct world {
     const uint64_t *starts; /* of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
-    struct job *staying;  /* what stays of these is still to be copied */
     uint32_t readies;     /* sent so far */
     bool expects_trouble; /* failures of transfers are part of the test */
 };
@@ -128,6 +126,8 @@ static inline void world_writable(void *context, void *user)
     peer->writable = user; /* every pipe is asked again and again */
 }
 
+static inline void world_rests(void *context) { ((struct world_peer *)context)->rests = true; }
+
 static inline void world_connect(struct world *w, uint32_t from, uint32_t to)
 {
     struct pccl_lane *out = pccl_exchange_connected(w->peers[from].exchange, &w->ring[to], true, NULL);
@@ -158,8 +158,10 @@ static inline void world_init(struct world *w, uint64_t seed, uint32_t ranks, ui
         mine.self = peer->id;
         if (mine.kernels == NULL)
             mine.kernels = pccl_kernels_for(0);
+        if (mine.kept_bytes_most == 0) /* all, or little, or a segment at a time */
+            mine.kept_bytes_most = seed % 3 == 2 ? SIZE_MAX : seed % 3 * 4096;
         struct pccl_exchange_effects effects = {
-            peer, world_done, world_at_rest, world_failed, world_announced, world_writable, world_arrived};
+            peer, world_done, world_at_rest, world_failed, world_announced, world_writable, world_arrived, world_rests};
         peer->exchange = pccl_exchange_create(&mine, &peer->memory.memory, &effects);
         PCCL_ASSERT(peer->exchange != NULL);
     }
@@ -302,18 +304,18 @@ static inline bool world_step(struct world *w, uint32_t index, bool lazy)
     return one || other;
 }
 
-static inline bool world_copy_stay(struct world *w)
+static inline bool world_go_on(struct world *w)
 {
-    struct job *job = w->staying;
-    if (job == NULL)
-        return false;
-    w->staying = job->next_staying;
-    const struct pccl_stay *stay = &job->config.stay;
-    const size_t half = (size_t)world_below(w, stay->bytes + 1);
-    pccl_stay_copy(stay, pccl_kernels_for(0), half, stay->bytes - half);
-    pccl_stay_copy(stay, pccl_kernels_for(0), 0, half);
-    pccl_exchange_stays(exchange_of(w, job->rank), job->transfer);
-    return true;
+    bool moved = false;
+    for (uint32_t i = 0; i < w->ranks; i++) {
+        struct world_peer *peer = &w->peers[i];
+        if (!peer->rests)
+            continue;
+        moved = true;
+        peer->rests = false;
+        pccl_exchange_go_on(peer->exchange);
+    }
+    return moved;
 }
 
 /* Sweeps until nothing moves any more, or (steps > 0) so many steps. */
@@ -334,7 +336,7 @@ static inline void world_run(struct world *w, uint64_t steps)
         for (uint32_t i = 0; i < w->pipe_count && !moved; i++)
             moved |= world_step(w, i, false);
         if (!moved || world_below(w, 16) == 0)
-            moved |= world_copy_stay(w);
+            moved |= world_go_on(w);
     }
 }
 
@@ -427,27 +429,12 @@ static inline void job_keep_input(struct job *job) { memcpy(job->before, job->in
 
 static inline enum pccl_status job_start(struct world *w, struct job *job, uint32_t rank, struct pccl_text *reason)
 {
-    job->config.stay = (struct pccl_stay){.bytes = 0};
-    if (world_below(w, 2) == 0) /* the driver copies what stays */
-        job->config.stay = pccl_stay_of(&job->config, &w->peers[rank].id);
-    const enum pccl_status status = pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, reason);
-    job->rank = rank;
-    if (status != PCCL_OK || job->config.stay.bytes == 0)
-        return status;
-    job->next_staying = w->staying;
-    w->staying = job;
-    return status;
+    return pccl_exchange_start(exchange_of(w, rank), &job->config, &job->transfer, reason);
 }
 
 static inline void job_stop(struct world *w, struct job *job, uint32_t rank, bool committed)
 {
     pccl_exchange_stop(exchange_of(w, rank), job->transfer, committed);
-    for (struct job **at = &w->staying; *at != NULL; at = &(*at)->next_staying) {
-        if (*at == job) {
-            *at = job->next_staying;
-            break;
-        }
-    }
     job->stopped = true;
     if (!committed && job->gives)
         PCCL_ASSERT(memcmp(job->input, job->before, job->bytes) == 0);

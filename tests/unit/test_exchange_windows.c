@@ -1,4 +1,7 @@
-/* Which of several operations opens stripes: the oldest gets what becomes free, and none stands still. */
+/*
+ * Which of several operations opens stripes: the oldest gets what becomes free, and none stands still. And how many
+ * open at once that need no message.
+ */
 #include "unit/exchange_alone.h"
 
 #include "collective/internal.h"
@@ -127,6 +130,56 @@ static void what_moves_on_a_long_path_takes_no_room_from_others(void **state)
     end();
 }
 
+/* How many segments of the long part are in the result. */
+static uint32_t copied(const struct job *job, size_t segment, uint32_t segments)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < segments; i++)
+        count += memcmp(job->result + i * segment, job->inputs[0].memory + i * segment, segment) == 0;
+    return count;
+}
+
+/* Stripes of a part that stays here need no message: without a limit they would all be copied in one call. */
+static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
+{
+    enum { SEGMENT = 256 << 10, SEGMENTS = 32, AT_ONCE = 4 };
+    static const uint64_t starts[] = {0, SEGMENTS * SEGMENT, SEGMENTS * SEGMENT + 1, SEGMENTS * SEGMENT + 2,
+                                      SEGMENTS * SEGMENT + 3};
+    const struct pccl_exchange_config config = {
+        .scratch_bytes_max = 8 << 20, .window_bytes = 1 << 20, .kept_bytes_most = AT_ONCE * SEGMENT};
+    const struct pccl_descriptor descriptor = {
+        .collective = PCCL_ALL_TO_ALL_V, .datatype = PCCL_U8, .count = starts[4], .counts.bytes = {1}};
+    struct job exchanged[2];
+    struct pccl_text reason;
+    uint32_t calls = 0;
+    (void)state;
+    world_init(&world, 3, 2, 1, false, &config);
+    world.positions[0] = 0; /* who has the long part */
+    world.positions[1] = 1;
+    world.starts = starts;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        job_init(&world, &exchanged[rank], rank, 1, &descriptor, &no_mesh, false);
+        fill(&exchanged[rank], rank);
+        memset(exchanged[rank].result, 0xee, exchanged[rank].result_bytes);
+        assert_int_equal(job_start(&world, &exchanged[rank], rank, &reason), PCCL_OK);
+    }
+    for (uint32_t before = 0; !exchanged[0].at_rest; before = copied(&exchanged[0], SEGMENT, SEGMENTS), calls++) {
+        for (uint32_t i = 0; i < world.pipe_count; i++)
+            (void)world_step(&world, i, false);
+        assert_true(copied(&exchanged[0], SEGMENT, SEGMENTS) - before <= AT_ONCE);
+        before = copied(&exchanged[0], SEGMENT, SEGMENTS);
+        (void)world_go_on(&world);
+        assert_true(copied(&exchanged[0], SEGMENT, SEGMENTS) - before <= AT_ONCE);
+    }
+    assert_true(calls >= SEGMENTS / AT_ONCE);
+    assert_int_equal(copied(&exchanged[0], SEGMENT, SEGMENTS), SEGMENTS);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        job_stop(&world, &exchanged[rank], rank, true);
+        job_fini(&exchanged[rank]);
+    }
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +187,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_peers_takes_no_room),
         cmocka_unit_test(many_that_wait_for_peers_take_no_room),
         cmocka_unit_test(what_moves_on_a_long_path_takes_no_room_from_others),
+        cmocka_unit_test(a_long_part_that_stays_is_copied_a_bit_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
