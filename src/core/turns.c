@@ -50,32 +50,15 @@ static void count_site(struct pccl_turns *turns, uint16_t place, bool up)
         turns->most = site->count;
 }
 
-/* ---- sites with entries, in the order of their turns ---- */
-
-/* Gives a site the last turn. */
-static void join_ring(struct pccl_turns *turns, uint16_t place)
-{
-    struct pccl_turns_site *site = &turns->sites[place], *at = &turns->sites[turns->at];
-    if (turns->count == 0) {
-        turns->at = site->next = site->previous = place;
-        return;
-    }
-    site->next = turns->at;
-    site->previous = at->previous;
-    turns->sites[at->previous].next = place;
-    at->previous = place;
-}
-
-static void leave_ring(struct pccl_turns *turns, uint16_t place)
-{
-    struct pccl_turns_site *site = &turns->sites[place];
-    turns->sites[site->next].previous = site->previous;
-    turns->sites[site->previous].next = site->next;
-    if (turns->at == place)
-        turns->at = site->next;
-}
-
 /* ---- entries ---- */
+
+void pccl_turns_init(struct pccl_turns *turns, const struct pccl_hash_key *hash)
+{
+    turns->hash = hash;
+    pccl_list_init(&turns->order);
+    for (uint32_t i = 0; i < PCCL_TURNS_SITES; i++)
+        pccl_list_init(&turns->sites[i].entries);
+}
 
 void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const struct pccl_address *from)
 {
@@ -83,14 +66,8 @@ void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const stru
     turn->site = site_of(turns, from);
     struct pccl_turns_site *site = &turns->sites[turn->site];
     if (site->count == 0)
-        join_ring(turns, turn->site);
-    turn->newer = NULL;
-    turn->older = site->newest;
-    if (site->newest)
-        site->newest->newer = turn;
-    else
-        site->oldest = turn;
-    site->newest = turn;
+        pccl_list_append(&turns->order, &site->in_order);
+    pccl_list_append(&site->entries, &turn->node);
     turns->count++;
     count_site(turns, turn->site, true);
 }
@@ -98,31 +75,31 @@ void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const stru
 void pccl_turns_remove(struct pccl_turns *turns, struct pccl_turn *turn)
 {
     struct pccl_turns_site *site = &turns->sites[turn->site];
-    if (turn->older)
-        turn->older->newer = turn->newer;
-    else
-        site->oldest = turn->newer;
-    if (turn->newer)
-        turn->newer->older = turn->older;
-    else
-        site->newest = turn->older;
+    pccl_list_remove(&turn->node);
     turns->count--;
     count_site(turns, turn->site, false);
     if (site->count == 0)
-        leave_ring(turns, turn->site);
+        pccl_list_remove(&site->in_order);
+}
+
+static struct pccl_turn *oldest(const struct pccl_turns_site *site)
+{
+    return PCCL_CONTAINER_OF(site->entries.next, struct pccl_turn, node);
 }
 
 struct pccl_turn *pccl_turns_take(struct pccl_turns *turns)
 {
     if (turns->count == 0)
         return NULL;
-    struct pccl_turn *turn = turns->sites[turns->at].oldest;
-    turns->at = turns->sites[turns->at].next;
+    struct pccl_turns_site *site = PCCL_CONTAINER_OF(turns->order.next, struct pccl_turns_site, in_order);
+    struct pccl_turn *turn = oldest(site);
+    pccl_list_remove(&site->in_order);
+    pccl_list_append(&turns->order, &site->in_order);
     pccl_turns_remove(turns, turn);
     return turn;
 }
 
 struct pccl_turn *pccl_turns_most_crowded(const struct pccl_turns *turns)
 {
-    return turns->count > 0 ? turns->sites[turns->with[turns->most] - 1].oldest : NULL;
+    return turns->count > 0 ? oldest(&turns->sites[turns->with[turns->most] - 1]) : NULL;
 }

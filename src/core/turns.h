@@ -7,6 +7,7 @@
 #define PCCL_CORE_TURNS_H
 
 #include "core/address.h"
+#include "core/list.h"
 
 enum {
     PCCL_TURNS_SITES = 1 << 10, /* addresses in the same slot count as one */
@@ -14,27 +15,28 @@ enum {
 };
 
 struct pccl_turn {
-    struct pccl_turn *older, *newer; /* of the same site */
+    struct pccl_list_node node; /* of its site's entries */
     uint16_t site;
 };
 
-/* The two rings of a site: among those with entries, and among those with as many entries. Ends are sites, too. */
 struct pccl_turns_site {
-    struct pccl_turn *oldest, *newest;
+    struct pccl_list_node entries; /* the oldest first */
+    struct pccl_list_node in_order;
     uint16_t count;
-    uint16_t next, previous;   /* of all sites with entries */
-    uint16_t lighter, heavier; /* neighbors among the sites with this count */
+    uint16_t lighter, heavier; /* neighbors in the ring of sites with this count; ends are sites, too */
 };
 
 struct pccl_turns {
-    const struct pccl_hash_key *hash;  /* set by the owner, with the rest 0 */
+    const struct pccl_hash_key *hash;
     uint32_t count;                    /* entries; at most PCCL_TURNS_MAX */
-    uint16_t at;                       /* site with the next turn, if any has entries */
+    struct pccl_list_node order;       /* sites with entries; the first one has the next turn */
     uint16_t most;                     /* largest count of a site */
     uint16_t with[PCCL_TURNS_MAX + 1]; /* for each count, a site with it, plus 1; 0: none */
     struct pccl_turns_site sites[PCCL_TURNS_SITES];
 };
 
+/* For a zeroed struct. */
+void pccl_turns_init(struct pccl_turns *turns, const struct pccl_hash_key *hash);
 void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const struct pccl_address *from);
 void pccl_turns_remove(struct pccl_turns *turns, struct pccl_turn *turn);
 /* Returns the entry whose turn it is, after removing it. NULL: none. */

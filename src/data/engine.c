@@ -19,11 +19,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     uv_mutex_lock(&engine->lock);
     if (engine->broken)
         pccl_socket_shutdown(handover->socket);
-    stream->known = true;
-    stream->next_known = engine->known;
-    if (engine->known)
-        engine->known->previous_known = stream;
-    engine->known = stream;
+    pccl_list_append(engine->known.next, &stream->in_known); /* before the first one */
     *engine->added_end = stream;
     engine->added_end = &stream->next_added;
     uv_mutex_unlock(&engine->lock);
@@ -268,7 +264,8 @@ static void mark_broken(struct pccl_engine *engine)
 {
     uv_mutex_lock(&engine->lock);
     engine->broken = true;
-    for (const struct pccl_stream *stream = engine->known; stream; stream = stream->next_known)
+    for (const struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
+         stream = pccl_stream_known(engine, stream->in_known.next))
         pccl_socket_shutdown(stream->channel.socket);
     uv_mutex_unlock(&engine->lock);
     engine->events.broken(engine->events.context);
@@ -321,6 +318,7 @@ static struct pccl_engine *allocate(const struct pccl_engine_config *config, con
     engine->config = *config;
     engine->events = *events;
     engine->added_end = &engine->added;
+    pccl_list_init(&engine->known);
     pccl_list_init(&engine->waiting);
     engine->jobs_end = &engine->jobs;
     pccl_hash_key_init(&engine->hash, config->hash_seed);

@@ -50,20 +50,6 @@ void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, e
 
 /* ---- connections ---- */
 
-/* Under the lock: the caller has no further interest in the stream. */
-static void forget(struct pccl_engine *engine, struct pccl_stream *stream)
-{
-    if (!stream->known)
-        return;
-    stream->known = false;
-    if (stream->previous_known)
-        stream->previous_known->next_known = stream->next_known;
-    else
-        engine->known = stream->next_known;
-    if (stream->next_known)
-        stream->next_known->previous_known = stream->previous_known;
-}
-
 static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *peer, bool outgoing, uint32_t slot)
 {
     return (slot == PCCL_POOL_MAX || stream->slot == slot) && stream->outgoing == outgoing &&
@@ -73,7 +59,7 @@ static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *pee
 /* Under the lock. */
 static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
 {
-    forget(engine, stream);
+    pccl_list_remove(&stream->in_known);
     if (!stream->taken) {
         stream->closed_early = true;
         return;
@@ -84,15 +70,15 @@ static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
 
 static void close_streams(struct pccl_engine *engine)
 {
-    while (engine->known)
-        put_closed(engine, engine->known);
+    while (!pccl_list_is_empty(&engine->known))
+        put_closed(engine, pccl_stream_known(engine, engine->known.next));
 }
 
 void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
 {
     uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known, *next; stream; stream = next) {
-        next = stream->next_known;
+    for (struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next), *next; stream; stream = next) {
+        next = pccl_stream_known(engine, stream->in_known.next);
         if (is_meant(stream, peer, outgoing, slot))
             put_closed(engine, stream);
     }
@@ -104,7 +90,8 @@ bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, b
 {
     bool held = false;
     uv_mutex_lock(&engine->lock);
-    for (const struct pccl_stream *stream = engine->known; stream && !held; stream = stream->next_known)
+    for (const struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream && !held;
+         stream = pccl_stream_known(engine, stream->in_known.next))
         held = is_meant(stream, peer, outgoing, slot);
     uv_mutex_unlock(&engine->lock);
     return held;
@@ -118,7 +105,8 @@ bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *
     *rate = 0;
     *shared = false;
     uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known) {
+    for (struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
+         stream = pccl_stream_known(engine, stream->in_known.next)) {
         if (!is_meant(stream, peer, true, PCCL_POOL_MAX) || stream->rate == 0)
             continue;
         is_news = is_news || stream->is_news;
@@ -210,7 +198,8 @@ uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_c
     uint64_t now_us = pccl_now_us();
     uint32_t count = 0;
     uv_mutex_lock(&engine->lock);
-    for (struct pccl_stream *stream = engine->known; stream; stream = stream->next_known, count++) {
+    for (struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
+         stream = pccl_stream_known(engine, stream->in_known.next), count++) {
         if (count >= max)
             continue;
         if (stream->sight.sampled_us == 0 || now_us - stream->sight.sampled_us >= LOOK_US)
@@ -229,14 +218,14 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
 {
     uint64_t now_us = pccl_now_us();
     uv_mutex_lock(&engine->lock);
-    bool known = stream->known;
+    bool known = !pccl_list_is_empty(&stream->in_known);
     if (known) {
         look_at(stream, now_us);
         stream->sight.ended_us = now_us;
         stream->sight.ended_by = how;
         engine->ends[engine->end_count++ % PCCL_SIGHT_ENDS_MAX] = stream->sight;
     }
-    forget(engine, stream);
+    pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
         if (*i == stream) { /* the caller closed it meanwhile; it must not be in the list when it is freed */
             *i = stream->next_closed;

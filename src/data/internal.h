@@ -39,10 +39,9 @@ struct pccl_stream {
     bool here; /* not TCP, so that only what follows under `out` is known of its path */
 
     /* under the engine's lock */
-    bool known;        /* neither closed by the caller nor ended: in `known` of the engine */
-    bool taken;        /* the engine's thread has taken it from the inbox */
-    bool closed_early; /* the caller closed it before that */
-    struct pccl_stream *next_known, *previous_known;
+    bool taken;                                   /* the engine's thread has taken it from the inbox */
+    bool closed_early;                            /* the caller closed it before that */
+    struct pccl_list_node in_known;               /* neither closed by the caller nor ended; the newest first */
     struct pccl_stream *next_added, *next_closed; /* in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured; 0: unknown */
     uint64_t rate;
@@ -103,7 +102,7 @@ struct pccl_engine {
     uv_thread_t thread;
 
     uv_mutex_t lock; /* nothing is called while it is held */
-    struct pccl_stream *known;
+    struct pccl_list_node known;
     struct pccl_stream *added, **added_end;
     struct pccl_stream *closed;
     struct pccl_engine_job *jobs, **jobs_end;
@@ -130,6 +129,12 @@ struct pccl_engine {
     bool resuming;
     uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* unwanted bytes are read into it */
 };
+
+/* Under the lock: the stream of this node of `known`; NULL: it is the head. */
+static inline struct pccl_stream *pccl_stream_known(const struct pccl_engine *engine, struct pccl_list_node *node)
+{
+    return PCCL_LIST_ITEM(&engine->known, node, struct pccl_stream, in_known);
+}
 
 /* ---- inbox.c ---- */
 

@@ -59,6 +59,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     stream->outgoing = outgoing;
     stream->slot = slot;
     stream->here = pccl_socket_is_here(handover->socket);
+    pccl_list_init(&stream->in_known);
     pccl_channel_init(&stream->channel, pccl_heap(), handover->socket, &channel_events);
     stream->channel.sink = engine->sink;
     stream->channel.sink_bytes = sizeof engine->sink;

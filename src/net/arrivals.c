@@ -20,8 +20,8 @@ enum {
 };
 
 struct arrival {
-    struct pccl_turn turn;         /* if it is ready */
-    struct arrival *older, *newer; /* if it is early */
+    struct pccl_turn turn;      /* if it is ready */
+    struct pccl_list_node node; /* if it is early */
     struct pccl_arrivals *arrivals;
     uv_poll_t poll;
     uv_os_sock_t socket;
@@ -38,8 +38,8 @@ struct pccl_arrivals {
     const struct pccl_arrivals_events *events;
     void *owner;
     uint32_t max, limit_ms;
-    struct arrival *oldest, *newest; /* early ones */
-    uint32_t early;                  /* number of them */
+    struct pccl_list_node early; /* the oldest first */
+    uint32_t early_count;
     struct pccl_turns ready;
 };
 
@@ -49,27 +49,20 @@ static struct arrival *arrival_of(struct pccl_turn *turn) { return PCCL_CONTAINE
 
 static void add_early(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
-    arrival->newer = NULL;
-    arrival->older = arrivals->newest;
-    if (arrivals->newest)
-        arrivals->newest->newer = arrival;
-    else
-        arrivals->oldest = arrival;
-    arrivals->newest = arrival;
-    arrivals->early++;
+    pccl_list_append(&arrivals->early, &arrival->node);
+    arrivals->early_count++;
 }
 
 static void remove_early(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
-    if (arrival->older)
-        arrival->older->newer = arrival->newer;
-    else
-        arrivals->oldest = arrival->newer;
-    if (arrival->newer)
-        arrival->newer->older = arrival->older;
-    else
-        arrivals->newest = arrival->older;
-    arrivals->early--;
+    pccl_list_remove(&arrival->node);
+    arrivals->early_count--;
+}
+
+/* NULL: none. */
+static struct arrival *oldest_early(const struct pccl_arrivals *arrivals)
+{
+    return PCCL_LIST_ITEM(&arrivals->early, arrivals->early.next, struct arrival, node);
 }
 
 /* ---- the end of one ---- */
@@ -100,8 +93,8 @@ static void drop(struct pccl_arrivals *arrivals, struct arrival *arrival, bool e
 
 static void make_room(struct pccl_arrivals *arrivals)
 {
-    bool early = arrivals->early > arrivals->ready.count;
-    struct arrival *leaves = early ? arrivals->oldest : arrival_of(pccl_turns_most_crowded(&arrivals->ready));
+    bool early = arrivals->early_count > arrivals->ready.count;
+    struct arrival *leaves = early ? oldest_early(arrivals) : arrival_of(pccl_turns_most_crowded(&arrivals->ready));
     if (early)
         remove_early(arrivals, leaves);
     else
@@ -160,8 +153,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 /* A greeting may have come while this process was stopped: the loop serves timers first. */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 {
-    while (arrivals->oldest && uv_now(arrivals->loop) >= arrivals->oldest->since_ms + age_ms) {
-        struct arrival *late = arrivals->oldest;
+    struct arrival *late;
+    while ((late = oldest_early(arrivals)) && uv_now(arrivals->loop) >= late->since_ms + age_ms) {
         remove_early(arrivals, late);
         if (look(late, false) != READY) {
             drop(arrivals, late, true);
@@ -177,7 +170,7 @@ static void on_period(uv_timer_t *timer)
     struct pccl_arrivals *arrivals = timer->data;
     while (pccl_arrivals_end_early(arrivals, arrivals->limit_ms)) {
     }
-    if (arrivals->early + arrivals->ready.count == 0)
+    if (arrivals->early_count + arrivals->ready.count == 0)
         (void)uv_timer_stop(timer);
     if (arrivals->ready.count > 0)
         arrivals->events->ready(arrivals->owner);
@@ -218,7 +211,8 @@ struct pccl_arrivals *pccl_arrivals_create(uv_loop_t *loop, const struct pccl_me
     uint32_t share = count_free_descriptors(loop) / SHARE / pccl_max_u32(sharers, 1);
     arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(max, share), 1);
     arrivals->limit_ms = limit_ms;
-    arrivals->ready.hash = hash;
+    pccl_list_init(&arrivals->early);
+    pccl_turns_init(&arrivals->ready, hash);
     return arrivals;
 }
 
@@ -231,10 +225,10 @@ static void on_timer_closed(uv_handle_t *handle)
 void pccl_arrivals_close(struct pccl_arrivals *arrivals)
 {
     struct pccl_address from;
-    while (arrivals->oldest) {
-        struct arrival *oldest = arrivals->oldest;
-        remove_early(arrivals, oldest);
-        pccl_socket_close(release(oldest));
+    struct arrival *early;
+    while ((early = oldest_early(arrivals))) {
+        remove_early(arrivals, early);
+        pccl_socket_close(release(early));
     }
     while (arrivals->ready.count > 0)
         pccl_socket_close(pccl_arrivals_take(arrivals, &from));
@@ -255,7 +249,7 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
     arrival->socket = socket;
     arrival->from = *from;
     arrival->since_ms = uv_now(arrivals->loop);
-    if (arrivals->early + arrivals->ready.count == arrivals->max)
+    if (arrivals->early_count + arrivals->ready.count == arrivals->max)
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))
         (void)uv_timer_start(&arrivals->timer, on_period, PERIOD_MS, PERIOD_MS);

@@ -20,32 +20,17 @@ void pccl_connection_list_add(struct pccl_connection_list *list, struct pccl_con
 {
     PCCL_ASSERT(!connection->list);
     connection->list = list;
-    connection->newer = NULL;
-    connection->older = list->newest;
-    if (list->newest)
-        list->newest->newer = connection;
-    else
-        list->oldest = connection;
-    list->newest = connection;
+    pccl_list_append(&list->connections, &connection->in_list);
     list->count++;
 }
 
 void pccl_connection_list_remove(struct pccl_connection *connection)
 {
-    struct pccl_connection_list *list = connection->list;
-    if (!list)
+    if (!connection->list)
         return;
-    if (connection->older)
-        connection->older->newer = connection->newer;
-    else
-        list->oldest = connection->newer;
-    if (connection->newer)
-        connection->newer->older = connection->older;
-    else
-        list->newest = connection->older;
-    list->count--;
+    pccl_list_remove(&connection->in_list);
+    connection->list->count--;
     connection->list = NULL;
-    connection->older = connection->newer = NULL;
 }
 
 /* ---- life ---- */

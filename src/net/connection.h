@@ -57,7 +57,7 @@ struct pccl_connection_events {
 };
 
 struct pccl_connection_list {
-    struct pccl_connection *oldest, *newest;
+    struct pccl_list_node connections; /* the oldest first */
     uint32_t count;
 };
 
@@ -87,7 +87,7 @@ struct pccl_connection {
     bool garbage;          /* it ended because of its input, so the other side can still read an answer */
     uint64_t accepted_ms;  /* by the loop's clock */
     struct pccl_connection_list *list;
-    struct pccl_connection *older, *newer; /* in `list` */
+    struct pccl_list_node in_list;
 };
 
 enum {
@@ -159,6 +159,16 @@ enum pccl_connection_end pccl_connection_dial_end(int error);
  * A connection is in at most one list and leaves it when its socket is closed. New ones are added
  * at the newest end.
  */
+static inline struct pccl_connection *pccl_connection_oldest(const struct pccl_connection_list *list)
+{
+    return PCCL_LIST_ITEM(&list->connections, list->connections.next, struct pccl_connection, in_list);
+}
+
+static inline struct pccl_connection *pccl_connection_newer(const struct pccl_connection *connection)
+{
+    return PCCL_LIST_ITEM(&connection->list->connections, connection->in_list.next, struct pccl_connection, in_list);
+}
+
 void pccl_connection_list_add(struct pccl_connection_list *list, struct pccl_connection *connection);
 void pccl_connection_list_remove(struct pccl_connection *connection);
 /* Ends the connection, which may be closing already, to make room. */

@@ -51,7 +51,7 @@ static bool take_spare(struct pccl_listener *listener)
         return false;
     listener->spare = opened;
     listener->has_spare = true;
-    struct pccl_connection *stranger = listener->on_spare.oldest;
+    struct pccl_connection *stranger = pccl_connection_oldest(&listener->on_spare);
     if (stranger) {
         pccl_connection_list_remove(stranger);
         pccl_connection_list_add(&listener->strangers, stranger);
@@ -172,6 +172,8 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
     uv_os_sock_t sockets[PCCL_LISTEN_ADDRESSES_MAX];
     struct pccl_address failed = addresses[0];
     PCCL_ASSERT(count > 0 && count <= PCCL_LISTEN_ADDRESSES_MAX);
+    pccl_list_init(&listener->strangers.connections);
+    pccl_list_init(&listener->on_spare.connections);
     int error = UV_EADDRINUSE;
     uint16_t chosen = port;
     uint32_t attempts = port == 0 ? SYSTEM_PORT_ATTEMPTS : port_range;
@@ -249,8 +251,8 @@ void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_i
 
 static void close_strangers(struct pccl_connection_list *strangers)
 {
-    while (strangers->oldest) {
-        struct pccl_connection *stranger = strangers->oldest;
+    struct pccl_connection *stranger;
+    while ((stranger = pccl_connection_oldest(strangers))) {
         pccl_connection_list_remove(stranger);
         pccl_connection_close(stranger, 0);
     }
@@ -264,11 +266,11 @@ void pccl_listener_close(struct pccl_listener *listener)
         listener->pause->data = (void *)(uintptr_t)listener->memory;
         uv_close((uv_handle_t *)listener->pause, on_pause_closed);
         listener->pause = NULL;
+        close_strangers(&listener->strangers);
+        close_strangers(&listener->on_spare);
     }
     close_queue(listener);
     give_spare(listener);
-    close_strangers(&listener->strangers);
-    close_strangers(&listener->on_spare);
 }
 
 /* ---- accepting ---- */
@@ -278,7 +280,8 @@ static void pause_accepting(struct pccl_listener *listener);
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_listener *listener = timer->data;
-    if (!take_spare(listener) && listener->on_spare.oldest) { /* that stranger ends soon, by itself or by its limit */
+    if (!take_spare(listener) &&
+        listener->on_spare.count > 0) { /* that stranger ends soon, by itself or by its limit */
         pause_accepting(listener);
         return;
     }
@@ -301,10 +304,10 @@ static void pause_accepting(struct pccl_listener *listener)
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
     struct pccl_crowd crowd = {.hash = listener->hash};
-    struct pccl_connection *found = listener->strangers.oldest;
-    for (const struct pccl_connection *i = found; i; i = i->newer)
+    struct pccl_connection *found = pccl_connection_oldest(&listener->strangers);
+    for (const struct pccl_connection *i = found; i; i = pccl_connection_newer(i))
         pccl_crowd_add(&crowd, &i->address);
-    for (struct pccl_connection *i = found; i; i = i->newer)
+    for (struct pccl_connection *i = found; i; i = pccl_connection_newer(i))
         if (pccl_crowd_count(&crowd, &i->address) > pccl_crowd_count(&crowd, &found->address))
             found = i;
     return found;
@@ -493,7 +496,7 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
 {
     if (connection->list != &listener->on_spare || take_spare(listener))
         return true;
-    if (listener->strangers.oldest) /* that one has said nothing yet */
+    if (listener->strangers.count > 0) /* that one has said nothing yet */
         evict(listener, most_crowded(listener));
     return take_spare(listener);
 }

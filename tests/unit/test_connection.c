@@ -465,8 +465,9 @@ static void a_limit_ends_a_silent_connection(void **state)
 static void dropping_ends_it_and_leaves_the_list(void **state)
 {
     struct fixture f;
-    struct pccl_connection_list list = {0};
+    struct pccl_connection_list list = {.count = 0};
     (void)state;
+    pccl_list_init(&list.connections);
     begin(&f, pccl_heap());
     pccl_connection_list_add(&list, f.connection);
     assert_int_equal(list.count, 1);
@@ -475,8 +476,7 @@ static void dropping_ends_it_and_leaves_the_list(void **state)
     assert_int_equal(f.how, PCCL_END_DROPPED);
     end(&f);
     assert_int_equal(list.count, 0);
-    assert_null(list.oldest);
-    assert_null(list.newest);
+    assert_null(pccl_connection_oldest(&list));
 }
 
 /* ---- out of memory ---- */

@@ -237,7 +237,7 @@ static void the_oldest_stranger_makes_room(void **state)
         bare[i] = loopback_connect(f.listener.port);
         accept_more(&f, 1);
     }
-    struct pccl_connection *adopted = f.listener.strangers.oldest;
+    struct pccl_connection *adopted = pccl_connection_oldest(&f.listener.strangers);
     pccl_listener_adopt(adopted);
     pccl_connection_raise(adopted);
     bare[4] = loopback_connect(f.listener.port);
@@ -273,7 +273,7 @@ static void a_flood_crowds_out_itself(void **state)
         accept_more(&f, 1);
     }
     assert_int_equal(f.ended, 7);
-    assert_ptr_equal(f.listener.strangers.oldest, honest);
+    assert_ptr_equal(pccl_connection_oldest(&f.listener.strangers), honest);
     assert_int_equal(honest->state, PCCL_CONNECTION_OPEN);
     for (int i = 0; i < 10; i++)
         close(bare[i]);
@@ -400,7 +400,7 @@ static void one_that_lingers_makes_room_too(void **state)
     assert_int_equal(f.listener.strangers.count, 4);
     assert_int_equal(f.ended, 0); /* its owner had closed it: no event */
     while (f.listener.strangers.count > 1)
-        pccl_connection_drop(f.listener.strangers.oldest);
+        pccl_connection_drop(pccl_connection_oldest(&f.listener.strangers));
     for (int i = 0; i < 5; i++)
         close(bare[i]);
     end(&f);
@@ -607,7 +607,7 @@ static void who_speaks_is_kept_for_an_older_one_that_does_not(void **state)
     on_leave(&f);
     assert_int_equal(f.crowded_out, 1);
     assert_int_equal(f.how, PCCL_END_DROPPED);
-    assert_ptr_equal(f.listener.strangers.oldest, speaker);
+    assert_ptr_equal(pccl_connection_oldest(&f.listener.strangers), speaker);
     assert_int_equal(f.listener.on_spare.count, 0);
     assert_true(pccl_listener_can_keep(&f.listener, speaker));
     char byte;

@@ -20,7 +20,7 @@ static void addresses_take_turns(void **state)
     struct pccl_hash_key hash;
     (void)state;
     pccl_hash_key_init(&hash, 7);
-    turns = (struct pccl_turns){.hash = &hash};
+    pccl_turns_init(&turns, &hash);
     struct pccl_address from = address_of(0);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(of_site); i++)
         pccl_turns_add(&turns, &of_site[i], &from);
@@ -49,7 +49,7 @@ static void the_most_crowded_is_known(void **state)
     (void)state;
     pccl_hash_key_init(&hash, 3);
     pccl_prng_seed(&draw, 5);
-    turns = (struct pccl_turns){.hash = &hash};
+    pccl_turns_init(&turns, &hash);
     for (int step = 0; step < 20000; step++) {
         uint32_t index = (uint32_t)pccl_prng_below(&draw, ENTRIES);
         if (!waits[index]) {
