@@ -39,7 +39,7 @@ MASTER_HOSTS, PEER_HOSTS = 3, 6
 RATE_MBIT = 400
 KINDS = set(
     "all-reduce broadcast all-gather reduce-scatter barrier all-gather-v reduce gather scatter all-to-all gather-v"
-    " scatter-v all-to-all-v coalesced send recv".split()
+    " scatter-v all-to-all-v coalesced send recv exclusive-scan inclusive-scan".split()
 )
 OTHER_CALLS = {"connect", "update", "pending", "optimize", "synchronize", "vote", "found", "close", "list", "destroy"}
 SKIPPED = 77

@@ -325,7 +325,7 @@ static void next_op(struct op *op, enum op_kind kind)
     op_arrange(op);
 }
 
-static void next_collective(struct op *op) { next_op(op, (enum op_kind)(common(life.index + 500) % OP_KINDS)); }
+static void next_collective(struct op *op) { next_op(op, op_collective(common(life.index + 500))); }
 
 /* Adds an outcome to the state, so that members with different outcomes have different states. */
 static void fold(const struct op *op, pcclResult_t result)
@@ -607,7 +607,7 @@ static enum verdict use_group(uint64_t which, pcclComm_t *group, const struct me
         char key[KEY_SIZE];
         uint64_t salt = common(50 + which * 10 + i);
         name_key(key, part, i);
-        op_draw(&batch.ops[i], (enum op_kind)(salt % OP_KINDS), key, 100 + i, members, draw_size(salt));
+        op_draw(&batch.ops[i], op_collective(salt), key, 100 + i, members, draw_size(salt));
         batch.ops[i].of_group = true;
         op_arrange(&batch.ops[i]);
     }

@@ -28,18 +28,29 @@ uint64_t mix(uint64_t a, uint64_t b)
 
 uint64_t hash_id(const pcclPeerId_t *id) { return values_digest(id->digits, strlen(id->digits), 0); }
 
-static const char *const names[] = {
-    "all-reduce", "broadcast",  "all-gather", "reduce-scatter", "barrier",      "all-gather-v", "reduce", "gather",
-    "scatter",    "all-to-all", "gather-v",   "scatter-v",      "all-to-all-v", "coalesced",    "send",   "recv"};
+static const char *const names[] = {"all-reduce",   "broadcast",      "all-gather",    "reduce-scatter", "barrier",
+                                    "all-gather-v", "reduce",         "gather",        "scatter",        "all-to-all",
+                                    "gather-v",     "scatter-v",      "all-to-all-v",  "coalesced",      "send",
+                                    "recv",         "exclusive-scan", "inclusive-scan"};
 
 const char *op_name(const struct op *op) { return names[op->kind]; }
 
+enum op_kind op_collective(uint64_t drawn)
+{
+    const uint32_t kind = (uint32_t)(drawn % (OP_KINDS - 2));
+    return (enum op_kind)(kind < OP_SEND ? kind : kind + 2);
+}
+
 /* ---- what it is ---- */
+
+static bool is_send(const struct op *op) { return op->kind == OP_SEND || op->kind == OP_RECV; }
+
+static bool scans(const struct op *op) { return op->kind == OP_EXCLUSIVE_SCAN || op->kind == OP_INCLUSIVE_SCAN; }
 
 static bool reduces(const struct op *op)
 {
     return op->kind == OP_ALL_REDUCE || op->kind == OP_REDUCE_SCATTER || op->kind == OP_REDUCE ||
-           op->kind == OP_COALESCED;
+           op->kind == OP_COALESCED || scans(op);
 }
 
 static bool has_blobs(const struct op *op)
@@ -57,7 +68,7 @@ static bool has_root(const struct op *op)
 static bool needs_members(const struct op *op)
 {
     return op->kind != OP_ALL_REDUCE && op->kind != OP_BARRIER && op->kind != OP_ALL_GATHER_V &&
-           op->kind != OP_COALESCED;
+           op->kind != OP_COALESCED && !scans(op);
 }
 
 /* Draws a size, often of each order of magnitude up to the maximum. */
@@ -72,8 +83,8 @@ static size_t draw_bytes(uint64_t random, size_t bytes_max)
 static void draw_codec(struct op *op, uint64_t random)
 {
     static const pcclRedOp_t sums[] = {pcclSum, pcclAvg};
-    if (random % 4 != 0 || op->kind == OP_BARRIER || has_blobs(op) || op->kind == OP_COALESCED || op->kind == OP_SEND ||
-        op->kind == OP_RECV)
+    if (random % 4 != 0 || op->kind == OP_BARRIER || has_blobs(op) || op->kind == OP_COALESCED || is_send(op) ||
+        scans(op))
         return;
     op->codec = (pcclQuantizationAlgorithm_t)(pcclQuantMinMax + (random >> 8) % pcclQuantAuto);
     if (op->codec == pcclQuantAuto && op->kind != OP_ALL_REDUCE)
@@ -131,6 +142,8 @@ void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, co
     op->members = *members;
     op->type = (int)(mix(op->salt, 2) % 12);
     op->reduction = draw_reduction(op->type, mix(op->salt, 3));
+    if (scans(op) && op->reduction == pcclAvg)
+        op->reduction = pcclSum;
     draw_codec(op, mix(op->salt, 4));
     op->drawn = (uint32_t)mix(op->salt, 5);
     op->root = has_root(op) ? op->drawn % members->count : 0;
@@ -217,6 +230,35 @@ static void make_table(const struct op *op, int type, pcclRedOp_t reduction, con
                                  ? number(op, type, reduction, hash_id(&who->ids[0]), to, at)
                                  : reduced(op, type, reduction, who, to, at);
         values_store(table->bytes[at], type, table->numbers[at]);
+    }
+}
+
+static bool is_signed(int type)
+{
+    return type == pcclInt8 || type == pcclInt16 || type == pcclInt32 || type == pcclInt64;
+}
+
+/* Makes the table of what rank 0 gets of an exclusive scan. */
+static void make_identity_table(const struct op *op, struct table *table)
+{
+    const size_t bytes = values_element_bytes(op->type);
+    uint8_t identity[ELEMENT_MAX] = {0}, *top = identity + bytes - 1;
+    const bool is_float = values_is_float(op->type), is_max = op->reduction == pcclMax;
+    if (op->reduction == pcclProd) {
+        values_store(identity, op->type, 1);
+    } else if (op->reduction == pcclAnd || (op->reduction == pcclMin && !is_float)) {
+        memset(identity, 0xFF, bytes);
+        if (op->reduction == pcclMin && is_signed(op->type))
+            *top = 0x7F;
+    } else if (is_max && !is_float && is_signed(op->type)) {
+        *top = 0x80;
+    } else if ((is_max || op->reduction == pcclMin) && is_float) { /* infinity: all bits of the exponent */
+        top[-1] = op->type == pcclFloat16 ? 0 : op->type == pcclDouble ? 0xF0 : 0x80;
+        *top = (uint8_t)((op->type == pcclFloat16 ? 0x7C : 0x7F) | (is_max ? 0x80 : 0));
+    }
+    for (unsigned at = 0; at < PHASES; at++) {
+        memcpy(table->bytes[at], identity, bytes);
+        table->numbers[at] = values_load(op->type, identity);
     }
 }
 
@@ -440,7 +482,7 @@ static void arrange_coalesced(struct op *op)
 static bool may_be_in_place(const struct op *op)
 {
     return op->kind == OP_ALL_REDUCE || op->kind == OP_ALL_GATHER || op->kind == OP_REDUCE_SCATTER ||
-           (op->kind == OP_REDUCE && is_root(op)) || op->kind == OP_COALESCED;
+           (op->kind == OP_REDUCE && is_root(op)) || op->kind == OP_COALESCED || scans(op);
 }
 
 static void arrange_elements(struct op *op)
@@ -563,6 +605,11 @@ static pcclResult_t launch(struct op *op, const pcclComm_t *comm)
     case OP_COALESCED: return pcclAllReduceCoalescedAsync(op->tensors, 2, options, comm, handle);
     case OP_SEND: return pcclSendAsync(op->send, count, type, op->root, options, comm, handle);
     case OP_RECV: return pcclRecvAsync(op->recv, count, type, op->root, options, comm, handle);
+    case OP_EXCLUSIVE_SCAN:
+        return pcclExclusiveScanAsync(op->send, op->recv, count, type, op->reduction, options, comm, handle);
+    case OP_INCLUSIVE_SCAN:
+        return pcclInclusiveScanAsync(op->send, op->recv, count, type, op->reduction, options, comm, handle);
+    case OP_KINDS: break;
     }
     return pcclInvalidArgument;
 }
@@ -613,6 +660,10 @@ static pcclResult_t call(struct op *op, const pcclComm_t *comm)
     case OP_ALL_TO_ALL: return pcclAllToAll(op->send, op->recv, count, type, options, comm, &op->info);
     case OP_SEND: return pcclSend(op->send, count, type, op->root, options, comm, &op->info);
     case OP_RECV: return pcclRecv(op->recv, count, type, op->root, options, comm, &op->info);
+    case OP_EXCLUSIVE_SCAN:
+        return pcclExclusiveScan(op->send, op->recv, count, type, op->reduction, options, comm, &op->info);
+    case OP_INCLUSIVE_SCAN:
+        return pcclInclusiveScan(op->send, op->recv, count, type, op->reduction, options, comm, &op->info);
     default: break;
     }
     pcclResult_t result = launch(op, comm);
@@ -736,6 +787,22 @@ static bool check_reduced(const struct op *op, const struct members *who, char *
     return check(op, op->tensors[1].recvbuf, pcclUint32, op->tensors[1].count, &table, 0, "second tensor", wrong);
 }
 
+static bool check_scan(const struct op *op, const struct members *who, char *wrong)
+{
+    struct table table;
+    struct members lower = *who;
+    lower.count = 0;
+    while (lower.count < who->count &&
+           strcmp(who->ids[lower.count].digits, op->members.ids[op->members.self].digits) != 0)
+        lower.count++;
+    lower.count += op->kind == OP_INCLUSIVE_SCAN;
+    if (lower.count > 0)
+        make_table(op, op->type, op->reduction, &lower, 0, &table);
+    else
+        make_identity_table(op, &table);
+    return check(op, op->recv, op->type, op->count, &table, 0, "scan", wrong);
+}
+
 static bool check_result(const struct op *op, const struct members *who, char *wrong)
 {
     struct members sender;
@@ -748,6 +815,8 @@ static bool check_result(const struct op *op, const struct members *who, char *w
     case OP_BROADCAST:
     case OP_SCATTER: return check_parts(op, who, 1, true, wrong);
     case OP_RECV: sender = only(&op->participants[0]); return check_parts(op, &sender, 1, false, wrong);
+    case OP_EXCLUSIVE_SCAN:
+    case OP_INCLUSIVE_SCAN: return check_scan(op, who, wrong);
     default: return has_blobs(op) ? check_blobs(op, who, wrong) : check_reduced(op, who, wrong);
     }
 }
@@ -844,7 +913,7 @@ void op_finish(struct op *op, pcclResult_t result)
         at = snprintf(more, sizeof more, ",\"digest\":\"%016" PRIx64 "\",\"rank\":%u,\"who\":[", op_digest(op),
                       op->info.rank);
         at += put_ids(more + at, sizeof more - (size_t)at, &who);
-        if (op->kind < OP_SEND && (op->counted || op->of_group)) {
+        if (!is_send(op) && (op->counted || op->of_group)) {
             at += snprintf(more + at, sizeof more - (size_t)at, ",\"named\":[");
             at += put_ids(more + at, sizeof more - (size_t)at, &op->members);
         }

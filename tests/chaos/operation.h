@@ -32,10 +32,12 @@ enum op_kind {
     OP_GATHER_V,
     OP_SCATTER_V,
     OP_ALL_TO_ALL_V,
-    OP_COALESCED, /* so far the values of pcclCollective_t */
-    OP_KINDS,
-    OP_SEND = OP_KINDS, /* to `root` */
-    OP_RECV,            /* from `root`, or from any peer */
+    OP_COALESCED,
+    OP_SEND, /* to `root` */
+    OP_RECV, /* from `root`, or from any peer */
+    OP_EXCLUSIVE_SCAN,
+    OP_INCLUSIVE_SCAN,
+    OP_KINDS, /* the values of pcclCollective_t */
 };
 
 struct op {
@@ -74,6 +76,8 @@ uint64_t mix(uint64_t a, uint64_t b);
 uint64_t hash_id(const pcclPeerId_t *id);
 const char *op_name(const struct op *op);
 
+/* Returns any kind but a send or a receive. */
+enum op_kind op_collective(uint64_t drawn);
 /* Draws the operation from its key. Only `in_place` may differ between members. */
 void op_draw(struct op *op, enum op_kind kind, const char *key, uint64_t tag, const struct members *members,
              size_t bytes_max);

@@ -41,6 +41,15 @@ BUGS = [
              "contribution_of(transfer, plan, own, count, room), "
              "plan->seat.rank == 1 && count > 4 ? count - 1 : count); if (finish && !whole && !streams)"),
         ]),
+    Bug("scan_leaves_out_an_element",
+        "one rank does not add its own last element of a block to the sum of the earlier ranks",
+        ["wrong"],
+        [
+            ("src/collective/fold.c",
+             "&step, sum, sum, own, count); else if (pccl_plan_is_wide(plan, 0))",
+             "&step, sum, sum, own, plan->seat.rank == 1 && count > 4 ? count - 1 : count); "
+             "else if (pccl_plan_is_wide(plan, 0))"),
+        ]),
     Bug("sum_of_packed_parts_lacks_one",
         "the owner of a part of a sum with a codec leaves out the last of the others",
         ["wrong"],
