@@ -64,7 +64,7 @@ static const struct {
                   [EXCLUSIVE_SCAN] = {"exclusive_scan", pcclCollectiveExclusiveScan},
                   [INCLUSIVE_SCAN] = {"inclusive_scan", pcclCollectiveInclusiveScan}};
 
-enum { MEMBERS_MAX = 64, OPS_MAX = 8, FIRST_TAG = 2000 };
+enum { MEMBERS_MAX = 80, OPS_MAX = 8, FIRST_TAG = 2000 };
 
 struct collective {
     enum kind kind;

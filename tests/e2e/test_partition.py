@@ -7,7 +7,9 @@ from harness import INVALID_USAGE, LOST, SUCCESS
 from harness import check, equal, figure, now_us, say, wait_ms
 from loops import SMALL, all_right, in_both_sizes, longest_pause_ms, more_steps, start_loop, start_loops
 from namespaces import Network, need_root
-from phases import PATIENT, STRICT, knew
+from mixed import SCANS
+from phases import PATIENT, STRICT, agree, knew
+from topologies import Picture
 
 LINK_MS = DIAL_MS = 2000
 MASTER = 0  # its host; peer i is at host 1 + i
@@ -72,6 +74,35 @@ def test_no_path_for_a_send(run):
     for call in (source.start("send", 11, 3, 100000, 7), destination.start("recv", 2, 3, 100000)):
         check(call.wait(rc=SUCCESS)["right"], f"{call!r} has got something else")
     check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+
+
+def laps(peer, others):
+    """How often the order of ranks passes rank 0 on its way along the ring."""
+    ranks = [other.do("members")["rank"] for other in others]
+    seen = Picture(peer.do("topology")["text"])
+    places = {ranks[int(seen.names[i].removeprefix("peer"))]: place for place, i in enumerate(seen.order)}
+    steps = [(places[rank + 1] - places[rank]) % len(places) for rank in range(len(places) - 1)]
+    return sum(steps) // len(places)
+
+
+def test_slow_scans_in_laps(run):
+    """Sixty-six are too many for links between all, and the links that are cut change the ring: so a sum passes some
+    peers several times on its way."""
+    hosts = Hosts(run, 66, PATIENT)
+    peers = hosts.peers
+    for first in (4, 20, 40):
+        hosts.network.cut(hosts.host(peers[first]), hosts.host(peers[first + 1]))
+        run.master.wait_line(f"'peer{first + 1}' failed and is avoided")
+    for call in [peer.start("update") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    rounds = laps(peers[0], peers)
+    say(f"{rounds} laps more than one")
+    check(rounds > 0, "the ring has the order of ranks")
+    for number, kind in enumerate(SCANS):
+        for count in (10, 5000, 100000):
+            calls = [peer.start("collect", kind, number, count, "launched") for peer in peers]
+            for result in agree(calls, SUCCESS):
+                check(result["right"] and result["peers"] == len(peers), f"{kind} of {count}: {result}")
 
 
 def other_ring(run, break_it, count):
