@@ -238,7 +238,7 @@ static bool is_signed(int type)
     return type == pcclInt8 || type == pcclInt16 || type == pcclInt32 || type == pcclInt64;
 }
 
-/* Makes the table of what rank 0 gets of an exclusive scan. */
+/* Makes the table of the identity, which rank 0 receives in an exclusive scan. */
 static void make_identity_table(const struct op *op, struct table *table)
 {
     const size_t bytes = values_element_bytes(op->type);

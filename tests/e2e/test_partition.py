@@ -77,7 +77,7 @@ def test_no_path_for_a_send(run):
 
 
 def laps(peer, others):
-    """How often the order of ranks passes rank 0 on its way along the ring."""
+    """Returns the number of times that a sum in the order of ranks passes rank 0 on the ring."""
     ranks = [other.do("members")["rank"] for other in others]
     seen = Picture(peer.do("topology")["text"])
     places = {ranks[int(seen.names[i].removeprefix("peer"))]: place for place, i in enumerate(seen.order)}
@@ -86,8 +86,8 @@ def laps(peer, others):
 
 
 def test_slow_scans_in_laps(run):
-    """Sixty-six are too many for links between all, and the links that are cut change the ring: so a sum passes some
-    peers several times on its way."""
+    """A group of 66 has no links between all its members. Broken links change the ring, so a sum passes each peer
+    several times."""
     hosts = Hosts(run, 66, PATIENT)
     peers = hosts.peers
     for first in (4, 20, 40):
