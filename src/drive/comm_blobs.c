@@ -44,13 +44,13 @@ static bool has_one_for_each(const struct pccl_comm_blobs *blobs)
 static uint32_t line_count(const struct pccl_comm_op *operation)
 {
     const struct pccl_comm_blobs *blobs = operation->blobs;
-    return pccl_parts_of(&blobs->row->result, operation->member_count, operation->rank == blobs->root);
+    return pccl_parts_of(&blobs->row->result, operation->members->count, operation->members->rank == blobs->root);
 }
 
 /* Of those of all members, the one that a member gets in a line. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
-    return has_one_for_each(operation->blobs) ? line * operation->member_count + rank : line;
+    return has_one_for_each(operation->blobs) ? line * operation->members->count + rank : line;
 }
 
 /* Whose blob is in a line. */
@@ -110,10 +110,10 @@ static void lay_out(struct pccl_comm_op *operation, const struct lengths *length
     pcclBlob_t *lines = operation->blobs->memory->blobs;
     const uint8_t *data = data_of(operation);
     for (uint32_t i = 0; i < line_count(operation); i++) {
-        pccl_id_write(&operation->members[giver_of(operation, i)], lines[i].peer.digits, PCCL_PEER_ID_SIZE - 1);
+        pccl_id_write(&operation->members->ids[giver_of(operation, i)], lines[i].peer.digits, PCCL_PEER_ID_SIZE - 1);
         lines[i].peer.digits[PCCL_PEER_ID_SIZE - 1] = '\0';
         lines[i].data = data;
-        lines[i].length = (size_t)length_of(lengths, blob_of(operation, operation->rank, i));
+        lines[i].length = (size_t)length_of(lengths, blob_of(operation, operation->members->rank, i));
         data += lines[i].length;
     }
 }
@@ -187,7 +187,7 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op
     arrivals->show = args->on_arrival;
     arrivals->user_data = args->user_data;
     if (arrivals->show)
-        arrivals->from = pccl_allocate(pccl_heap(), operation->member_count * sizeof *arrivals->from);
+        arrivals->from = pccl_allocate(pccl_heap(), operation->members->count * sizeof *arrivals->from);
     return !arrivals->show || arrivals->from;
 }
 
@@ -196,7 +196,7 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op
 static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
     const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
-    uint32_t count = pccl_parts_of(&row->input, operation->member_count, operation->rank == args->root);
+    uint32_t count = pccl_parts_of(&row->input, operation->members->count, operation->members->rank == args->root);
     struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
     if (!blobs)
         return false;
@@ -224,7 +224,7 @@ enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, stru
                                       struct pccl_text *reason)
 {
     const uint8_t collective = args->descriptor.collective;
-    uint32_t world = operation->member_count, most = pccl_tiny_members_max(collective);
+    uint32_t world = operation->members->count, most = pccl_tiny_members_max(collective);
     if (world > most) {
         pccl_text_format(reason, "this operation can have up to %u members, and there are %u", most, world);
         return PCCL_LIMIT;
@@ -251,7 +251,7 @@ static void add(struct lengths *lengths, uint64_t length)
 /* As far as they have come. */
 static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
-    uint32_t count = pccl_tiny_list_blobs(operation->op->descriptor.collective, operation->member_count,
+    uint32_t count = pccl_tiny_list_blobs(operation->op->descriptor.collective, operation->members->count,
                                           operation->op->payload, blobs);
     *lengths = (struct lengths){.are_all = true};
     for (uint32_t i = 0; i < count; i++) {
@@ -278,7 +278,7 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
     const bool gathers = !has_one_for_each(blobs);
     uint32_t longest = 0;
     uint64_t most = 0;
-    for (uint32_t i = 0; i < operation->member_count; i++) {
+    for (uint32_t i = 0; i < operation->members->count; i++) {
         uint64_t bytes = gathers ? length_of(lengths, i) : bytes_for(operation, i, lengths);
         longest = bytes > most ? i : longest;
         most = pccl_max_u64(most, bytes);
@@ -289,13 +289,14 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
         pccl_text_format(reason,
                          "the blobs of all are %" PRIu64 " bytes long, more than the %" PRIu64
                          " that max_bytes permits; the longest is that of peer %s",
-                         lengths->starts[lengths->count], blobs->bytes_max, pccl_id_str(&operation->members[longest]));
+                         lengths->starts[lengths->count], blobs->bytes_max,
+                         pccl_id_str(&operation->members->ids[longest]));
     else
         pccl_text_format(reason,
                          "the blobs for peer %s are %" PRIu64 " bytes long, more than the %" PRIu64
                          " that max_bytes permits; the longest is that of peer %s",
-                         pccl_id_str(&operation->members[longest]), most, blobs->bytes_max,
-                         pccl_id_str(&operation->members[longest_source(operation, longest, lengths)]));
+                         pccl_id_str(&operation->members->ids[longest]), most, blobs->bytes_max,
+                         pccl_id_str(&operation->members->ids[longest_source(operation, longest, lengths)]));
     return PCCL_MISMATCH;
 }
 
@@ -305,7 +306,7 @@ static void take(struct pccl_communicator *comm, struct pccl_comm_op *operation,
 {
     lay_out(operation, lengths);
     for (uint32_t i = 0; i < line_count(operation); i++) {
-        const struct pccl_tiny_blob *blob = &blobs[blob_of(operation, operation->rank, i)];
+        const struct pccl_tiny_blob *blob = &blobs[blob_of(operation, operation->members->rank, i)];
         if (blob->length)
             memcpy((uint8_t *)(uintptr_t)operation->blobs->memory->blobs[i].data, blob->data, (size_t)blob->length);
     }
@@ -359,7 +360,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                .label = first->label},
                                 .starts = lengths->starts,
                                 .part_count = lengths->count};
-    bool has_room = make_room(operation, bytes_for(operation, operation->rank, lengths));
+    bool has_room = make_room(operation, bytes_for(operation, operation->members->rank, lengths));
     if (has_room) {
         lay_out(operation, lengths);
         note_arrivals(comm, operation, true);
@@ -373,7 +374,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
 static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     const struct pccl_comm_blobs *blobs = operation->blobs;
-    struct pccl_traffic traffic = {.received_bytes = bytes_for(operation, operation->rank, lengths)};
+    struct pccl_traffic traffic = {.received_bytes = bytes_for(operation, operation->members->rank, lengths)};
     for (uint32_t i = 0; i < blobs->count; i++)
         traffic.sent_bytes += blobs->own[i].length;
     return traffic;

@@ -55,7 +55,7 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     operation->decided = true;
     operation->committed = committed;
     if (op && op->from_anybody)
-        operation->list->ids[0] = op->descriptor.root;
+        operation->members->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* nobody was chosen */
     pccl_comm_sight_decided(comm, operation, op);
@@ -83,7 +83,7 @@ void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *o
         again = again || arrivals->from[i] == rank;
     if (!arrivals->show || again)
         return;
-    PCCL_ASSERT(arrivals->count < operation->member_count);
+    PCCL_ASSERT(arrivals->count < operation->members->count);
     arrivals->from[arrivals->count++] = rank;
     pccl_comm_signal(comm, operation->waiter);
 }
@@ -159,7 +159,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
     /* The plan of a pair is the same at both ends in any view. */
     const struct pccl_peer_participants all =
         descriptor->collective == PCCL_SEND
-            ? (struct pccl_peer_participants){2, operation->members, positions_of_pair, {0}}
+            ? (struct pccl_peer_participants){2, operation->members->ids, positions_of_pair, {0}}
             : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
     struct pccl_comm_op_job *job = make_job(&all, args);
     if (!job)
@@ -260,7 +260,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     if (!job)
         return; /* out of memory for it: the machine is told when this step is over */
     if (op->from_anybody) {
-        operation->list->ids[0] = job->ring[0] = op->descriptor.root;
+        operation->members->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
         job->job.config.root = 0;
     }

@@ -162,27 +162,29 @@ struct launching {
     struct pccl_text *reason;
 };
 
-/* It is not launched yet. */
-static enum pccl_status make(struct launching *l)
+/* Makes an operation, which is not launched yet. It takes over the list; NULL: out of memory. */
+static enum pccl_status make_op(const struct pcclComm_t *handle, struct pccl_comm_members *members,
+                                struct pccl_comm_op **operation)
 {
-    const struct pccl_op_args *args = l->args;
-    struct pccl_comm_members *list = list_members(l->handle, args);
-    enum pccl_status status = list ? PCCL_OK : PCCL_MEMORY;
-    if (list && is_send(args))
-        status = choose_pair(l->handle, args, &list, l->reason);
-    if (status != PCCL_OK)
-        return status;
-    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
-    if (!operation) {
-        pccl_comm_members_drop(list);
+    *operation = members ? pccl_allocate(pccl_heap(), sizeof **operation) : NULL;
+    if (!*operation) {
+        pccl_comm_members_drop(members);
         return PCCL_MEMORY;
     }
-    operation->handle = l->handle;
-    operation->list = list;
-    operation->members = list->ids;
-    operation->member_count = list->count;
-    l->operation = operation;
+    (*operation)->handle = handle;
+    (*operation)->members = members;
     return PCCL_OK;
+}
+
+static enum pccl_status make(struct launching *l)
+{
+    struct pccl_comm_members *members = list_members(l->handle, l->args);
+    if (members && is_send(l->args)) {
+        enum pccl_status status = choose_pair(l->handle, l->args, &members, l->reason);
+        if (status != PCCL_OK)
+            return status;
+    }
+    return make_op(l->handle, members, &l->operation);
 }
 
 /* A list that the caller of an operation in a group gave. */
@@ -190,10 +192,10 @@ static enum pccl_status check_group(const struct pccl_group_handle *group, const
                                     struct pccl_text *reason)
 {
     uint32_t same = 0;
-    while (same < operation->member_count && same < group->count &&
-           pccl_id_equal(&operation->members[same], &group->members[same]))
+    while (same < operation->members->count && same < group->count &&
+           pccl_id_equal(&operation->members->ids[same], &group->members[same]))
         same++;
-    if (same == operation->member_count && same == group->count)
+    if (same == operation->members->count && same == group->count)
         return PCCL_OK;
     pccl_text_format(reason, "the group has other members, which never change, than this call counts on");
     return PCCL_MEMBERS_CHANGED;
@@ -207,12 +209,12 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
     if (handle->group)
         return check_group(handle->group, operation, reason);
     const struct pccl_member *known = pccl_peer_members(handle->comm->peer, &count);
-    while (i < operation->member_count && i < count && pccl_id_equal(&operation->members[i], &known[i].peer))
+    while (i < operation->members->count && i < count && pccl_id_equal(&operation->members->ids[i], &known[i].peer))
         i++; /* none of these comes twice among themselves, and usually these are all */
-    for (; i < operation->member_count; i++) {
-        if (pccl_id_find(operation->members, operation->member_count, &operation->members[i]) == i)
+    for (; i < operation->members->count; i++) {
+        if (pccl_id_find(operation->members->ids, operation->members->count, &operation->members->ids[i]) == i)
             continue; /* the second one is found out at its place */
-        pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members[i]));
+        pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members->ids[i]));
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
@@ -223,13 +225,13 @@ static enum pccl_status find_root(struct launching *l)
 {
     const struct pccl_comm_op *operation = l->operation;
     const uint32_t root = is_send(l->args) ? 0 : l->args->root;
-    if (root >= operation->member_count) {
-        pccl_text_format(l->reason, "the root is rank %u, but there are %u members", root, operation->member_count);
+    if (root >= operation->members->count) {
+        pccl_text_format(l->reason, "the root is rank %u, but there are %u members", root, operation->members->count);
         return PCCL_ARGUMENT;
     }
-    l->launch.descriptor.root = operation->members[root];
+    l->launch.descriptor.root = operation->members->ids[root];
     if (is_send(l->args))
-        l->launch.other = operation->members[1 - operation->rank];
+        l->launch.other = operation->members->ids[1 - operation->members->rank];
     return PCCL_OK;
 }
 
@@ -239,12 +241,11 @@ static enum pccl_status place(struct launching *l)
     const struct pccl_op_args *args = l->args;
     struct pccl_comm_op *operation = l->operation;
     enum pccl_status status = PCCL_OK;
-    operation->rank = operation->list->rank;
     if (args->members && !is_send(args))
         status = check_members(l->handle, operation, l->reason);
     if (status != PCCL_OK || !pccl_op_args_needs_members(args))
         return status;
-    if (operation->rank == operation->member_count) {
+    if (operation->members->rank == operation->members->count) {
         pccl_text_format(l->reason, "this peer is not in the list of members");
         return PCCL_ARGUMENT;
     }
@@ -252,12 +253,12 @@ static enum pccl_status place(struct launching *l)
         status = find_root(l);
     if (status != PCCL_OK)
         return status;
-    if (args->starts && args->part_count != operation->member_count) {
+    if (args->starts && args->part_count != operation->members->count) {
         pccl_text_format(l->reason, "counts has %u numbers, but there are %u members", args->part_count,
-                         operation->member_count);
+                         operation->members->count);
         return PCCL_ARGUMENT;
     }
-    return pccl_op_args_check_buffers(args, operation->member_count, operation->rank, l->reason);
+    return pccl_op_args_check_buffers(args, operation->members->count, operation->members->rank, l->reason);
 }
 
 static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
@@ -278,21 +279,21 @@ static enum pccl_status plan_tiny(struct launching *l)
     const struct pccl_op_args *args = l->args;
     const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
     struct pccl_comm_op *operation = l->operation;
-    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->members->count, operation->members->rank);
     bool is_root = pccl_id_equal(&l->launch.descriptor.root, &comm->id);
-    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->launch.descriptor, operation->member_count, is_root);
+    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->launch.descriptor, operation->members->count, is_root);
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return PCCL_OK;
     operation->outcome_parts = 1;
     if (pccl_row_exchanges(row)) { /* one from each contribution */
-        operation->outcome_parts = operation->member_count;
-        operation->outcome_skip = extent.result / operation->member_count * operation->rank;
+        operation->outcome_parts = operation->members->count;
+        operation->outcome_skip = extent.result / operation->members->count * operation->members->rank;
     } else if (row->input.amount == PCCL_PART_FOR_EACH) {
         operation->outcome_skip = extent.own;
     } else if (row->scan != PCCL_NO_SCAN) {
-        operation->outcome_skip = extent.result * operation->rank;
+        operation->outcome_skip = extent.result * operation->members->rank;
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     l->launch.tiny = true;
@@ -351,7 +352,7 @@ static enum pccl_status begin_feedback(struct launching *l)
     struct pccl_comm_op *operation = l->operation;
     if (!args->feedback || (pccl_choice_is_automatic(&args->descriptor) && descriptor->codec < PCCL_PACKING_SCALED))
         return PCCL_OK;
-    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->member_count, operation->rank);
+    struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->members->count, operation->members->rank);
     uint64_t count = 0;
     for (uint32_t i = 0; i == 0 || i < args->buffers.section_count; i++)
         count += pccl_op_args_section(args, i, extent.input).count;
@@ -387,8 +388,8 @@ static void begin_launch(struct launching *l)
     launch->tag = args->tag;
     launch->descriptor = args->descriptor;
     if (!l->handle->group && pccl_op_args_needs_members(args)) {
-        launch->members = l->operation->members;
-        launch->member_count = l->operation->member_count;
+        launch->members = l->operation->members->ids;
+        launch->member_count = l->operation->members->count;
     }
     launch->deadline_us = args->deadline_us;
     launch->given_up = args->given_up;
@@ -424,16 +425,16 @@ static enum pccl_status launch(struct launching *l)
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_op_args *args, struct pccl_text *reason)
 {
-    if (operation->member_count > 1 && pccl_op_args_needs_members(args)) {
+    if (operation->members->count > 1 && pccl_op_args_needs_members(args)) {
         pccl_text_format(reason, "of the %u members that this peer counts on it is the only one left",
-                         operation->member_count);
+                         operation->members->count);
         return PCCL_MEMBERS_CHANGED;
     }
     enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(comm, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     pccl_contribution_alone(args, operation);
-    PCCL_ASSERT(operation->member_count == 1);
+    PCCL_ASSERT(operation->members->count == 1);
     operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
     pccl_comm_op_decided(comm, operation, NULL, true);
@@ -512,10 +513,11 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         .members = founding->members,
         .member_count = founding->count,
         .timeout_ms = founding->timeout_ms};
-    struct pccl_comm_op *operation = pccl_allocate(pccl_heap(), sizeof *operation);
-    enum pccl_status status = PCCL_MEMORY;
-    if (operation) {
-        *operation = (struct pccl_comm_op){.handle = &comm->handle, .founds = true, .tiny = true};
+    struct pccl_comm_op *operation = NULL;
+    enum pccl_status status =
+        make_op(&comm->handle, pccl_comm_members_copy(comm, founding->members, founding->count), &operation);
+    if (status == PCCL_OK) {
+        operation->founds = operation->tiny = true;
         launch.user = operation;
         status = step(comm, operation, &launch);
     }

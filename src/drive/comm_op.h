@@ -34,7 +34,7 @@ struct pccl_comm_op {
     struct pccl_peer_op *op;         /* held; NULL: its machine is gone, and the next members have the outcome */
     enum pccl_status status;
     struct pccl_why why; /* the details, from launch on; after a failure also the reason and who departed */
-    uint32_t world, rank;
+    uint32_t world;
     uint64_t number, launched_us; /* of its launch at this peer; 0: it is being launched */
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     struct pccl_buffers buffers;  /* of a tiny one: where its result goes; its lists are owned */
@@ -57,10 +57,7 @@ struct pccl_comm_op {
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;
-    /* Members that the caller names, or else all participants, by rank; NULL: the operation founds a group. */
-    struct pccl_comm_members *list; /* referred to */
-    const struct pccl_id *members;  /* its ids */
-    uint32_t member_count;
+    struct pccl_comm_members *members; /* referred to: those that the caller names, or else all participants */
 };
 
 /* A communicator's part. */

@@ -28,10 +28,10 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 void pccl_comm_op_release(struct pccl_comm_op *operation)
 {
     pccl_comm_blobs_end(operation);
-    pccl_release(pccl_heap(), operation->arrivals.from, operation->member_count * sizeof *operation->arrivals.from);
+    pccl_release(pccl_heap(), operation->arrivals.from, operation->members->count * sizeof *operation->arrivals.from);
     pccl_contribution_drop_result(operation);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
-    pccl_comm_members_drop(operation->list);
+    pccl_comm_members_drop(operation->members);
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }
 
@@ -95,13 +95,13 @@ static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *
     info->tx_bytes = operation->traffic.sent_bytes;
     info->rx_bytes = operation->traffic.received_bytes;
     info->world = operation->world;
-    info->rank = operation->rank;
+    info->rank = operation->members->rank;
     info->codec = (pcclQuantizationAlgorithm_t)operation->codec;
     memcpy(info->why, operation->why_codec, sizeof info->why);
     if (!info->participants)
         return;
-    for (uint32_t i = 0; i < operation->member_count && i < info->participants_max; i++) {
-        pccl_id_write(&operation->members[i], info->participants[i].digits, PCCL_PEER_ID_SIZE - 1);
+    for (uint32_t i = 0; i < operation->members->count && i < info->participants_max; i++) {
+        pccl_id_write(&operation->members->ids[i], info->participants[i].digits, PCCL_PEER_ID_SIZE - 1);
         info->participants[i].digits[PCCL_PEER_ID_SIZE - 1] = '\0';
     }
 }

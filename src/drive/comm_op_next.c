@@ -58,8 +58,8 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
     struct pccl_launch launch = {.subgroup = before->instance.subgroup,
                                  .tag = before->instance.tag,
                                  .descriptor = args->descriptor,
-                                 .members = group ? NULL : operation->members,
-                                 .member_count = group ? 0 : operation->member_count,
+                                 .members = group ? NULL : operation->members->ids,
+                                 .member_count = group ? 0 : operation->members->count,
                                  .after = before,
                                  .deadline_us = before->deadline_us,
                                  .user = operation};

@@ -64,7 +64,7 @@ static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_o
     entry->tiny = op->tiny;
     entry->restarts = op->restarts;
     entry->world = op->world;
-    entry->rank = operation->rank;
+    entry->rank = operation->members->rank;
     entry->entered_us = operation->launched_us;
     entry->sent_bytes = operation->traffic.sent_bytes;
     entry->received_bytes = operation->traffic.received_bytes;
@@ -80,12 +80,12 @@ void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_o
 /* Most operations count on the members that the one before counted on. */
 static struct pccl_recorder_entry *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
 {
-    const bool same = operation->list == sight->list;
-    if (!same && operation->list) {
+    const bool same = operation->members == sight->list;
+    if (!same) {
         pccl_comm_members_drop(sight->list);
-        sight->list = pccl_comm_members_hold(operation->list);
+        sight->list = pccl_comm_members_hold(operation->members);
     }
-    return pccl_recorder_add(sight->recorder, same ? NULL : operation->members, operation->member_count);
+    return pccl_recorder_add(sight->recorder, same ? NULL : operation->members->ids, operation->members->count);
 }
 
 void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
@@ -160,7 +160,7 @@ bool pccl_comm_sight_is_under_way(const struct pccl_comm_op *operation)
 
 static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm_op *operation)
 {
-    struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, operation->members, operation->member_count);
+    struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, operation->members->ids, operation->members->count);
     describe(entry, operation, operation->op);
     entry->state = pccl_comm_sight_state(operation->op);
     if (!operation->job)
@@ -186,7 +186,7 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
     const struct pccl_table *operations = &comm->operations.by_tag;
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node)) {
         count++;
-        ids += operation_of(node)->member_count;
+        ids += operation_of(node)->members->count;
     }
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
         count++; /* room for flows that are not in the recorder yet */
