@@ -164,11 +164,12 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
         status = check_tensor(&tensors[i], i, reason);
         multiplies = multiplies || tensors[i].op == pcclPremulSum;
         if (status == PCCL_OK && quantized)
-            status = check_codec(codec, &tensors[i], i, &args->descriptor, reason);
+            status = check_codec(codec, &tensors[i], i, &args->launch.descriptor, reason);
     }
     if (status != PCCL_OK)
         return status;
-    if (quantized && args->descriptor.codec == PCCL_CODEC_NONE && !pccl_choice_is_automatic(&args->descriptor))
+    if (quantized && args->launch.descriptor.codec == PCCL_CODEC_NONE &&
+        !pccl_choice_is_automatic(&args->launch.descriptor))
         return pccl_fail(reason, PCCL_ARGUMENT, "no tensor of the list has floats, which alone are quantized");
     if (args->factor != 1 && !multiplies)
         return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
@@ -179,8 +180,8 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
     if (!inputs)
         return PCCL_MEMORY;
     list_tensors(tensors, asked->count, inputs, &args->buffers);
-    status = measure(&args->buffers, &args->descriptor.count, reason);
+    status = measure(&args->buffers, &args->launch.descriptor.count, reason);
     if (status == PCCL_OK)
-        args->descriptor.counts = pccl_op_args_digest_tensors(&args->buffers);
+        args->launch.descriptor.counts = pccl_op_args_digest_tensors(&args->buffers);
     return status;
 }

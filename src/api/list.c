@@ -200,9 +200,9 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
                                    struct pccl_why *why)
 {
     struct pccl_op_args args = args_of(list, entry);
-    args.deadline_us = entry->deadline_us;
-    args.given_up = given_up;
-    args.reason = list->given_up.length ? &list->given_up : NULL;
+    args.launch.deadline_us = entry->deadline_us;
+    args.launch.given_up = given_up;
+    args.launch.reason = list->given_up.length ? &list->given_up : NULL;
     enum pccl_status status = pccl_comm_op_launch(list->handle, &args, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
@@ -211,8 +211,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
     if (entry->attempts++ == 0) {
-        entry->collective = args.descriptor.collective;
-        entry->tag = args.tag;
+        entry->collective = args.launch.descriptor.collective;
+        entry->tag = args.launch.tag;
         entry->launched_us = pccl_now_us();
         entry->deadline_us = pccl_comm_op_deadline(entry->operation);
     }
@@ -472,9 +472,10 @@ static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text 
 {
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
-        if (pccl_table_find(&list->by_tag, entry->args.tag))
-            return pccl_fail(reason, PCCL_ARGUMENT, "entry %zu: the tag %" PRIu64 " is used twice", i, entry->args.tag);
-        pccl_table_insert(&list->by_tag, &entry->by_tag, entry->args.tag);
+        if (pccl_table_find(&list->by_tag, entry->args.launch.tag))
+            return pccl_fail(reason, PCCL_ARGUMENT, "entry %zu: the tag %" PRIu64 " is used twice", i,
+                             entry->args.launch.tag);
+        pccl_table_insert(&list->by_tag, &entry->by_tag, entry->args.launch.tag);
     }
     return PCCL_OK;
 }

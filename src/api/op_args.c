@@ -142,10 +142,10 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
                                     struct pccl_text *reason)
 {
     uint32_t length = options->counts_length;
-    uint64_t all = args->descriptor.count, given = 0;
+    uint64_t all = args->launch.descriptor.count, given = 0;
     if (!options->counts)
         return PCCL_OK;
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     if (!row->has_counts || row->of != PCCL_OF_ELEMENTS)
         return pccl_fail(reason, PCCL_ARGUMENT, "only a reduce-scatter is given counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
@@ -159,7 +159,7 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
         starts[i + 1] = given += options->counts[i];
     if (starts[length] != all)
         return pccl_fail(reason, PCCL_ARGUMENT, "the counts do not make up the %" PRIu64 " elements", all);
-    args->descriptor.counts = pccl_op_args_digest(starts, length);
+    args->launch.descriptor.counts = pccl_op_args_digest(starts, length);
     return PCCL_OK;
 }
 
@@ -171,7 +171,7 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
 {
     const pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
-    if (pccl_collective(args->descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
+    if (pccl_collective(args->launch.descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
         /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known. */
         args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
@@ -182,7 +182,7 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     args->out = asked->blobs;
     args->on_arrival = options->on_arrival;
     args->user_data = options->user_data;
-    args->descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
+    args->launch.descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     return size < sizeof *blobs || size > PCCL_API_STRUCT_MAX
                ? pccl_fail(reason, PCCL_ARGUMENT, "the size of the blobs is not set; use PCCL_BLOBS_INIT")
                : PCCL_OK;
@@ -220,7 +220,7 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     const char *wrong = missing_buffer(row, asked, options);
     if (wrong)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
-    args->tag = options->tag;
+    args->launch.tag = options->tag;
     args->buffers.input = pccl_extents_of(row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf);
     args->buffers.result = pccl_extents_of(row->of == PCCL_OF_BLOBS ? NULL : asked->recvbuf);
     args->root = asked->root;
@@ -228,21 +228,22 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     args->alone_ok = options->alone_ok && collective != PCCL_SEND;
     args->factor = options->factor;
     args->feedback = pccl_api_codec_feeds_back(&options->quantization);
-    status = describe(row, asked, &options->quantization, &args->descriptor, reason);
+    status = describe(row, asked, &options->quantization, &args->launch.descriptor, reason);
     if (status != PCCL_OK)
         return status;
     if (row->of == PCCL_OF_TENSORS)
         status = pccl_api_coalesced(asked, &options->quantization, args, reason);
-    else if (args->descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
+    else if (args->launch.descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
         status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
     else if (row->of == PCCL_OF_BLOBS)
         status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)
         return status;
-    if (options->label && !pccl_label_of(options->label, &args->descriptor.label))
+    if (options->label && !pccl_label_of(options->label, &args->launch.descriptor.label))
         return pccl_fail(reason, PCCL_ARGUMENT, "a label has at most 32 bytes of printable UTF-8");
     status = read_counts(options, args, reason);
-    const char *misfit = pccl_choice_is_automatic(&args->descriptor) ? pccl_choice_misfit(&args->descriptor) : NULL;
+    const char *misfit =
+        pccl_choice_is_automatic(&args->launch.descriptor) ? pccl_choice_misfit(&args->launch.descriptor) : NULL;
     if (status == PCCL_OK && misfit)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)

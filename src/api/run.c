@@ -61,7 +61,8 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
     struct pccl_op_args given = {0};
     const char *wrong = NULL;
     enum pccl_status status = read_entry(run, index, &given, &entry->info, reason);
-    if (given.tag != entry->args.tag || given.descriptor.collective != entry->args.descriptor.collective)
+    if (given.launch.tag != entry->args.launch.tag ||
+        given.launch.descriptor.collective != entry->args.launch.descriptor.collective)
         wrong = "it was rebuilt as another operation, or with another tag";
     else if (!is_of(&given, list))
         wrong = "it was rebuilt for other members than rebuild was given";

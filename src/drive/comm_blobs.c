@@ -195,7 +195,7 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op
 
 static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     uint32_t count = pccl_parts_of(&row->input, operation->members->count, operation->members->rank == args->root);
     struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
     if (!blobs)
@@ -204,7 +204,7 @@ static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args
     blobs->out = args->out;
     blobs->row = row;
     blobs->root = args->root;
-    blobs->bytes_max = args->descriptor.count;
+    blobs->bytes_max = args->launch.descriptor.count;
     blobs->count = count;
     for (uint32_t i = 0; i < count; i++)
         blobs->own[i] = args->blobs ? args->blobs[i] : (pcclPart_t){args->buffers.input.memory, (size_t)args->length};
@@ -220,10 +220,9 @@ void pccl_comm_blobs_empty(const struct pccl_comm_op *operation)
 }
 
 enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                      const struct pccl_op_args *args, struct pccl_launch *launch,
-                                      struct pccl_text *reason)
+                                      struct pccl_op_args *args, struct pccl_text *reason)
 {
-    const uint8_t collective = args->descriptor.collective;
+    const uint8_t collective = args->launch.descriptor.collective;
     uint32_t world = operation->members->count, most = pccl_tiny_members_max(collective);
     if (world > most) {
         pccl_text_format(reason, "this operation can have up to %u members, and there are %u", most, world);
@@ -235,6 +234,7 @@ enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, stru
     struct pccl_tiny_blob own[PCCL_TINY_BLOBS_MAX];
     for (uint32_t i = 0; i < blobs->count; i++)
         own[i] = (struct pccl_tiny_blob){blobs->own[i].length, blobs->own[i].data};
+    struct pccl_launch *launch = &args->launch;
     operation->tiny = operation->goes_on = launch->tiny = launch->followed = true;
     launch->payload = data_of(operation);
     launch->payload_bytes = pccl_tiny_put_blobs(data_of(operation), collective, own, blobs->count, world,
@@ -352,12 +352,12 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
 {
     struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
     const struct pccl_descriptor *first = &operation->op->descriptor;
-    struct pccl_op_args args = {.descriptor = {.collective = first->collective,
-                                               .datatype = PCCL_U8,
-                                               .count = lengths->starts[lengths->count],
-                                               .root = first->root,
-                                               .counts = pccl_op_args_digest(lengths->starts, lengths->count),
-                                               .label = first->label},
+    struct pccl_op_args args = {.launch.descriptor = {.collective = first->collective,
+                                                      .datatype = PCCL_U8,
+                                                      .count = lengths->starts[lengths->count],
+                                                      .root = first->root,
+                                                      .counts = pccl_op_args_digest(lengths->starts, lengths->count),
+                                                      .label = first->label},
                                 .starts = lengths->starts,
                                 .part_count = lengths->count};
     bool has_room = make_room(operation, bytes_for(operation, operation->members->rank, lengths));

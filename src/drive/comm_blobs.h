@@ -9,15 +9,13 @@
 #include "drive/comm_op.h"
 #include "pccl.h"
 
-struct pccl_launch;
-
 /*
  * Gives the operation its part, and fills in the launch of the first step. MEMORY, or LIMIT with a
  * reason: the group is too large.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm,
-                                                      struct pccl_comm_op *operation, const struct pccl_op_args *args,
-                                                      struct pccl_launch *launch, struct pccl_text *reason);
+                                                      struct pccl_comm_op *operation, struct pccl_op_args *args,
+                                                      struct pccl_text *reason);
 /* Alone, it has its own blob. MEMORY, or MISMATCH with a reason: it is longer than it may be. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                        struct pccl_text *reason);

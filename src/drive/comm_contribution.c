@@ -25,8 +25,8 @@ static struct making making_of(const struct pccl_op_args *args, const struct pcc
 {
     struct making making = {.datatype = (enum pccl_datatype)section->datatype,
                             .reduction = (enum pccl_reduce_op)section->operation,
-                            .reduces = pccl_collective_reduces(args->descriptor.collective),
-                            .leaves_own = pccl_collective(args->descriptor.collective)->scan == PCCL_EXCLUSIVE,
+                            .reduces = pccl_collective_reduces(args->launch.descriptor.collective),
+                            .leaves_own = pccl_collective(args->launch.descriptor.collective)->scan == PCCL_EXCLUSIVE,
                             .factor = args->factor,
                             .feedback = pccl_comm_feedback_memory(operation->feedback)};
     if (!pccl_datatype_is_float(making.datatype))
@@ -81,7 +81,7 @@ static void put_sections(const struct pccl_op_args *args, const struct pccl_comm
 bool pccl_contribution_make(const struct pccl_op_args *args, const struct pccl_comm_op *operation, void *contribution,
                             size_t bytes)
 {
-    if (!args->buffers.sections && !operation->feedback && args->descriptor.operation != PCCL_PREMUL_SUM)
+    if (!args->buffers.sections && !operation->feedback && args->launch.descriptor.operation != PCCL_PREMUL_SUM)
         return false; /* nearly always */
     if (args->buffers.sections) {
         put_sections(args, operation, contribution, bytes);

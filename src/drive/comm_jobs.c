@@ -152,10 +152,10 @@ static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *al
 
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_op_args *args,
-                                               const struct pccl_descriptor *descriptor,
                                                const struct pccl_peer_subgroup *subgroup)
 {
     static const uint32_t positions_of_pair[] = {0, 1};
+    const struct pccl_descriptor *descriptor = &args->launch.descriptor;
     /* The plan of a pair is the same at both ends in any view. */
     const struct pccl_peer_participants all =
         descriptor->collective == PCCL_SEND

@@ -49,7 +49,6 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
  */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_op_args *args,
-                                               const struct pccl_descriptor *descriptor,
                                                const struct pccl_peer_subgroup *subgroup);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
 void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation);

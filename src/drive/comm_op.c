@@ -32,14 +32,14 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
     return NULL;
 }
 
-static bool is_send(const struct pccl_op_args *args) { return args->descriptor.collective == PCCL_SEND; }
+static bool is_send(const struct pccl_op_args *args) { return args->launch.descriptor.collective == PCCL_SEND; }
 
 /* Many of one tag may be under way, so each gets a name that no operation of the handle has. */
 static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
     struct pccl_comm_ops *operations = &handle->comm->operations;
     if (!is_send(args))
-        return args->tag;
+        return args->launch.tag;
     do
         operations->last_send++;
     while (pccl_comm_op_find(handle, SEND_NAMES + operations->last_send));
@@ -94,9 +94,9 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
     enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
-    if (status != PCCL_OK || is_send(args) || !pccl_comm_op_find(handle, args->tag))
+    if (status != PCCL_OK || is_send(args) || !pccl_comm_op_find(handle, args->launch.tag))
         return status;
-    explain_refusal(handle->comm, PCCL_ARGUMENT, args->tag, reason);
+    explain_refusal(handle->comm, PCCL_ARGUMENT, args->launch.tag, reason);
     return PCCL_ARGUMENT;
 }
 
@@ -154,10 +154,9 @@ static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struc
 /* A launch as far as its stages have come. */
 struct launching {
     const struct pcclComm_t *handle;
-    const struct pccl_op_args *args;
+    struct pccl_op_args *args;
     const struct pccl_peer_subgroup *subgroup; /* of a group of several; NULL: none */
     struct pccl_comm_op *operation;            /* NULL: not made yet */
-    struct pccl_launch launch;                 /* for the machine */
     bool moves;                                /* elements, from peer to peer */
     struct pccl_text *reason;
 };
@@ -229,9 +228,9 @@ static enum pccl_status find_root(struct launching *l)
         pccl_text_format(l->reason, "the root is rank %u, but there are %u members", root, operation->members->count);
         return PCCL_ARGUMENT;
     }
-    l->launch.descriptor.root = operation->members->ids[root];
+    l->args->launch.descriptor.root = operation->members->ids[root];
     if (is_send(l->args))
-        l->launch.other = operation->members->ids[1 - operation->members->rank];
+        l->args->launch.other = operation->members->ids[1 - operation->members->rank];
     return PCCL_OK;
 }
 
@@ -249,7 +248,7 @@ static enum pccl_status place(struct launching *l)
         pccl_text_format(l->reason, "this peer is not in the list of members");
         return PCCL_ARGUMENT;
     }
-    if (pccl_collective_has_root(args->descriptor.collective))
+    if (pccl_collective_has_root(args->launch.descriptor.collective))
         status = find_root(l);
     if (status != PCCL_OK)
         return status;
@@ -277,11 +276,11 @@ static enum pccl_status plan_tiny(struct launching *l)
 {
     const struct pccl_communicator *comm = l->handle->comm;
     const struct pccl_op_args *args = l->args;
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     struct pccl_comm_op *operation = l->operation;
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->members->count, operation->members->rank);
-    bool is_root = pccl_id_equal(&l->launch.descriptor.root, &comm->id);
-    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->launch.descriptor, operation->members->count, is_root);
+    bool is_root = pccl_id_equal(&l->args->launch.descriptor.root, &comm->id);
+    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->args->launch.descriptor, operation->members->count, is_root);
     operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
     if (!operation->tiny)
@@ -296,17 +295,17 @@ static enum pccl_status plan_tiny(struct launching *l)
         operation->outcome_skip = extent.result * operation->members->rank;
     }
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
-    l->launch.tiny = true;
-    l->launch.payload = sizes.contribution ? args->buffers.input.memory : NULL;
-    l->launch.payload_bytes = (uint32_t)sizes.contribution;
+    l->args->launch.tiny = true;
+    l->args->launch.payload = sizes.contribution ? args->buffers.input.memory : NULL;
+    l->args->launch.payload_bytes = (uint32_t)sizes.contribution;
     return pccl_contribution_keep_result(operation, args) ? PCCL_OK : PCCL_MEMORY;
 }
 
 static enum pccl_status plan(struct launching *l)
 {
     struct pccl_comm_op *operation = l->operation;
-    if (pccl_collective_is_of_blobs(l->args->descriptor.collective))
-        return pccl_comm_blobs_plan(l->handle->comm, operation, l->args, &l->launch, l->reason);
+    if (pccl_collective_is_of_blobs(l->args->launch.descriptor.collective))
+        return pccl_comm_blobs_plan(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
@@ -330,14 +329,14 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
 /* Which codec an automatic one is. */
 static void choose_codec(struct launching *l)
 {
-    const struct pccl_descriptor *asked = &l->args->descriptor;
-    struct pccl_launch *launch = &l->launch;
-    if (pccl_choice_is_automatic(asked) && l->moves) {
-        launch->descriptor.codec_block = asked->codec_block;
-        launch->descriptor.codec_scale = asked->codec_scale;
-        launch->descriptor.codec_rounding = asked->codec_rounding;
-        launch->choice = pccl_peer_choose(l->handle->comm->peer, launch->subgroup, launch->tag, &launch->descriptor);
-    }
+    struct pccl_launch *launch = &l->args->launch;
+    struct pccl_descriptor *descriptor = &launch->descriptor;
+    if (!pccl_choice_is_automatic(descriptor))
+        ;
+    else if (l->moves)
+        launch->choice = pccl_peer_choose(l->handle->comm->peer, launch->subgroup, launch->tag, descriptor);
+    else
+        pccl_choice_apply(PCCL_LEVEL_EXACT, descriptor, descriptor);
     l->operation->codec = l->moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
 }
 
@@ -348,21 +347,20 @@ static void choose_codec(struct launching *l)
 static enum pccl_status begin_feedback(struct launching *l)
 {
     const struct pccl_op_args *args = l->args;
-    const struct pccl_descriptor *descriptor = &l->launch.descriptor;
+    const struct pccl_descriptor *descriptor = &args->launch.descriptor;
     struct pccl_comm_op *operation = l->operation;
-    if (!args->feedback || (pccl_choice_is_automatic(&args->descriptor) && descriptor->codec < PCCL_PACKING_SCALED))
+    if (!args->feedback || (pccl_choice_is_automatic(descriptor) && descriptor->codec < PCCL_PACKING_SCALED))
         return PCCL_OK;
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->members->count, operation->members->rank);
     uint64_t count = 0;
     for (uint32_t i = 0; i == 0 || i < args->buffers.section_count; i++)
         count += pccl_op_args_section(args, i, extent.input).count;
-    return pccl_comm_feedback_begin(l->handle, args->tag, descriptor, count, &operation->feedback, l->reason);
+    return pccl_comm_feedback_begin(l->handle, args->launch.tag, descriptor, count, &operation->feedback, l->reason);
 }
 
 static enum pccl_status make_job(struct launching *l)
 {
-    bool made = !l->moves || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, &l->launch.descriptor,
-                                                   l->subgroup) != NULL;
+    bool made = !l->moves || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, l->subgroup) != NULL;
     return made ? PCCL_OK : PCCL_MEMORY;
 }
 
@@ -372,32 +370,24 @@ static enum pccl_status ask_machine(struct launching *l)
     uint8_t made[PCCL_TINY_BYTES_MAX];
     if (l->handle->group && !l->subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
-    if (l->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->launch.payload_bytes))
-        l->launch.payload = made;
-    enum pccl_status status = step(l->handle->comm, l->operation, &l->launch);
+    if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
+        l->args->launch.payload = made;
+    enum pccl_status status = step(l->handle->comm, l->operation, &l->args->launch);
     if (status != PCCL_OK && is_send(l->args))
-        explain_refused_send(l->handle->comm, status, &l->launch.other, l->reason);
+        explain_refused_send(l->handle->comm, status, &l->args->launch.other, l->reason);
     return status;
 }
 
 static void begin_launch(struct launching *l)
 {
-    const struct pccl_op_args *args = l->args;
-    struct pccl_launch *launch = &l->launch;
+    struct pccl_launch *launch = &l->args->launch;
     launch->subgroup = l->subgroup ? l->subgroup->name : 0;
-    launch->tag = args->tag;
-    launch->descriptor = args->descriptor;
-    if (!l->handle->group && pccl_op_args_needs_members(args)) {
+    if (!l->handle->group && pccl_op_args_needs_members(l->args)) {
         launch->members = l->operation->members->ids;
         launch->member_count = l->operation->members->count;
     }
-    launch->deadline_us = args->deadline_us;
-    launch->given_up = args->given_up;
-    launch->reason = args->reason;
     launch->refusal = l->reason;
     launch->user = l->operation;
-    if (pccl_choice_is_automatic(&args->descriptor))
-        pccl_choice_apply(PCCL_LEVEL_EXACT, &launch->descriptor, &launch->descriptor); /* until it is chosen */
 }
 
 /* Of one that is meant. */
@@ -417,7 +407,7 @@ static enum pccl_status prepare(struct launching *l)
 static enum pccl_status launch(struct launching *l)
 {
     begin_launch(l);
-    enum pccl_status status = l->args->given_up == PCCL_CLASS_NONE ? prepare(l) : PCCL_OK;
+    enum pccl_status status = l->args->launch.given_up == PCCL_CLASS_NONE ? prepare(l) : PCCL_OK;
     return status == PCCL_OK ? ask_machine(l) : status;
 }
 
@@ -468,7 +458,7 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
         pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
 }
 
-enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
+enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation_out,
                                      struct pccl_why *why)
 {
@@ -482,18 +472,18 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const stru
     if (status == PCCL_OK) {
         l.operation->waiter = waiter;
         status = launch(&l);
-        if (status == PCCL_TOO_FEW_PEERS && args->alone_ok && args->given_up == PCCL_CLASS_NONE)
+        if (status == PCCL_TOO_FEW_PEERS && args->alone_ok && args->launch.given_up == PCCL_CLASS_NONE)
             status = do_alone(comm, l.operation, args, &why->reason);
     }
     if (status != PCCL_OK) {
         if (!why->reason.length)
-            explain_refusal(comm, status, args->tag, &why->reason);
+            explain_refusal(comm, status, args->launch.tag, &why->reason);
         refuse(comm, l.operation, status, &known, why);
         return status;
     }
     if (l.operation->blobs)
         pccl_comm_blobs_empty(l.operation);
-    begin(comm, l.operation, args->tag, name_of(handle, args));
+    begin(comm, l.operation, args->launch.tag, name_of(handle, args));
     *operation_out = l.operation;
     return PCCL_OK;
 }
@@ -536,7 +526,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
     return status;
 }
 
-enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_op_args *args,
+enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
     struct launching l = {.handle = handle, .args = args, .reason = reason};
@@ -547,7 +537,7 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struc
     if (status == PCCL_OK)
         status = place(&l);
     else
-        explain_refusal(handle->comm, status, args->tag, reason);
+        explain_refusal(handle->comm, status, args->launch.tag, reason);
     if (l.operation)
         pccl_comm_op_release(l.operation);
     return status;

@@ -70,10 +70,11 @@ struct pccl_comm_ops {
 };
 
 /*
- * waiter (may be NULL) is signaled when the operation is over, which may be at once. Not OK:
- * nothing was launched, and `why`, which the caller has zeroed, tells the reason.
+ * Completes and launches args->launch, which nothing refers to later. waiter (may be NULL) is signaled when the
+ * operation is over, which may be at once. Not OK: nothing was launched, and `why`, which the caller has zeroed, tells
+ * the reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                                      struct pccl_waiter *waiter, struct pccl_comm_op **operation,
                                                      struct pccl_why *why);
 /* Returns the time when it is aborted for all; UINT64_MAX: never. Call it right after the launch. */
@@ -89,7 +90,7 @@ struct pccl_founding {
  * Would a launch be refused for what the arguments, the members of now and the tags in use show?
  * OK, or a reason.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, const struct pccl_op_args *args,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                                     struct pccl_text *reason);
 /*
  * The operation ends without the other peers: it is decided, or the master has been asked to abort

@@ -49,23 +49,22 @@ static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operatio
     pccl_comm_step(comm, &failed);
 }
 
-void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_op_args *args,
+void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_op_args *args,
                        bool has_room)
 {
     struct pccl_peer_op *before = operation->op;
     const struct pccl_group_handle *group = operation->handle->group; /* which this peer may have closed */
     const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
-    struct pccl_launch launch = {.subgroup = before->instance.subgroup,
-                                 .tag = before->instance.tag,
-                                 .descriptor = args->descriptor,
-                                 .members = group ? NULL : operation->members->ids,
-                                 .member_count = group ? 0 : operation->members->count,
-                                 .after = before,
-                                 .deadline_us = before->deadline_us,
-                                 .user = operation};
-    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &launch};
-    has_room = has_room && (!group || subgroup) &&
-               pccl_comm_op_job_make(comm, operation, args, &args->descriptor, subgroup) != NULL;
+    args->launch = (struct pccl_launch){.subgroup = before->instance.subgroup,
+                                        .tag = before->instance.tag,
+                                        .descriptor = args->launch.descriptor,
+                                        .members = group ? NULL : operation->members->ids,
+                                        .member_count = group ? 0 : operation->members->count,
+                                        .after = before,
+                                        .deadline_us = before->deadline_us,
+                                        .user = operation};
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &args->launch};
+    has_room = has_room && (!group || subgroup) && pccl_comm_op_job_make(comm, operation, args, subgroup) != NULL;
     operation->tiny = operation->goes_on = false;
     operation->op = NULL;
     enum pccl_status status = pccl_comm_step(comm, &event);

@@ -11,7 +11,7 @@
  * Launches the second operation in place of the first, with its tag and members, in its view: another view would have
  * aborted it. has_room: otherwise there is no memory for the result, and the operation fails for all.
  */
-void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_op_args *args,
+void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_op_args *args,
                        bool has_room);
 
 #endif

@@ -47,37 +47,37 @@ struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32
 {
     if (args->buffers.sections)
         return args->buffers.sections[index];
-    const struct pccl_descriptor *descriptor = &args->descriptor;
+    const struct pccl_descriptor *descriptor = &args->launch.descriptor;
     return (struct pccl_section){descriptor->datatype, descriptor->operation,
                                  bytes / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype)};
 }
 
 bool pccl_op_args_needs_members(const struct pccl_op_args *args)
 {
-    return args->members || pccl_collective(args->descriptor.collective)->ranks_matter;
+    return args->members || pccl_collective(args->launch.descriptor.collective)->ranks_matter;
 }
 
 bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args)
 {
-    return args->descriptor.collective == PCCL_SEND && !args->sends && args->root == PCCL_ANY_PEER;
+    return args->launch.descriptor.collective == PCCL_SEND && !args->sends && args->root == PCCL_ANY_PEER;
 }
 
 /* Where a part begins, in bytes; or the last one ends. */
 static size_t part_at(const struct pccl_op_args *args, uint32_t rank)
 {
-    uint64_t elements = args->starts ? args->starts[rank] : rank * args->descriptor.count;
-    return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->descriptor.datatype);
+    uint64_t elements = args->starts ? args->starts[rank] : rank * args->launch.descriptor.count;
+    return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->launch.descriptor.datatype);
 }
 
 /* The source of a send is its rank 0. */
 static bool is_root(const struct pccl_op_args *args, uint32_t rank)
 {
-    return rank == (args->descriptor.collective == PCCL_SEND ? 0 : args->root);
+    return rank == (args->launch.descriptor.collective == PCCL_SEND ? 0 : args->root);
 }
 
 struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, uint32_t world, uint32_t rank)
 {
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     const struct pccl_parts *input = row->one_buffer ? &row->result : &row->input;
     const bool splits = row->input.amount == PCCL_PART_FOR_EACH, joins = row->result.amount == PCCL_PART_FOR_EACH;
     const size_t own = splits != joins ? part_at(args, rank) : 0;
@@ -94,7 +94,7 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
 static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_args_extent *extent)
 {
     uintptr_t input = (uintptr_t)args->buffers.input.memory, result = (uintptr_t)args->buffers.result.memory;
-    if (pccl_row_exchanges(pccl_collective(args->descriptor.collective)))
+    if (pccl_row_exchanges(pccl_collective(args->launch.descriptor.collective)))
         return false;
     return extent->input < extent->result ? input == result + extent->own : result == input + extent->own;
 }
@@ -102,7 +102,7 @@ static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_ar
 static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
                                     struct pccl_text *reason)
 {
-    const struct pccl_parts *input = &pccl_collective(args->descriptor.collective)->input;
+    const struct pccl_parts *input = &pccl_collective(args->launch.descriptor.collective)->input;
     if (input->amount == PCCL_ONE_PART || pccl_parts_of(input, world, is_root(args, rank)) == 0)
         return PCCL_OK;
     if (args->blobs && args->blob_count > PCCL_PEERS_MAX) {
@@ -126,12 +126,12 @@ static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t wo
 enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uint32_t world, uint32_t rank,
                                             struct pccl_text *reason)
 {
-    const struct pccl_collective_row *row = pccl_collective(args->descriptor.collective);
+    const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     if (row->of == PCCL_OF_BLOBS)
         return check_blobs(args, world, rank, reason); /* the result is in memory of ours */
     if (args->buffers.sections)
         return PCCL_OK; /* they were checked when they were listed */
-    if (args->descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
+    if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;
     }

@@ -1,6 +1,6 @@
 /*
- * What a caller asks for, whatever public function it came by: its buffers, and whom it counts on.
- * Arithmetic; knows no communicator.
+ * What a caller asks for, whatever public function it came by: what its machine launches, its buffers, and whom it
+ * counts on. Arithmetic; knows no communicator.
  */
 #ifndef PCCL_DRIVE_OP_ARGS_H
 #define PCCL_DRIVE_OP_ARGS_H
@@ -8,15 +8,19 @@
 #include "collective/extents.h"
 #include "core/text.h"
 #include "pccl.h"
-#include "wire/wire.h"
+#include "peer/event.h"
 
 struct pccl_op_args {
-    uint64_t tag;
-    struct pccl_descriptor descriptor; /* the root is filled in when the members are known */
-    struct pccl_buffers buffers;       /* in a broadcast both are one; memory NULL: nothing is put in here, or got */
-    pcclBlobs_t *out;                  /* of blobs, instead of a result; the descriptor's count is their most bytes */
-    uint64_t length;                   /* of a blob, in bytes */
-    const pcclPart_t *blobs;           /* instead of the input: of whom has one for each member; NULL: none */
+    /*
+     * The caller sets the tag, the descriptor (its root is a rank, below), and what concerns attempts: deadline_us,
+     * given_up, reason. pccl_comm_op_launch fills in the rest, and completes the descriptor, when the members are
+     * known.
+     */
+    struct pccl_launch launch;
+    struct pccl_buffers buffers; /* in a broadcast both are one; memory NULL: nothing is put in here, or got */
+    pcclBlobs_t *out;            /* of blobs, instead of a result; the descriptor's count is their most bytes */
+    uint64_t length;             /* of a blob, in bytes */
+    const pcclPart_t *blobs;     /* instead of the input: of whom has one for each member; NULL: none */
     uint32_t blob_count;
     pcclArrivalCallback_t on_arrival; /* of blobs; NULL: not wanted */
     void *user_data;                  /* its */
@@ -26,13 +30,9 @@ struct pccl_op_args {
     bool sends;             /* ... and this one is the source */
     const uint64_t *starts; /* of parts of given lengths: where each begins, and where the last one ends; or NULL */
     uint32_t part_count;
-    bool alone_ok;        /* a peer that is alone in its group carries it out by itself */
-    double factor;        /* of a premultiplied sum: what the elements of this peer are multiplied by */
-    bool feedback;        /* with a scaled codec: what packing takes is kept for the next use of the tag */
-    uint64_t deadline_us; /* deadline of the first attempt; UINT64_MAX: it has none; 0: this is the first attempt */
-    /* NONE: it is meant. Else its launch touches no buffer, and only tells the others to end it so. */
-    enum pccl_class given_up;
-    const struct pccl_text *reason; /* of giving up; NULL: none */
+    bool alone_ok; /* a peer that is alone in its group carries it out by itself */
+    double factor; /* of a premultiplied sum: what the elements of this peer are multiplied by */
+    bool feedback; /* with a scaled codec: what packing takes is kept for the next use of the tag */
 };
 
 /* A peer's place among the members, and how many bytes of the buffers that makes. */

@@ -107,8 +107,8 @@ static void same(const struct kind *kind, const struct pccl_op_args *canonical, 
                  const char *member, unsigned value)
 {
     const struct pccl_op_args args = must(asked, kind->name);
-    if (!pccl_descriptor_equal(&canonical->descriptor, &args.descriptor) || args.root != canonical->root ||
-        args.buffers.input.memory != canonical->buffers.input.memory ||
+    if (!pccl_descriptor_equal(&canonical->launch.descriptor, &args.launch.descriptor) ||
+        args.root != canonical->root || args.buffers.input.memory != canonical->buffers.input.memory ||
         args.buffers.result.memory != canonical->buffers.result.memory || args.length != canonical->length ||
         args.blobs != canonical->blobs || args.blob_count != canonical->blob_count || args.out != canonical->out ||
         args.buffers.input.count != canonical->buffers.input.count ||
@@ -150,7 +150,7 @@ static void what_a_kind_does_not_use_changes_nothing(void **state)
 /* Fills in what the launch derives from the members, as if the peer was the root. */
 static struct pccl_descriptor launched(const struct pccl_op_args *args)
 {
-    struct pccl_descriptor descriptor = args->descriptor;
+    struct pccl_descriptor descriptor = args->launch.descriptor;
     if (pccl_collective_has_root(descriptor.collective))
         descriptor.root = (struct pccl_id){{1}};
     if (pccl_choice_is_automatic(&descriptor))
