@@ -28,7 +28,17 @@ static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const ui
         sum += key->factors[i] * words[i];
     return sum;
 }
-/* Maps hashes, or any other numbers, evenly to 2^(64 - shift) places; shift: 1 to 63. */
-uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift);
+/*
+ * Maps hashes, or any other numbers, evenly to 2^(64 - shift) places; shift: 1 to 63.
+ * The second product alone makes collisions of any two values improbable (Dietzfelbinger). The
+ * first one breaks up arithmetic sequences, many of whose values would otherwise share a place
+ * under some keys.
+ */
+static inline uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift)
+{
+    value *= key->odd[0];
+    value ^= value >> 32;
+    return (uint32_t)(value * key->odd[1] >> shift);
+}
 
 #endif

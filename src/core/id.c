@@ -2,20 +2,12 @@
 
 #include <string.h>
 
-bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a) == 0; }
-
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b)
 {
     volatile uint8_t difference = 0; /* volatile keeps the optimizer from ending the loop early */
     for (size_t i = 0; i < sizeof a->bytes; i++)
         difference = (uint8_t)(difference | (a->bytes[i] ^ b->bytes[i]));
     return difference == 0;
-}
-
-bool pccl_id_is_zero(const struct pccl_id *id)
-{
-    static const struct pccl_id zero = {{0}};
-    return pccl_id_equal(id, &zero);
 }
 
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b) { return memcmp(a, b, sizeof *a); }

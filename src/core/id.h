@@ -5,6 +5,8 @@
 #include "core/base.h"
 #include "core/hash.h"
 
+#include <string.h>
+
 enum { PCCL_ID_DIGITS = 8 }; /* of an id in messages */
 
 struct pccl_id {
@@ -15,10 +17,17 @@ struct pccl_id_buffer {
     char bytes[PCCL_ID_DIGITS + 1];
 };
 
-bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b);
+static inline bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
 /* The same in time that does not depend on the contents; for secrets. */
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
-bool pccl_id_is_zero(const struct pccl_id *id);
+static inline bool pccl_id_is_zero(const struct pccl_id *id)
+{
+    static const struct pccl_id zero = {{0}};
+    return pccl_id_equal(id, &zero);
+}
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
 /* The first index of the id in a list; `count` if it is not there. */
 uint32_t pccl_id_find(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id);

@@ -22,6 +22,8 @@ static struct pccl_announcement *of_node(struct pccl_table_node *node)
 
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
+    if (p->announcements.count == 0)
+        return NULL; /* nearly always */
     struct pccl_table_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&of_node(node)->instance, instance))

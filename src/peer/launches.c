@@ -264,7 +264,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
     if (use == NULL)
         return p->uses.count >= PCCL_TAGS_PER_ERA_MAX ? PCCL_LIMIT : PCCL_MEMORY;
     instance.use = use->launches;
-    struct pccl_peer_op *tombstone = pccl_peer_find_instance(p, &instance);
+    struct pccl_peer_op *tombstone = p->tombstone_count > 0 ? pccl_peer_find_instance(p, &instance) : NULL;
     uint32_t needed = launch->followed ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
         return PCCL_LIMIT; /* also for a tombstone: launching it makes room for another one */
