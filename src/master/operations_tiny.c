@@ -186,13 +186,26 @@ static void gather(const struct pccl_participants *all, const struct pccl_operat
  */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
-    if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective)))
+    const enum pccl_tiny_kind kind = pccl_tiny_kind(&op->descriptor);
+    if (kind == PCCL_TINY_REDUCTION || kind == PCCL_TINY_SHARES)
         return op->parts[0].payload_bytes;
     bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
     uint32_t bytes = lengths ? PCCL_TINY_LENGTH_BYTES * op->part_count : 0;
     for (uint32_t i = 0; i < op->part_count; i++)
         bytes += op->parts[i].payload_bytes;
     return bytes;
+}
+
+static void make(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
+                 const void **parts)
+{
+    switch (pccl_tiny_kind(&op->descriptor)) {
+    case PCCL_TINY_CONTRIBUTIONS: gather(all, op, parts); break;
+    case PCCL_TINY_REDUCTION: reduce(m, all, op, parts); break;
+    case PCCL_TINY_SHARES: reduce_shares(m, all, op, parts); break;
+    case PCCL_TINY_SCANS: scan(m, all, op, parts); break;
+    case PCCL_TINY_GROUP: break; /* combine_founding */
+    }
 }
 
 static bool combine_founding(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
@@ -212,16 +225,8 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     size_t bytes = op->part_count * sizeof(void *);
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
-    const struct pccl_collective_row *row = pccl_collective(op->descriptor.collective);
-    bool equal_shares = row->input.amount == PCCL_PART_FOR_EACH && pccl_id_is_zero(&op->descriptor.counts);
-    if (made && row->reduces && equal_shares)
-        reduce_shares(m, &all, op, parts);
-    else if (made && row->scan != PCCL_NO_SCAN)
-        scan(m, &all, op, parts);
-    else if (made && row->reduces)
-        reduce(m, &all, op, parts);
-    else if (made && op->result != NULL) /* of a barrier it is empty */
-        gather(&all, op, parts);         /* a broadcast or scatter gathers what only the root contributes */
+    if (made && op->result != NULL) /* of a barrier it is empty */
+        make(m, &all, op, parts);
     pccl_release(&m->memory, parts, bytes);
     return made;
 }

@@ -91,18 +91,18 @@ static inline bool pccl_row_exchanges(const struct pccl_collective_row *row)
     return row->input.amount == PCCL_PART_FOR_EACH && row->result.amount == PCCL_PART_FOR_EACH;
 }
 
+/* Returns true if each member gets another part of the result, or of each input. */
+static inline bool pccl_row_divides(const struct pccl_collective_row *row)
+{
+    return row->input.amount == PCCL_PART_FOR_EACH || row->scan != PCCL_NO_SCAN;
+}
+
 /* Returns true if members, along the ring, have to pass on data that they do not use. */
 static inline bool pccl_row_relays(const struct pccl_collective_row *row)
 {
     const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH || row->result.amount == PCCL_PART_FOR_EACH;
     const bool parts = !row->reduces && in_parts && (pccl_row_has_root(row) || pccl_row_exchanges(row));
     return parts || row->scan != PCCL_NO_SCAN;
-}
-
-/* Returns true if there is one reduction, of all members; a scan has another one for each. */
-static inline bool pccl_row_has_one_reduction(const struct pccl_collective_row *row)
-{
-    return row->reduces && row->scan == PCCL_NO_SCAN;
 }
 
 /* Returns why the collective has no such reduction of such elements, all of which exist; NULL: it has. */

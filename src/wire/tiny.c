@@ -38,6 +38,20 @@ uint32_t pccl_tiny_members_max(uint8_t collective)
 
 /* ---- how long everything is ---- */
 
+enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor)
+{
+    const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    if (descriptor->collective == PCCL_FOUND)
+        return PCCL_TINY_GROUP;
+    if (!row->reduces)
+        return PCCL_TINY_CONTRIBUTIONS;
+    if (row->scan != PCCL_NO_SCAN)
+        return PCCL_TINY_SCANS;
+    /* Only the members know shares of given lengths. */
+    const bool in_shares = row->input.amount == PCCL_PART_FOR_EACH && pccl_id_is_zero(&descriptor->counts);
+    return in_shares ? PCCL_TINY_SHARES : PCCL_TINY_REDUCTION;
+}
+
 /* What does not fit into 32 bits is far too much. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
 
@@ -45,9 +59,10 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     uint64_t one = times(descriptor->count, (uint32_t)pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype));
-    if (pccl_row_has_one_reduction(row) && row->input.amount == PCCL_ONE_PART)
+    const enum pccl_tiny_kind kind = pccl_tiny_kind(descriptor);
+    if (kind == PCCL_TINY_REDUCTION && row->input.amount == PCCL_ONE_PART)
         return (struct pccl_tiny_sizes){one, one, one};
-    if (descriptor->collective == PCCL_FOUND)
+    if (kind == PCCL_TINY_GROUP)
         return (struct pccl_tiny_sizes){pccl_founding_bytes(world), pccl_founded_bytes(world), 0};
     const uint32_t parts = pccl_parts_of(&row->input, world, self_is_root);
     const bool counts_are_given = !pccl_id_is_zero(&descriptor->counts);
@@ -57,7 +72,7 @@ struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor,
     }
     uint64_t own = counts_are_given ? one : times(one, parts);
     uint64_t all = times(times(one, pccl_parts_of(&row->input, world, true)), contributors(row, world));
-    uint64_t result = pccl_row_has_one_reduction(row) ? own : all;
+    uint64_t result = kind == PCCL_TINY_REDUCTION || kind == PCCL_TINY_SHARES ? own : all;
     return (struct pccl_tiny_sizes){own, result, result};
 }
 

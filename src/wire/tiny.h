@@ -18,6 +18,16 @@ enum {
     PCCL_TINY_BLOBS_MAX = PCCL_TINY_BYTES_MAX / PCCL_TINY_BLOB_BYTES, /* blobs of all members that a result may have */
 };
 
+/* Contents of a result. */
+enum pccl_tiny_kind {
+    PCCL_TINY_CONTRIBUTIONS, /* in canonical order; also where only the root has one */
+    PCCL_TINY_REDUCTION,     /* of all contributions, and as long as each */
+    PCCL_TINY_SHARES,        /* the same, of which each member gets a share, folded as along the ring */
+    PCCL_TINY_SCANS,         /* a reduction for each member, as long as its contribution, in canonical order */
+    PCCL_TINY_GROUP,         /* a group that the master has made of a founding */
+};
+enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor);
+
 /* In bytes; UINT64_MAX: far too many to be counted. */
 struct pccl_tiny_sizes {
     uint64_t contribution; /* of this member; without its blobs, which only its caller knows */

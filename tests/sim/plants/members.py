@@ -312,12 +312,12 @@ PLANTS = [
         ["PEACE"], ["tiny-kinds"],
         [
             ("src/master/operations_tiny.c",
-             "if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective)))",
-             "if (pccl_row_has_one_reduction(pccl_collective(op->descriptor.collective))"
-             " && op->descriptor.collective != PCCL_REDUCE)"),
+             "if (kind == PCCL_TINY_REDUCTION || kind",
+             "if ((kind == PCCL_TINY_REDUCTION && op->descriptor.collective != PCCL_REDUCE) || kind"),
             ("src/master/operations_tiny.c",
-             "else if (made && row->reduces)",
-             "else if (made && row->reduces && op->descriptor.collective != PCCL_REDUCE)"),
+             "case PCCL_TINY_REDUCTION: reduce(m, all, op, parts); break;",
+             "case PCCL_TINY_REDUCTION: if (op->descriptor.collective == PCCL_REDUCE) gather(all, op, parts); "
+             "else reduce(m, all, op, parts); break;"),
         ]),
     Bug("reports_are_of_those_who_are_left",
         "12.2: a contribution is as long as the members of its view want it, also when some do not come back",
