@@ -27,7 +27,7 @@ struct pccl_comm_list {
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry)
 {
     bool is_open = entry->state != PCCL_API_ENTRY_FINISHED && entry->state != PCCL_API_ENTRY_FLYING;
-    return is_open && pccl_op_args_needs_members(&entry->args);
+    return is_open && entry->args.needs_members;
 }
 
 void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
@@ -147,7 +147,7 @@ static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, 
 static struct pccl_op_args args_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     struct pccl_op_args args = entry->args;
-    if (!args.members && pccl_op_args_needs_members(&args)) {
+    if (!args.members && args.needs_members) {
         args.members = list->members;
         args.member_count = list->member_count;
     }

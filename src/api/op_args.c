@@ -1,5 +1,6 @@
 /* Arguments of operations, from the public structs of callers: checks everything that the arguments alone can show. */
 #include "api/api.h"
+#include "drive/comm_blobs.h"
 #include "net/heap.h"
 #include "wire/choice.h"
 
@@ -179,6 +180,7 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     } else {
         args->length = asked->count;
     }
+    args->composed = &pccl_comm_blobs;
     args->out = asked->blobs;
     args->on_arrival = options->on_arrival;
     args->user_data = options->user_data;
@@ -248,7 +250,8 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, which were not known before */
     if (status == PCCL_OK)
         status = read_members(options, args, reason);
-    if (status != PCCL_OK || pccl_op_args_needs_members(args))
+    args->needs_members = args->members || row->ranks_matter;
+    if (status != PCCL_OK || args->needs_members)
         return status; /* where ranks matter the buffers are checked when these are known */
     return pccl_op_args_check_buffers(args, 1, 0, reason);
 }

@@ -15,7 +15,7 @@ struct memory {
     pcclBlob_t blobs[];
 };
 
-struct pccl_comm_blobs {
+struct blobs {
     pcclBlobs_t *out; /* the caller's */
     const struct pccl_collective_row *row;
     uint32_t root; /* its rank, where there is one */
@@ -25,6 +25,8 @@ struct pccl_comm_blobs {
     uint32_t count;        /* of this peer's own */
     pcclPart_t own[];
 };
+
+static struct blobs *part_of(const struct pccl_comm_op *operation) { return operation->part; }
 
 /* Those of all members, what one sends together. */
 struct lengths {
@@ -36,27 +38,24 @@ struct lengths {
 /* ---- whose blobs come here ---- */
 
 /* A member that puts in blobs has one for each member. */
-static bool has_one_for_each(const struct pccl_comm_blobs *blobs)
-{
-    return blobs->row->input.amount == PCCL_PART_FOR_EACH;
-}
+static bool has_one_for_each(const struct blobs *blobs) { return blobs->row->input.amount == PCCL_PART_FOR_EACH; }
 
 static uint32_t line_count(const struct pccl_comm_op *operation)
 {
-    const struct pccl_comm_blobs *blobs = operation->blobs;
+    const struct blobs *blobs = operation->part;
     return pccl_parts_of(&blobs->row->result, operation->members->count, operation->members->rank == blobs->root);
 }
 
 /* Of those of all members, the one that a member gets in a line. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
-    return has_one_for_each(operation->blobs) ? line * operation->members->count + rank : line;
+    return has_one_for_each(part_of(operation)) ? line * operation->members->count + rank : line;
 }
 
 /* Whose blob is in a line. */
 static uint32_t giver_of(const struct pccl_comm_op *operation, uint32_t line)
 {
-    return operation->blobs->row->input.by == PCCL_BY_ROOT ? operation->blobs->root : line;
+    return part_of(operation)->row->input.by == PCCL_BY_ROOT ? part_of(operation)->root : line;
 }
 
 static uint64_t length_of(const struct lengths *lengths, uint32_t blob)
@@ -84,15 +83,15 @@ void pccl_comm_blobs_free(const pcclBlob_t *blobs)
 
 static uint8_t *data_of(const struct pccl_comm_op *operation)
 {
-    return (uint8_t *)&operation->blobs->memory->blobs[line_count(operation)];
+    return (uint8_t *)&part_of(operation)->memory->blobs[line_count(operation)];
 }
 
 /* Memory for so long blobs, in place of what there was. false: out of memory. */
 static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
 {
-    free_memory(operation->blobs->memory);
-    operation->blobs->memory = make_memory(line_count(operation), bytes);
-    return operation->blobs->memory != NULL;
+    free_memory(part_of(operation)->memory);
+    part_of(operation)->memory = make_memory(line_count(operation), bytes);
+    return part_of(operation)->memory != NULL;
 }
 
 /* Returns the bytes that a member gets. */
@@ -107,7 +106,7 @@ static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, c
 /* Says where the blobs are, or will be. */
 static void lay_out(struct pccl_comm_op *operation, const struct lengths *lengths)
 {
-    pcclBlob_t *lines = operation->blobs->memory->blobs;
+    pcclBlob_t *lines = part_of(operation)->memory->blobs;
     const uint8_t *data = data_of(operation);
     for (uint32_t i = 0; i < line_count(operation); i++) {
         pccl_id_write(&operation->members->ids[giver_of(operation, i)], lines[i].peer.digits, PCCL_PEER_ID_SIZE - 1);
@@ -121,7 +120,7 @@ static void lay_out(struct pccl_comm_op *operation, const struct lengths *length
 /* From here on it is freed by the caller. */
 static void hand_over(struct pccl_comm_op *operation)
 {
-    struct pccl_comm_blobs *blobs = operation->blobs;
+    struct blobs *blobs = operation->part;
     blobs->is_given = true;
     blobs->out->blobs = blobs->memory->blobs;
 }
@@ -129,7 +128,7 @@ static void hand_over(struct pccl_comm_op *operation)
 /* Tells the caller where its blobs are. */
 static void give(struct pccl_comm_op *operation)
 {
-    struct pccl_comm_blobs *blobs = operation->blobs;
+    struct blobs *blobs = operation->part;
     uint32_t count = line_count(operation);
     if (count == 0)
         return;
@@ -139,14 +138,11 @@ static void give(struct pccl_comm_op *operation)
     blobs->out->bytes = (size_t)((const uint8_t *)last->data - data_of(operation)) + last->length;
 }
 
-static size_t bytes_of(const struct pccl_comm_blobs *blobs)
-{
-    return sizeof *blobs + blobs->count * sizeof *blobs->own;
-}
+static size_t bytes_of(const struct blobs *blobs) { return sizeof *blobs + blobs->count * sizeof *blobs->own; }
 
-void pccl_comm_blobs_end(struct pccl_comm_op *operation)
+static void end(struct pccl_comm_op *operation)
 {
-    struct pccl_comm_blobs *blobs = operation->blobs;
+    struct blobs *blobs = operation->part;
     if (!blobs)
         return;
     if (operation->contributed)
@@ -162,21 +158,21 @@ void pccl_comm_blobs_end(struct pccl_comm_op *operation)
 static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool only_empty)
 {
     for (uint32_t i = 0; i < line_count(operation); i++) {
-        if (!only_empty || operation->blobs->memory->blobs[i].length == 0)
+        if (!only_empty || part_of(operation)->memory->blobs[i].length == 0)
             pccl_comm_op_arrived(comm, operation, giver_of(operation, i));
     }
 }
 
-void pccl_comm_blobs_show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+static void show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
     while (arrivals->show && arrivals->shown < arrivals->count && (!operation->decided || operation->committed)) {
         uint32_t line = arrivals->from[arrivals->shown++];
-        if (operation->blobs->row->result.amount == PCCL_ONE_PART)
+        if (part_of(operation)->row->result.amount == PCCL_ONE_PART)
             line = 0;
         hand_over(operation);
         pccl_comm_leave(comm);
-        arrivals->show(&operation->blobs->memory->blobs[line], arrivals->user_data);
+        arrivals->show(&part_of(operation)->memory->blobs[line], arrivals->user_data);
         pccl_comm_enter(comm);
     }
 }
@@ -197,10 +193,10 @@ static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args
 {
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     uint32_t count = pccl_parts_of(&row->input, operation->members->count, operation->members->rank == args->root);
-    struct pccl_comm_blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
+    struct blobs *blobs = pccl_allocate(pccl_heap(), sizeof *blobs + count * sizeof *blobs->own);
     if (!blobs)
         return false;
-    operation->blobs = blobs;
+    operation->part = blobs;
     blobs->out = args->out;
     blobs->row = row;
     blobs->root = args->root;
@@ -211,16 +207,16 @@ static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args
     return expect_arrivals(operation, args) && make_room(operation, PCCL_TINY_BYTES_MAX);
 }
 
-void pccl_comm_blobs_empty(const struct pccl_comm_op *operation)
+static void empty(const struct pccl_comm_op *operation)
 {
-    pcclBlobs_t *out = operation->blobs->out;
+    pcclBlobs_t *out = part_of(operation)->out;
     const size_t size = out->size;
     memset(out, 0, size); /* also members that only a later version of the library knows */
     out->size = size;
 }
 
-enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                      struct pccl_op_args *args, struct pccl_text *reason)
+static enum pccl_status begin(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                              struct pccl_op_args *args, struct pccl_text *reason)
 {
     const uint8_t collective = args->launch.descriptor.collective;
     uint32_t world = operation->members->count, most = pccl_tiny_members_max(collective);
@@ -230,7 +226,7 @@ enum pccl_status pccl_comm_blobs_plan(const struct pccl_communicator *comm, stru
     }
     if (!make_blobs(operation, args))
         return PCCL_MEMORY;
-    const struct pccl_comm_blobs *blobs = operation->blobs;
+    const struct blobs *blobs = operation->part;
     struct pccl_tiny_blob own[PCCL_TINY_BLOBS_MAX];
     for (uint32_t i = 0; i < blobs->count; i++)
         own[i] = (struct pccl_tiny_blob){blobs->own[i].length, blobs->own[i].data};
@@ -274,7 +270,7 @@ static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t ra
 static enum pccl_status check(const struct pccl_comm_op *operation, const struct lengths *lengths,
                               struct pccl_text *reason)
 {
-    const struct pccl_comm_blobs *blobs = operation->blobs;
+    const struct blobs *blobs = operation->part;
     const bool gathers = !has_one_for_each(blobs);
     uint32_t longest = 0;
     uint64_t most = 0;
@@ -308,15 +304,15 @@ static void take(struct pccl_communicator *comm, struct pccl_comm_op *operation,
     for (uint32_t i = 0; i < line_count(operation); i++) {
         const struct pccl_tiny_blob *blob = &blobs[blob_of(operation, operation->members->rank, i)];
         if (blob->length)
-            memcpy((uint8_t *)(uintptr_t)operation->blobs->memory->blobs[i].data, blob->data, (size_t)blob->length);
+            memcpy((uint8_t *)(uintptr_t)part_of(operation)->memory->blobs[i].data, blob->data, (size_t)blob->length);
     }
     note_arrivals(comm, operation, false);
 }
 
-enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                       struct pccl_text *reason)
+static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                 struct pccl_text *reason)
 {
-    const pcclPart_t *own = operation->blobs->own;
+    const pcclPart_t *own = part_of(operation)->own;
     const struct pccl_tiny_blob blob = {own->length, own->data};
     struct lengths lengths = {0};
     add(&lengths, own->length);
@@ -332,7 +328,7 @@ enum pccl_status pccl_comm_blobs_alone(struct pccl_communicator *comm, struct pc
 /* ---- the second step ---- */
 
 /* Lists the blobs that this member sends, in `list`, which has room for all. */
-static struct pccl_extents input_of(const struct pccl_comm_blobs *blobs, struct pccl_extent *list)
+static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_extent *list)
 {
     size_t from = 0;
     for (uint32_t i = 0; i < blobs->count; i++) {
@@ -364,7 +360,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
     if (has_room) {
         lay_out(operation, lengths);
         note_arrivals(comm, operation, true);
-        args.buffers.input = input_of(operation->blobs, list);
+        args.buffers.input = input_of(operation->part, list);
         args.buffers.result = pccl_extents_of(data_of(operation));
     }
     pccl_comm_op_next(comm, operation, &args, has_room);
@@ -373,21 +369,20 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
 /* Through the master: what this peer has put in, and what it gets. */
 static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, const struct lengths *lengths)
 {
-    const struct pccl_comm_blobs *blobs = operation->blobs;
+    const struct blobs *blobs = operation->part;
     struct pccl_traffic traffic = {.received_bytes = bytes_for(operation, operation->members->rank, lengths)};
     for (uint32_t i = 0; i < blobs->count; i++)
         traffic.sent_bytes += blobs->own[i].length;
     return traffic;
 }
 
-void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
+static void go_on(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
-    struct pccl_comm_op *operation = comm->operations.due;
     struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];
     struct lengths lengths;
     comm->operations.due = NULL;
-    if (!operation || operation->decided)
-        return; /* no lengths, or the machine broke */
+    if (operation->decided)
+        return; /* the machine broke */
     read_lengths(operation, blobs, &lengths);
     operation->status = check(operation, &lengths, &operation->why.reason);
     if (operation->status == PCCL_OK && !lengths.are_all) {
@@ -400,3 +395,6 @@ void pccl_comm_blobs_go_on(struct pccl_communicator *comm)
     }
     pccl_comm_op_decided(comm, operation, operation->op, true);
 }
+
+const struct pccl_comm_composition pccl_comm_blobs = {
+    .begin = begin, .alone = do_alone, .launched = empty, .go_on = go_on, .show = show, .end = end};

@@ -64,8 +64,10 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     finish_if_over(operation, comm);
 }
 
-void pccl_comm_op_outcome(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op)
 {
+    struct pccl_communicator *comm = context;
+    struct pccl_comm_op *operation = op->user;
     const bool committed = op->class == PCCL_CLASS_NONE;
     if (!committed || !operation->goes_on) {
         pccl_comm_op_decided(comm, operation, op, committed);

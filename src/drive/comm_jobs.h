@@ -38,6 +38,8 @@ struct pccl_comm_data {
 };
 
 /* Effects of the machine. */
+/* The machine's operation is decided: so is the caller's, unless it goes on. */
+void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op);
@@ -68,9 +70,6 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
 /* The part of the member with this rank has come: its caller is to see it, if it wants to. */
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
-/* The machine's operation is decided: so is this one, unless it goes on. */
-void pccl_comm_op_outcome(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                          const struct pccl_peer_op *op);
 /* The operation's outcome is known, op (may be NULL) has it. To be called once. */
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
                           bool committed);

@@ -1,4 +1,3 @@
-#include "drive/comm_blobs.h"
 #include "drive/comm_machine.h"
 #include "drive/comm_master.h"
 #include "drive/comm_wait.h"
@@ -28,7 +27,9 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         if (msg.type == PCCL_MSG_hello_ok && comm->keys)
             pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
-        pccl_comm_blobs_go_on(comm);
+        struct pccl_comm_op *due = comm->operations.due;
+        if (due)
+            due->composed->go_on(comm, due);
         return;
     }
     pccl_comm_step(comm,

@@ -1,6 +1,5 @@
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
-#include "drive/comm_blobs.h"
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
@@ -107,7 +106,7 @@ static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, c
         return pccl_comm_members_copy(handle->comm, args->members, args->member_count);
     if (handle->group)
         return pccl_comm_members_copy(handle->comm, handle->group->members, handle->group->count);
-    return pccl_comm_members_share(handle->comm, !pccl_op_args_needs_members(args));
+    return pccl_comm_members_share(handle->comm, !args->needs_members);
 }
 
 /* The two of a send, the source first. */
@@ -242,7 +241,7 @@ static enum pccl_status place(struct launching *l)
     enum pccl_status status = PCCL_OK;
     if (args->members && !is_send(args))
         status = check_members(l->handle, operation, l->reason);
-    if (status != PCCL_OK || !pccl_op_args_needs_members(args))
+    if (status != PCCL_OK || !args->needs_members)
         return status;
     if (operation->members->rank == operation->members->count) {
         pccl_text_format(l->reason, "this peer is not in the list of members");
@@ -285,15 +284,8 @@ static enum pccl_status plan_tiny(struct launching *l)
     operation->result_bytes = extent.result;
     if (!operation->tiny)
         return PCCL_OK;
-    operation->outcome_parts = 1;
-    if (pccl_row_exchanges(row)) { /* one from each contribution */
-        operation->outcome_parts = operation->members->count;
-        operation->outcome_skip = extent.result / operation->members->count * operation->members->rank;
-    } else if (row->input.amount == PCCL_PART_FOR_EACH) {
-        operation->outcome_skip = extent.own;
-    } else if (row->scan != PCCL_NO_SCAN) {
-        operation->outcome_skip = extent.result * operation->members->rank;
-    }
+    operation->outcome_parts = pccl_row_exchanges(row) ? operation->members->count : 1; /* one from each contribution */
+    operation->outcome_skip = pccl_row_divides(row) ? pccl_op_args_part_at(args, operation->members->rank) : 0;
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
     l->args->launch.tiny = true;
     l->args->launch.payload = sizes.contribution ? args->buffers.input.memory : NULL;
@@ -304,8 +296,9 @@ static enum pccl_status plan_tiny(struct launching *l)
 static enum pccl_status plan(struct launching *l)
 {
     struct pccl_comm_op *operation = l->operation;
-    if (pccl_collective_is_of_blobs(l->args->launch.descriptor.collective))
-        return pccl_comm_blobs_plan(l->handle->comm, operation, l->args, l->reason);
+    operation->composed = l->args->composed;
+    if (operation->composed)
+        return operation->composed->begin(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
@@ -382,7 +375,7 @@ static void begin_launch(struct launching *l)
 {
     struct pccl_launch *launch = &l->args->launch;
     launch->subgroup = l->subgroup ? l->subgroup->name : 0;
-    if (!l->handle->group && pccl_op_args_needs_members(l->args)) {
+    if (!l->handle->group && l->args->needs_members) {
         launch->members = l->operation->members->ids;
         launch->member_count = l->operation->members->count;
     }
@@ -415,12 +408,12 @@ static enum pccl_status launch(struct launching *l)
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_op_args *args, struct pccl_text *reason)
 {
-    if (operation->members->count > 1 && pccl_op_args_needs_members(args)) {
+    if (operation->members->count > 1 && args->needs_members) {
         pccl_text_format(reason, "of the %u members that this peer counts on it is the only one left",
                          operation->members->count);
         return PCCL_MEMBERS_CHANGED;
     }
-    enum pccl_status status = operation->blobs ? pccl_comm_blobs_alone(comm, operation, reason) : PCCL_OK;
+    enum pccl_status status = operation->composed ? operation->composed->alone(comm, operation, reason) : PCCL_OK;
     if (status != PCCL_OK)
         return status;
     pccl_contribution_alone(args, operation);
@@ -481,8 +474,8 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
         refuse(comm, l.operation, status, &known, why);
         return status;
     }
-    if (l.operation->blobs)
-        pccl_comm_blobs_empty(l.operation);
+    if (l.operation->composed)
+        l.operation->composed->launched(l.operation);
     begin(comm, l.operation, args->launch.tag, name_of(handle, args));
     *operation_out = l.operation;
     return PCCL_OK;
@@ -531,7 +524,7 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl
 {
     struct launching l = {.handle = handle, .args = args, .reason = reason};
     enum pccl_status status = may_launch(handle, args, &l.subgroup, reason);
-    if (status != PCCL_OK || !pccl_op_args_needs_members(args))
+    if (status != PCCL_OK || !args->needs_members)
         return status;
     status = make(&l);
     if (status == PCCL_OK)

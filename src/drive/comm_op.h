@@ -12,7 +12,7 @@
 #include "drive/comm_members.h"
 #include "drive/op_args.h"
 
-struct pccl_comm_blobs;
+struct pccl_comm_op;
 struct pccl_comm_op_job;
 struct pccl_waiter;
 struct pccl_communicator;
@@ -24,6 +24,29 @@ struct pccl_comm_arrivals {
     void *user_data;
     uint32_t *from; /* owned: whose have come, by rank, in this order */
     uint32_t count, shown;
+};
+
+/*
+ * How an operation of a caller is composed of two of the machine. The first is launched as one that may be followed;
+ * `goes_on` says that the second may come. Under the lock.
+ */
+struct pccl_comm_composition {
+    /*
+     * Makes the operation's `part`, and completes the launch of the first step. MEMORY, or LIMIT with a reason: the
+     * group is too large.
+     */
+    enum pccl_status (*begin)(const struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                              struct pccl_op_args *args, struct pccl_text *reason);
+    /* Takes the result of a peer that is alone. MEMORY, or MISMATCH with a reason. */
+    enum pccl_status (*alone)(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_text *reason);
+    /* It is launched: the caller has no result until it succeeds. */
+    void (*launched)(const struct pccl_comm_op *operation);
+    /* The first step has committed and is `due`: decides the operation, or launches the second step. */
+    void (*go_on)(struct pccl_communicator *comm, struct pccl_comm_op *operation);
+    /* Shows the caller all new arrivals, and releases the lock for that. The thread that awaits calls it. */
+    void (*show)(struct pccl_communicator *comm, struct pccl_comm_op *operation);
+    /* Frees the operation's part; if it has `contributed`, the result is the caller's. */
+    void (*end)(struct pccl_comm_op *operation);
 };
 
 struct pccl_comm_op {
@@ -42,9 +65,10 @@ struct pccl_comm_op {
     /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
     uint32_t outcome_parts;
     size_t outcome_skip;
-    struct pccl_comm_feedback *feedback; /* NULL: it has none */
-    bool contributed;                    /* it has ended well */
-    struct pccl_comm_blobs *blobs;       /* owned, of blobs; NULL: none, or given up before it was made */
+    struct pccl_comm_feedback *feedback;          /* NULL: it has none */
+    bool contributed;                             /* it has ended well */
+    const struct pccl_comm_composition *composed; /* NULL: it is one of the machine, or given up before it was made */
+    void *part;                                   /* of `composed`, its own */
     bool goes_on; /* another operation of the machine follows when the present one has committed */
     struct pccl_comm_arrivals arrivals;
     bool tiny;

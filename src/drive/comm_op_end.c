@@ -1,7 +1,6 @@
 /* Operations from their launch on: awaits, the end, and all operations of a communicator. */
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
-#include "drive/comm_blobs.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
@@ -27,9 +26,11 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
 
 void pccl_comm_op_release(struct pccl_comm_op *operation)
 {
-    pccl_comm_blobs_end(operation);
+    if (operation->composed)
+        operation->composed->end(operation);
     pccl_release(pccl_heap(), operation->arrivals.from, operation->members->count * sizeof *operation->arrivals.from);
-    pccl_contribution_drop_result(operation);
+    if (operation->buffers.result.list)
+        pccl_contribution_drop_result(operation);
     pccl_comm_feedback_end(operation->feedback, operation->contributed);
     pccl_comm_members_drop(operation->members);
     pccl_release(pccl_heap(), operation, sizeof *operation);
@@ -78,7 +79,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->world = op->world;
     operation->why.details.sequence = op->instance.use;
     describe_choice(operation, op);
-    if (operation->status == PCCL_OK) { /* else comm_blobs.c has said why it failed */
+    if (operation->status == PCCL_OK) { /* else its composition has set the reason */
         operation->why.reason = op->reason;
         operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     }
@@ -143,16 +144,22 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
         tell_awaited(comm, operation, true);
 }
 
+static void show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    if (operation->composed)
+        operation->composed->show(comm, operation);
+}
+
 bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t deadline_us)
 {
     operation->awaited = true;
-    pccl_comm_blobs_show(comm, operation);
+    show(comm, operation);
     if (operation->over)
         return true;
     operation->waiter = pccl_caller_waiter();
     pccl_comm_op_announce_wait(comm, operation);
     while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
-        pccl_comm_blobs_show(comm, operation);
+        show(comm, operation);
         if (operation->over)
             return true;
     }

@@ -120,7 +120,7 @@ static void tell_progress(struct pccl_communicator *comm)
     waiting->tells_progress = false;
 }
 
-static bool wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     const struct pccl_comm_waiting *waiting = &comm->waiting;
     while (!waiter->fired && !is_due(deadline_us)) {
@@ -143,12 +143,8 @@ static bool wait_until(struct pccl_communicator *comm, struct pccl_waiter *waite
 
 void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
-    (void)wait_until(comm, waiter, UINT64_MAX);
-}
-
-bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
-{
-    return wait_until(comm, waiter, deadline_us);
+    bool fired = pccl_comm_wait_until(comm, waiter, UINT64_MAX);
+    PCCL_ASSERT(fired);
 }
 
 void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter)

@@ -62,12 +62,6 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     pccl_comm_call_done(comm, slot, status);
 }
 
-static void effect_op_decided(void *context, struct pccl_peer_op *op)
-{
-    if (op->user)
-        pccl_comm_op_outcome(context, op->user, op);
-}
-
 /* Its operations have been decided one by one, and what is launched is refused from now on. */
 static void effect_subgroup_ended(void *context, uint64_t name)
 {
@@ -385,7 +379,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .dial_link = pccl_comm_effect_dial_link,
                                         .close_link = pccl_comm_effect_close_link,
                                         .call_done = effect_call_done,
-                                        .op_decided = effect_op_decided,
+                                        .op_decided = pccl_comm_effect_op_decided,
                                         .op_start = pccl_comm_effect_op_start,
                                         .op_stop = pccl_comm_effect_op_stop,
                                         .op_restart = pccl_comm_effect_op_restart,

@@ -52,18 +52,12 @@ struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32
                                  bytes / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype)};
 }
 
-bool pccl_op_args_needs_members(const struct pccl_op_args *args)
-{
-    return args->members || pccl_collective(args->launch.descriptor.collective)->ranks_matter;
-}
-
 bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args)
 {
     return args->launch.descriptor.collective == PCCL_SEND && !args->sends && args->root == PCCL_ANY_PEER;
 }
 
-/* Where a part begins, in bytes; or the last one ends. */
-static size_t part_at(const struct pccl_op_args *args, uint32_t rank)
+size_t pccl_op_args_part_at(const struct pccl_op_args *args, uint32_t rank)
 {
     uint64_t elements = args->starts ? args->starts[rank] : rank * args->launch.descriptor.count;
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->launch.descriptor.datatype);
@@ -80,9 +74,9 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     const struct pccl_parts *input = row->one_buffer ? &row->result : &row->input;
     const bool splits = row->input.amount == PCCL_PART_FOR_EACH, joins = row->result.amount == PCCL_PART_FOR_EACH;
-    const size_t own = splits != joins ? part_at(args, rank) : 0;
-    const size_t part = splits != joins ? part_at(args, rank + 1) - own : part_at(args, 1);
-    const size_t all = splits || joins ? part_at(args, world) : 0;
+    const size_t own = splits != joins ? pccl_op_args_part_at(args, rank) : 0;
+    const size_t part = splits != joins ? pccl_op_args_part_at(args, rank + 1) - own : pccl_op_args_part_at(args, 1);
+    const size_t all = splits || joins ? pccl_op_args_part_at(args, world) : 0;
     const uint32_t parts_in = pccl_parts_of(input, world, is_root(args, rank)),
                    parts_out = pccl_parts_of(&row->result, world, is_root(args, rank));
     return (struct pccl_op_args_extent){.input = splits && parts_in ? all : parts_in * part,

@@ -14,11 +14,6 @@ enum {
 };
 static const uint64_t bytes_most = UINT64_C(1) << 50; /* beyond it no budget is met */
 
-bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor)
-{
-    return descriptor->budget_ms != 0 || descriptor->budget_percent != 0;
-}
-
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);

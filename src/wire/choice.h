@@ -11,7 +11,10 @@
 #define PCCL_TOOK_UNKNOWN UINT32_MAX /* in place of how long a use took, and of since_us */
 
 /* Whether its codec is an automatic one. */
-bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor);
+static inline bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor)
+{
+    return descriptor->budget_ms != 0 || descriptor->budget_percent != 0;
+}
 
 /* Whether an automatic codec fits the operation that the descriptor asks for; NULL: it does, else why not. */
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor);
