@@ -289,27 +289,23 @@ class Call(Visit):
         memory, dtype = (given, output), _layout.DTYPES[given.dtype]
         return self.now(_ALL_GATHER, memory, self._address, self._second, self._elements, dtype)
 
-    def gathers_pieces_now(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> bool:
+    def gathers_pieces_now(self, given: torch.Tensor, places: List[torch.Tensor]) -> bool:
         """The same with a tensor for each rank."""
-        size = self.group.size()
-        if len(places) != size or not given.is_cpu or given.layout is not torch.strided:
+        if self.group._order is not None or len(places) != self.group.size() or not _layout.is_plain(given):
             return False
+        shape, dtype = given.shape, given.dtype
         for place in places:
-            if not place.is_cpu or place.dtype is not given.dtype or place.shape != given.shape:
+            if place.dtype is not dtype or place.shape != shape or not place.is_cpu or place.requires_grad:
                 return False
-        memory = torch.empty((size, *given.shape), dtype=given.dtype)
-        if not self.gathers_now(given, memory):
+        memory = torch.empty((len(places), *shape), dtype=dtype)
+        self._address.value, self._second.value, self._elements.value = given.data_ptr(), memory.data_ptr(), given.numel()
+        place_of, kind = (self._address, self._second, self._elements), _layout.DTYPES[dtype]
+        if not self.now(_ALL_GATHER, (given, memory), *place_of, kind):
             return False
-
-        def bring() -> None:
-            with torch.no_grad():
-                for place, piece in zip(places, memory.unbind(0)):
-                    place.copy_(piece)
-
         if self.parts:
-            self.after.append(bring)
+            self.after.append(lambda: torch._foreach_copy_(places, memory.unbind(0)))
         else:
-            bring()
+            torch._foreach_copy_(places, memory.unbind(0))
         return True
 
     def scatters_now(self, given: torch.Tensor, output: torch.Tensor, op: str) -> bool:

@@ -51,7 +51,10 @@ def in_all_forms(make: type, count: int, *names: str) -> Callable[[_Method], _Me
         @functools.wraps(method)
         def call(self: Any, *given: Any, **named: Any) -> Any:
             if not named and len(given) == count + 1 and isinstance(given[count], make):
-                if all(type(one) is list for one in given[:count]):
+                for one in given[:count]:
+                    if type(one) is not list:
+                        break
+                else:
                     return method(self, *given)
             return method(self, *usual(make, count, names, given, named))
 
