@@ -1,11 +1,12 @@
 """Launchers that restart all of their workers when one dies: one for each replica, and the replicas join by elastic
 mode; or a single one, whose workers go on from what they have saved. Ray and Slurm run where they are installed
-(`ray[train]` in build/venv; Debian's slurm-wlm, as root)."""
+(`ray[train]` in build/venv; Debian's slurm-wlm, as root). And frameworks that make process groups themselves."""
 
 import functools
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -24,6 +25,13 @@ import installed  # noqa: E402
 import pccl._programs  # noqa: E402
 
 ENDLESS = 1_000_000_000  # steps
+RUN = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+RAY = {
+    "OMP_NUM_THREADS": "1",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_OVERRIDE_RESOURCES": '{"CPU": 4}',
+}
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +122,9 @@ def test_one_torchrun_and_a_snapshot(torchrun, tmp_path):
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs ray[train]")
 def test_a_trainer_of_ray_for_each_replica(script, address, folder, tmp_path):
     """A worker dies: Ray starts another actor in its place, which comes in as a newcomer."""
-    text = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    given = {
-        "PYTHONPATH": str(folder),
-        "OMP_NUM_THREADS": "1",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_OVERRIDE_RESOURCES": '{"CPU": 4}',
-    }
     stop = tmp_path / "stop"
     words = [address, "--steps", ENDLESS, "--pause", 0.1, "--folder", tmp_path / "files", "--stop", stop]
-    both = script(text, launcher.EXAMPLES / "torch_ray.py", *words, env=given)
+    both = script(RUN, launcher.EXAMPLES / "torch_ray.py", *words, env={"PYTHONPATH": str(folder), **RAY})
     victim = int(both.line(" is in replica 0").split("process ")[1].split()[0])
     both.line(": 2 replicas")
     os.kill(victim, signal.SIGKILL)
@@ -135,6 +135,72 @@ def test_a_trainer_of_ray_for_each_replica(script, address, folder, tmp_path):
     digests = {both.line("digest ").split("digest ")[1] for _ in range(2)}
     assert len(digests) == 1, digests
     assert both.end() == 0, both.lines
+
+
+def same_losses_as_with_gloo(start):
+    """start(backend) starts a program of two processes that prints its losses and its backend."""
+    found = {}
+    for backend in ("pccl", "gloo"):
+        one = start("--backend", backend)
+        one.line(f"2 processes by {backend}")
+        assert one.end() == 0, one.lines
+        said = re.findall(r"((?:epoch|step) \d+): .*loss (\d+\.\d{6})", "\n".join(one.lines))
+        found[backend] = {what: float(loss) for what, loss in said}
+    ours, theirs = found["pccl"], found["gloo"]
+    assert len(ours) >= 3 and ours.keys() == theirs.keys(), found
+    assert all(abs(ours[what] - theirs[what]) < 1e-5 for what in ours), found
+    assert min(ours.values()) < 0.7 * max(ours.values()), ours
+
+
+@pytest.mark.nightly
+def test_accelerate(torchrun, script, folder):
+    pytest.importorskip("accelerate")
+    same_losses_as_with_gloo(lambda *given: torchrun("torch_accelerate.py", *given, workers=2))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("cpu, said", [(True, "ValueError: Your assigned backend pccl is not available"), (False, "NO 2")])
+def test_accelerate_takes_no_backend_on_a_cpu(script, folder, cpu, said):
+    """By its own keyword it refuses the backend, or trains each process by itself."""
+    pytest.importorskip("accelerate")
+    text = (
+        "import os, sys, accelerate, torch.multiprocessing as mp\n"
+        "def rank(number, port):\n"
+        "    os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE='2')\n"
+        "    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT=port)\n"
+        "    named = accelerate.InitProcessGroupKwargs(backend='pccl')\n"
+        "    made = accelerate.Accelerator(cpu=sys.argv[2] == 'True', kwargs_handlers=[named])\n"
+        "    print(made.distributed_type.value, made.num_processes, flush=True)\n"
+        "    made.end_training()\n"
+        "mp.start_processes(rank, (sys.argv[1],), nprocs=2, start_method='fork')\n"
+    )
+    script(text, support.free_port(), cpu, env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}).line(said)
+
+
+@pytest.mark.nightly
+def test_lightning(script, folder):
+    pytest.importorskip("lightning")
+    example, given = launcher.EXAMPLES / "torch_lightning.py", {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    text = f"import os, sys; os.execv(sys.executable, [sys.executable, {str(example)!r}, *sys.argv[1:]])"
+    same_losses_as_with_gloo(lambda *words: script(text, *words, env=given))
+
+
+@pytest.mark.nightly
+def test_ray_train(script, folder, tmp_path):
+    pytest.importorskip("ray")
+    words, given = ["--folder", tmp_path / "files"], {"PYTHONPATH": str(folder), **RAY}
+    example = launcher.EXAMPLES / "torch_ray_train.py"
+    same_losses_as_with_gloo(lambda *more: script(RUN, example, *words, *more, env=given))
+
+
+@pytest.mark.nightly
+def test_deepspeed(torchrun, tmp_path):
+    """Stages 1 to 3 of ZeRO. It first compiles something, for a minute or more."""
+    pytest.importorskip("deepspeed")
+    given = {"workers": 2, "TORCH_EXTENSIONS_DIR": str(tmp_path)}
+    torchrun("torch_deepspeed.py", "--steps", 1, **given).line("built successfully")
+    for stage in (1, 2, 3):
+        same_losses_as_with_gloo(lambda *more: torchrun("torch_deepspeed.py", "--stage", stage, *more, **given))
 
 
 SECOND = "zz-second"  # names of nodes are sorted, and the master runs on the first one
