@@ -118,6 +118,11 @@ def test_training_compiled(nursery, kind):
 
 
 @pytest.mark.nightly
+def test_groups_after_one_another(nursery):
+    nursery.world("again", 4, 5)
+
+
+@pytest.mark.nightly
 def test_sends_in_a_large_world(nursery):
     """A world of up to 16 ranks has links between all pairs."""
     nursery.world("torch_many.sends", 18)
