@@ -117,11 +117,17 @@ void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACH
 
 /* ---- the good-bye ---- */
 
+/*
+ * This side closes the stream. Of an incoming one nothing is missing here: the sender sees the end, too, and fails what
+ * it has sent over it. It has closed it before if another one replaces it.
+ */
+static void leave_bundle(struct pccl_stream *stream) { pccl_bundle_leave(stream, !stream->outgoing); }
+
 void pccl_stream_detach(struct pccl_stream *stream)
 {
     stop_waiting(stream);
     give_back(stream);
-    pccl_bundle_leave(stream, false);
+    leave_bundle(stream);
 }
 
 void pccl_stream_leave(struct pccl_stream *stream)
@@ -141,7 +147,7 @@ static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
     pccl_stream_sent(stream);
-    pccl_bundle_leave(stream, false);
+    leave_bundle(stream);
     pccl_engine_flush(stream->engine);
 }
 

@@ -102,12 +102,15 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     const uint32_t peer = side == 0 ? connection->to : connection->from;
     rig_break(world, connection);
     rig_trace(world, "rank %u: connection %u>%u is gone", rank->number, connection->from, connection->to);
-    note_lost_lane(rank, peer, side == 0);
+    /* Where its receiver closes it, or hears its good-bye, the sender alone fails what was sent over it. */
+    const bool complete = side == 1 && below(world, 2) == 0;
+    if (!complete)
+        note_lost_lane(rank, peer, side == 0);
     pccl_exchange_dropped(rank->exchange, end->sending || below(world, 2) == 0 ? &end->departure : NULL,
                           end->receiving || below(world, 2) == 0 ? &end->arrival : NULL);
     struct pccl_lane *lane = end->lane;
     clear_end(end);
-    pccl_exchange_disconnected(lane, false);
+    pccl_exchange_disconnected(lane, complete);
     for (uint32_t op = 0; op < world->spec->op_count; op++) {
         const struct rig_attempt *attempt = rank->running[op];
         if (attempt != NULL && attempt->links_lost > 0 && attempt->state == RIG_RUNNING)

@@ -364,6 +364,29 @@ static void only_the_slot_that_is_meant_is_closed(void **state)
     end(&cluster);
 }
 
+/* The sender has closed the first one; its good-bye is still on the way when the second one replaces it. */
+static void a_connection_that_is_replaced_fails_nothing(void **state)
+{
+    struct cluster cluster;
+    struct operation operation;
+    uint8_t byte;
+    (void)state;
+    begin(&cluster, 2, 0);
+    struct node *sender = &cluster.nodes[0], *receiver = &cluster.nodes[1];
+    int old = node_connect_bare(receiver, &sender->id, false, 0, NULL, 0);
+    node_connect(receiver, sender, 0);
+    operation_begin(&operation, &cluster, 1, 300000, false, false);
+    work_start(&operation.works[1]);
+    assert_int_equal(recv(old, &byte, 1, 0), 1); /* READY: it runs */
+    pccl_engine_close(receiver->engine, &sender->id, false, 0);
+    node_connect(sender, receiver, 0);
+    work_start(&operation.works[0]);
+    operation_await(&operation);
+    operation_end(&operation);
+    close(old);
+    end(&cluster);
+}
+
 static void a_connection_closed_before_it_began_says_bye_too(void **state)
 {
     struct cluster cluster;
@@ -550,6 +573,7 @@ int main(void)
         cmocka_unit_test(an_operation_that_cannot_start_fails_and_is_released),
         cmocka_unit_test(the_end_of_an_engine_is_told_as_a_good_bye),
         cmocka_unit_test(only_the_slot_that_is_meant_is_closed),
+        cmocka_unit_test(a_connection_that_is_replaced_fails_nothing),
         cmocka_unit_test(a_connection_closed_before_it_began_says_bye_too),
         cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
         cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),

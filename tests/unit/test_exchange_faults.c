@@ -804,6 +804,46 @@ static void operations_begin_again(void **state)
         run_again(seed % 3 == 0 ? &no_mesh : seed % 3 == 1 ? &long_ring : &long_mesh, seed % 4 < 2, seed);
 }
 
+/*
+ * The sender has closed a connection that it did not need any more, and then opened another one for this operation. The
+ * good-bye of the first one arrives in the middle of it, or before any data.
+ */
+static void a_late_good_bye_ends_nothing(void **state)
+{
+    enum { TWO = 2 };
+    const struct pccl_exchange_config config = {.scratch_bytes_max = 4 << 20, .window_bytes = 1 << 20};
+    const struct pccl_descriptor descriptor = sum_of(300000);
+    uint32_t under_way = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct job two[TWO];
+        struct pccl_text reason;
+        world_init(&world, seed, TWO, 2, false, &config);
+        struct pipe_end *old = &world.pipes[seed % 2 * 4]; /* of either rank */
+        old[0].broken = old[1].broken = true;
+        pccl_exchange_disconnected(old[0].lanes[0], false);
+        for (uint32_t rank = 0; rank < TWO; rank++) {
+            job_init(&world, &two[rank], rank, 1, &descriptor, &no_mesh, seed % 3 == 0);
+            fill(&two[rank], rank);
+            assert_int_equal(job_start(&world, &two[rank], rank, &reason), PCCL_OK);
+        }
+        const struct job *receiver = &two[old[0].to];
+        world_run(&world, 1 + world_below(&world, 60));
+        under_way += !receiver->done && pccl_transfer_traffic(receiver->transfer).received_bytes > 0;
+        pccl_exchange_disconnected(old[0].lanes[1], true);
+        world_run(&world, 0);
+        for (uint32_t rank = 0; rank < TWO; rank++) {
+            assert_true(two[rank].at_rest && is_sum(two, TWO, rank));
+        }
+        for (uint32_t rank = 0; rank < TWO; rank++) {
+            job_stop(&world, &two[rank], rank, true);
+            job_fini(&two[rank]);
+        }
+        world_fini(&world);
+    }
+    assert_true(under_way > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -811,6 +851,7 @@ int main(void)
         cmocka_unit_test(many_operations_without_scratch),
         cmocka_unit_test(stops_at_any_moment_restore),
         cmocka_unit_test(broken_connections_fail_both_ends),
+        cmocka_unit_test(a_late_good_bye_ends_nothing),
         cmocka_unit_test(short_memory_fails_one_operation),
         cmocka_unit_test(peers_that_differ_are_named),
         cmocka_unit_test(roots_that_differ_are_noticed),
