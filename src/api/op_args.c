@@ -63,7 +63,7 @@ static const char *wrong_elements(const struct pccl_collective_row *row, const p
                                                          : NULL;
 }
 
-/* The descriptor is zeroed. */
+/* The descriptor has its collective, and the rest is zero. */
 static enum pccl_status describe(const struct pccl_collective_row *row, const pcclOperation_t *asked,
                                  const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
@@ -79,7 +79,6 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
                          row->scan != PCCL_NO_SCAN     ? "a scan is not quantized"
                          : row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
                                                        : "there is nothing here that can be quantized");
-    descriptor->collective = (uint8_t)collective_of(asked->collective);
     descriptor->datatype = (uint8_t)asked->datatype;
     descriptor->operation = (uint8_t)asked->op;
     descriptor->count = asked->count;
@@ -223,6 +222,7 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     if (wrong)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     args->launch.tag = options->tag;
+    args->launch.descriptor.collective = (uint8_t)collective;
     args->buffers.input = pccl_extents_of(row->of == PCCL_OF_TENSORS ? NULL : asked->sendbuf);
     args->buffers.result = pccl_extents_of(row->of == PCCL_OF_BLOBS ? NULL : asked->recvbuf);
     args->root = asked->root;

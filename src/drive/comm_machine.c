@@ -34,28 +34,21 @@ void pccl_comm_give_up(struct pccl_communicator *comm)
 
 /* ---- steps ---- */
 
-struct step {
-    struct pccl_peer *peer;
-    struct pccl_peer_event *event;
-    enum pccl_status status;
-};
-
-static void step_body(void *argument)
-{
-    struct step *step = argument;
-    step->status = pccl_peer_step(step->peer, step->event);
-}
-
 enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer_event *event)
 {
     if (!comm->peer)
         return PCCL_INTERNAL;
     event->now_us = comm->stepped_us = pccl_now_us();
     event->thread = pccl_caller_thread();
-    struct step step = {.peer = comm->peer, .event = event, .status = PCCL_INTERNAL};
-    if (!pccl_guard_run(step_body, &step))
+    struct pccl_guard guard;
+    pccl_guard_push(&guard);
+    if (setjmp(guard.place) != 0) {
         pccl_comm_give_up(comm);
-    return step.status;
+        return PCCL_INTERNAL;
+    }
+    enum pccl_status status = pccl_peer_step(comm->peer, event);
+    pccl_guard_pop(&guard);
+    return status;
 }
 
 void pccl_comm_break(struct pccl_communicator *comm, const char *where)
