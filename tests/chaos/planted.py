@@ -87,8 +87,9 @@ BUGS = [
         ["participants", "wrong", "agreement"],
         [
             ("src/drive/comm_op_end.c",
-             "pccl_id_write(&operation->members[i], info->participants[i].digits",
-             "pccl_id_write(&operation->members[(i + 1) % operation->member_count], info->participants[i].digits"),
+             "pccl_id_write(&operation->members->ids[i], info->participants[i].digits",
+             "pccl_id_write(&operation->members->ids[(i + 1) % operation->members->count], "
+             "info->participants[i].digits"),
         ]),
     Bug("input_of_an_aborted_attempt_is_not_restored",
         "an operation in place that failed leaves sums in the buffer, and the next attempt adds them again",
