@@ -3,13 +3,16 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, with a
+kind: plain, ddp, sampled (ddp with an ElasticSampler and a DataLoader with a worker), or fsdp2 (a replica is two
+processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, with a
 model with batch normalization, whose running statistics differ on all replicas. stops: number of replicas that are
 stopped and return, with a master that waits only briefly. Prints one line of JSON: seconds until the survivors' next
 step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
 parameters after the same step.
 """
 
+import collections
+import itertools
 import json
 import math
 import os
@@ -30,6 +33,7 @@ MIN_PEERS = 2
 WORK_S = 0.02  # of a step, besides what it computes
 MONITOR_S = 0.1  # after so long a launcher ends the other processes of a replica, as torchrun does
 PATIENCE_S = 120.0
+SAMPLES, BATCH = 1000, 16  # of an epoch, and of a step of a replica
 
 
 # ---- a process of a replica
@@ -62,7 +66,7 @@ def built(kind, store, shard):
     if kind.startswith("resnet"):
         blocks = torch.nn.Unflatten(1, (4, 4, 4)), Residual(4, 8), Residual(8, 8)
         model = torch.nn.Sequential(*blocks, torch.nn.Flatten(), torch.nn.Linear(128, 8))
-    if kind in ("ddp", "resnet"):
+    if kind in ("ddp", "resnet", "sampled"):
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         trained = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
     elif kind.endswith("fsdp2"):
@@ -82,31 +86,54 @@ def checksum(model):
     return zlib.crc32(b"".join(parts))
 
 
+class Samples(torch.utils.data.Dataset):
+    def __init__(self):
+        self.x, self.y = data(7, SAMPLES)
+
+    def __len__(self):
+        return SAMPLES
+
+    def __getitem__(self, index):
+        return index, self.x[index], self.y[index]
+
+
+def batches(sampler, elastic, say):
+    make = lambda own: torch.utils.data.DataLoader(Samples(), batch_sampler=own, num_workers=1)
+    for indices, x, y in sampler.batches(elastic, make):
+        say(drawn=indices.tolist(), for_step=elastic.step + 1, rank=elastic.rank, at=time.monotonic())
+        yield x, y
+
+
 def replica(say, run, store, shard):
     import pccl.torch
 
     model, optimizer = built(run.kind, store, shard)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
+    sampler = pccl.torch.ElasticSampler(SAMPLES, BATCH)
+    shared = {"scheduler": scheduler, "sampler": sampler}
     elastic = pccl.torch.elastic(
-        model, optimizer, {"scheduler": scheduler}, address=run.address, min_peers=run.min_peers, bucket_bytes=20000
+        model, optimizer, shared, address=run.address, min_peers=run.min_peers, bucket_bytes=20000
     )
     signal.signal(signal.SIGTERM, lambda *_: elastic.stop())
     say(joined=elastic.step, rank=elastic.rank)
     judged = data(99, 256)
+    own = batches(sampler, elastic, say) if run.kind == "sampled" else itertools.repeat(None)
     while elastic.step < run.steps and not elastic.stopped:
         time.sleep(WORK_S)
-        x, y = data(1000 * elastic.step + elastic.rank)
+        x, y = next(own) or data(1000 * elastic.step + elastic.rank)
         optimizer.zero_grad()
         (model(x) - y).square().mean().backward()
         optimizer.step()
         if not elastic.committed:
             continue
         scheduler.step()
+        sampler.step(elastic)
         crc = checksum(model)  # before the next forward gathers shards
         with torch.no_grad():
             loss = (model(judged[0]) - judged[1]).square().mean().item()
         say(step=elastic.step, crc=crc, loss=loss, rank=elastic.rank, ranks=elastic.ranks,
-            lr=optimizer.param_groups[0]["lr"], returns=elastic.stats.returns, at=time.monotonic())
+            lr=optimizer.param_groups[0]["lr"], returns=elastic.stats.returns, at=time.monotonic(),
+            waiting=sampler._get().waiting, fresh=sampler._get().fresh)
     elastic.leave()
     say(end=elastic.step, stats=vars(elastic.stats))
 
@@ -117,7 +144,7 @@ def replica(say, run, store, shard):
 class Process:
     def __init__(self, run, store, shard):
         self.shard = shard
-        self.steps, self.about, self.last = [], {}, -math.inf
+        self.steps, self.about, self.last, self.drawn = [], {}, -math.inf, []
         self._rest = b""
         self.out, end = os.pipe()
         self.pid = os.fork()
@@ -142,7 +169,9 @@ class Process:
         got = os.read(self.out, 1 << 16)
         *lines, self._rest = (self._rest + got).split(b"\n")
         for line in map(json.loads, lines):
-            if "step" in line:
+            if "drawn" in line:
+                self.drawn.append(line)
+            elif "step" in line:
                 self.steps.append(line)
                 self.last = line["at"]
             else:
@@ -229,9 +258,26 @@ class Run:
                 assert line["rank"] in line["ranks"] and len(set(line["ranks"])) == len(line["ranks"]), line
                 said = line["crc"], line["lr"], line["ranks"], line["loss"]
                 assert found.setdefault((line["step"], one.shard), said) == said, (line, found[line["step"], one.shard])
+        self.verify_samples({step: said[2] for (step, _), said in found.items()})
         steps = sorted({step for step, _ in found})
         assert steps == list(range(1, len(steps) + 1)), steps
         return [found[step, 0][3] for step in steps]
+
+
+    def verify_samples(self, ranks_of):
+        """In steps that counted each sample of an epoch was once, but for those that wait for a replica. Of a rank that
+        has drawn twice for a step the later one counts."""
+        drawn = sorted((line for one in self.processes for line in one.drawn), key=lambda line: line["at"])
+        if not drawn:
+            return
+        of = {(line["for_step"], line["rank"]): line["drawn"] for line in drawn}
+        used = collections.Counter(index for step, ranks in ranks_of.items() for r in ranks for index in of[step, r])
+        last = max((one.steps[-1] for one in self.processes if one.steps), key=lambda line: line["step"])
+        import pccl.torch
+
+        sampler = pccl.torch.ElasticSampler(SAMPLES, BATCH)
+        blocks = set(range(last["fresh"])) - set(last["waiting"])
+        assert used == collections.Counter(index for block in blocks for index in sampler._indices(block)), last
 
 
 def undisturbed(address, kind, steps):

@@ -768,6 +768,6 @@ def test_kills(script, address):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2"])
+@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2", "sampled"])
 def test_twenty_kills(script, address, kind):
     run(script, address, kind=kind, kills=20)

@@ -6,6 +6,7 @@
     with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...  # by hooks
 
     replica = pccl.torch.elastic(model, optimizer)     # replicas that come and go, behind optimizer.step()
+    sampler = pccl.torch.ElasticSampler(count, batch)  # of theirs: each sample once in each epoch
 
     layer = pccl.torch.MoE(experts, router, comm)      # experts at several peers
 
@@ -29,6 +30,7 @@ from ._moe import MoE, MoEInfo, shared_parameters
 from ._monitored import monitored_barrier
 from ._objects import refuse_pickles
 from ._pipeline import PipelineStage
+from ._sampler import ElasticSampler
 from ._state import TrainingState, materialize, shared_state
 from ._work import CollectiveError
 
@@ -37,6 +39,7 @@ __all__ = [
     "DDPState",
     "DiLoCo",
     "Elastic",
+    "ElasticSampler",
     "ElasticStats",
     "GradientBuckets",
     "LocalSGD",
