@@ -43,7 +43,8 @@ kind = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)
 images = torch.randn(1024, 1, 8, 8)
 data = TensorDataset(images, (images.mean((1, 2, 3)) > 0).long())
-net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), Residual(8), Residual(8), torch.nn.Flatten(), torch.nn.Linear(288, 2))
+blocks = [torch.nn.Conv2d(1, 8, 3), Residual(8), Residual(8)]
+net = torch.nn.Sequential(*blocks, torch.nn.Flatten(), torch.nn.Linear(288, 2))
 model = DistributedDataParallel(net.to(kind))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9999)
@@ -68,7 +69,7 @@ for x, y in sampler.batches(replica, lambda own: DataLoader(data, batch_sampler=
     if replica.committed:
         scheduler.step()
         sampler.step(replica)
-        print(f"step {replica.step}: {replica.world_size} peers, epoch {sampler.epoch}, loss {loss.item():.3f}", flush=True)
+        print(f"step {replica.step}: {replica.world_size} peers, loss {loss.item():.3f}", flush=True)
     if sampler.epoch >= args.epochs:
         replica.stop()
 

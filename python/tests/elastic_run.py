@@ -265,8 +265,8 @@ class Run:
 
 
     def verify_samples(self, ranks_of):
-        """In steps that counted each sample of an epoch was once, but for those that wait for a replica. Of a rank that
-        has drawn twice for a step the later one counts."""
+        """Steps that counted have used exactly the samples of all blocks that left the queue. The last draw of a rank
+        for a step counts."""
         drawn = sorted((line for one in self.processes for line in one.drawn), key=lambda line: line["at"])
         if not drawn:
             return

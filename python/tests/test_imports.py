@@ -30,7 +30,7 @@ ORDER = """
     pccl.diloco._beside pccl.diloco._arrays pccl.diloco._catch_up pccl.diloco._fragments pccl.diloco._inside
     pccl.diloco._outer pccl.diloco._eager pccl.diloco._reduction pccl.diloco._membership
 
-    pccl.torch._replica pccl.torch._elastic
+    pccl.torch._replica pccl.torch._elastic pccl.torch._sampler
 
     pccl.diloco._sampler pccl.diloco._schedule pccl.diloco._shared pccl.diloco._fragment pccl.diloco._checkpoint
     pccl.diloco._member pccl.diloco._line pccl.diloco._trainer pccl.diloco

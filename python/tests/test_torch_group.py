@@ -119,7 +119,7 @@ def test_training_compiled(nursery, kind):
 
 @pytest.mark.nightly
 def test_groups_after_one_another(nursery):
-    nursery.world("again", 4, 5)
+    nursery.world("torch_many.again", 4, 5)
 
 
 @pytest.mark.nightly

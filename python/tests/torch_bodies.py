@@ -540,23 +540,6 @@ def example(name, *arguments):
     runpy.run_path(str(pathlib.Path(__file__).parent.parent / "examples" / name), run_name="__main__")
 
 
-def again(turns):
-    """Process groups of gloo and of "pccl" in turns, each with a store of its own."""
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), size, is_master=rank == 0)
-    for number in range(2 * int(turns)):
-        own, limit = dist.PrefixStore(str(number), store), timedelta(seconds=60)
-        dist.init_process_group(["gloo", "pccl"][number % 2], store=own, rank=rank, world_size=size, timeout=limit)
-        total = torch.tensor([float(rank)])
-        dist.all_reduce(total)
-        assert total.item() == sum(range(size)), (number, total)
-        dist.destroy_process_group()
-    store.add("done", 1)
-    while rank == 0 and store.add("done", 0) < size:
-        time.sleep(0.01)
-    say("all agreed")
-
-
 def training(*kinds):
     start()
     gloo = dist.new_group(backend="gloo")

@@ -1,8 +1,13 @@
-"""A program of ranks (torch_bodies.py) of a world of more than 16: not all of them have links to each other."""
+"""Programs of ranks (torch_bodies.py): of a world of more than 16, where not all have links to each other, and of many
+process groups in turns."""
+
+import os
+import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch_bodies import LARGE, part, start
+from torch_bodies import LARGE, part, say, start
 
 
 def sends():
@@ -24,3 +29,20 @@ def sends():
             assert torch.equal(place, part(source, LARGE))
         assert sources == set(range(1, size))
     dist.destroy_process_group()
+
+
+def again(turns):
+    """Makes process groups of gloo and "pccl" in turns, each with a prefix in one store."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), size, is_master=rank == 0)
+    for number in range(2 * int(turns)):
+        own, limit = dist.PrefixStore(str(number), store), timedelta(seconds=60)
+        dist.init_process_group(["gloo", "pccl"][number % 2], store=own, rank=rank, world_size=size, timeout=limit)
+        total = torch.tensor([float(rank)])
+        dist.all_reduce(total)
+        assert total.item() == sum(range(size)), (number, total)
+        dist.destroy_process_group()
+    store.add("done", 1)
+    while rank == 0 and store.add("done", 0) < size:
+        time.sleep(0.01)
+    say("all agreed")

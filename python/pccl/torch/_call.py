@@ -298,9 +298,9 @@ class Call(Visit):
             if place.dtype is not dtype or place.shape != shape or not place.is_cpu or place.requires_grad:
                 return False
         memory = torch.empty((len(places), *shape), dtype=dtype)
-        self._address.value, self._second.value, self._elements.value = given.data_ptr(), memory.data_ptr(), given.numel()
-        place_of, kind = (self._address, self._second, self._elements), _layout.DTYPES[dtype]
-        if not self.now(_ALL_GATHER, (given, memory), *place_of, kind):
+        send, recv, count = self._address, self._second, self._elements
+        send.value, recv.value, count.value = given.data_ptr(), memory.data_ptr(), given.numel()
+        if not self.now(_ALL_GATHER, (given, memory), send, recv, count, _layout.DTYPES[dtype]):
             return False
         if self.parts:
             self.after.append(lambda: torch._foreach_copy_(places, memory.unbind(0)))

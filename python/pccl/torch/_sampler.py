@@ -1,4 +1,4 @@
-"""Which samples a replica takes while replicas come, go and are killed (docs/guide/data.md)."""
+"""Samples of replicas that come, go and are killed (docs/guide/data.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 1024  # replicas
 
 
 class _Place(NamedTuple):
-    """Where a run is in its samples, which are cut into blocks with numbers that go on from epoch to epoch."""
+    """Place of a run in its samples. They are cut into blocks, whose numbers continue from epoch to epoch."""
 
     steps: int  # number of steps that have counted
     fresh: int  # first block that no step has been offered
@@ -30,7 +30,7 @@ class _Place(NamedTuple):
         return self.waiting[place] if place < queued else self.fresh + place - queued
 
     def after(self, ranks: Sequence[int]) -> _Place:
-        """Returns what follows a step of these replicas."""
+        """Returns the place after a step of these replicas."""
         taken = {self.line(rank) for rank in ranks}
         offered, queued = max(taken) + 1, len(self.waiting)
         left = tuple(self.block(place) for place in range(max(offered, queued)) if place not in taken)
@@ -119,8 +119,8 @@ class ElasticSampler:
 
 
 class _Own:
-    """Batches of a replica, as they are if the world stays as it is. ahead gets what is expected behind each; None:
-    nothing, since this replica is new."""
+    """Batches of a replica, valid while the world does not change. Adds to ahead the place expected after each, or None
+    for a new replica, which expects nothing."""
 
     def __init__(self, sampler: ElasticSampler, replica: Elastic, ahead: Deque[Optional[_Place]]) -> None:
         self._sampler, self._replica, self._ahead = sampler, replica, ahead
