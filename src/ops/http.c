@@ -216,9 +216,27 @@ static bool is_host(const struct pccl_http_value *value, const char *const *name
     return known;
 }
 
-bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count)
+/* Returns true if public DNS has no such name: it has no dot, or a top-level domain that is reserved for networks. */
+static bool is_private(const struct pccl_http_value *value)
 {
-    return request->host.bytes == NULL || is_host(&request->host, names, count);
+    static const struct line tops[] = {{"local", 5}, {"internal", 8}};
+    struct line host = host_of(value);
+    if (host.length > 0 && host.bytes[host.length - 1] == '.')
+        host.length--;
+    bool found = host.length > 0 && memchr(host.bytes, '.', host.length) == NULL;
+    for (size_t i = 0; i < PCCL_COUNT_OF(tops); i++) {
+        size_t before = host.length - pccl_min_u64(host.length, tops[i].length);
+        const struct line top = {host.bytes + before, host.length - before};
+        found = found || (before > 1 && host.bytes[before - 1] == '.' && is_name(&top, tops[i].bytes));
+    }
+    return found;
+}
+
+bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count,
+                         bool permits_private)
+{
+    return request->host.bytes == NULL || is_host(&request->host, names, count) ||
+           (permits_private && is_private(&request->host));
 }
 
 bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names, uint32_t count)

@@ -49,10 +49,12 @@ PCCL_MUST_CHECK enum pccl_http_reading pccl_http_read(const char *bytes, size_t 
 bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, const char *const *names,
                        uint32_t count);
 /*
- * Returns false if the request names a host that is not us: the page of another site in a browser on this machine,
- * whose name has been made to resolve to us. Browsers always name the host; programs need not.
+ * Returns false if the request names a host that is not us: the page of another site, whose name has been made to
+ * resolve to us. Browsers always name the host; programs need not. If `permits_private`, every name that nobody can
+ * have on the internet is permitted too: names without a dot and names under .local and .internal.
  */
-bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count);
+bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count,
+                         bool permits_private);
 /* Reads the token of the authorization "Bearer <token>". Returns false if there is no token. */
 bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
 /* Is that the token? It takes as long for a wrong one. */

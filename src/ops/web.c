@@ -117,11 +117,12 @@ static void refuse_page(struct pccl_http_visitor *visitor)
 static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
-    if (pccl_http_is_loopback(visitor) && !pccl_http_is_for_us(request, pages->host_names, pages->host_name_count)) {
-        pccl_http_refuse(
-            visitor, 403,
-            "This host name is not the master's: expected an IP address, localhost or the name that --http "
-            "has.");
+    bool is_public = !pccl_http_is_loopback(visitor);
+    if (!pccl_http_is_https(visitor) &&
+        !pccl_http_is_for_us(request, pages->host_names, pages->host_name_count, is_public)) {
+        pccl_http_refuse(visitor, 403,
+                         "This host name is not the master's: expected an IP address, localhost, the machine's name or "
+                         "the name that --http has.");
         return;
     }
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
@@ -372,6 +373,9 @@ enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *h
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif
     pages->http.memory = pccl_heap();
+    size_t length = sizeof pages->machine;
+    if (uv_os_gethostname(pages->machine, &length) == 0)
+        pages->host_names[pages->host_name_count++] = pages->machine;
     int error = pccl_http_open(&pages->http, addresses, found, reason);
     return error ? pccl_errors_of_system(error) : PCCL_OK;
 }

@@ -13,7 +13,7 @@
 /* Pages that are made of figures; for visitors the number behind it. */
 enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
 
-enum { PCCL_HTTP_HOST_NAMES_MAX = 4 };
+enum { PCCL_HTTP_HOST_NAMES_MAX = 5 };
 
 struct pccl_page {
     struct pccl_figures figures; /* while it is made */
@@ -33,9 +33,10 @@ struct pccl_web {
     struct pccl_tokens *tokens;
     bool insecure;
     char token[PCCL_ADMIN_TOKEN_MAX + 1];
-    const char
-        *host_names[PCCL_HTTP_HOST_NAMES_MAX]; /* of addresses, as they were given: a page may come from there, too */
+    /* Of addresses, as they were given, and in the end of this machine: a page may come from there, too. */
+    const char *host_names[PCCL_HTTP_HOST_NAMES_MAX];
     uint32_t host_name_count;
+    char machine[UV_MAXHOSTNAMESIZE];
     struct pccl_page pages[PCCL_PAGE_KINDS];
     struct pccl_http_visitor *commander; /* whose command is being carried out */
     /* Times in which the loop does not wait, in turns and in windows of PCCL_LAG_WINDOW_US. */

@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import resource
+import socket
 import ssl
 import subprocess
 import sys
@@ -487,19 +488,24 @@ def figure_hellos(run):
 
 
 def test_rebound_name(run):
-    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages."""
-    pages = harness.ports.free_port()
-    honest = Run(run, count=2, http=f"127.0.0.1:{pages}", insecure=1)  # loopback all the same
-    for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
-        hosts = {f"evil.example:{pages}": 403, "127.0.0.1.evil.example": 403, f"localhost:{pages}": 200}
-        for host, code in hosts.items():
-            request = urllib.request.Request(f"http://127.0.0.1:{pages}{path}", headers={"Host": host})
-            try:
-                with urllib.request.urlopen(request) as page:
-                    answered = page.status
-            except urllib.error.HTTPError as error:
-                answered = error.code
-            equal(answered, code, f"answer to GET {path} of {host}")
+    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages, also
+    where these are open to everybody."""
+    pages, public = harness.ports.free_port(), harness.ports.free_port()
+    honest = Run(run, count=2, http=f"127.0.0.1:{pages},0.0.0.0:{public}", insecure=1)  # loopback all the same
+    bad = ["evil.example", "127.0.0.1.evil.example"]
+    good = ["localhost", "127.0.0.1", socket.gethostname()]
+    private = ["trainer-1", "master.default.svc.cluster.local"]  # names that no site on the internet has
+    for port, refused_hosts, hosts in ((pages, bad + private, good), (public, bad, good + private)):
+        for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
+            for host in [*refused_hosts, *hosts]:
+                headers = {"Host": f"{host}:{port}"}
+                request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+                try:
+                    with urllib.request.urlopen(request) as page:
+                        answered = page.status
+                except urllib.error.HTTPError as error:
+                    answered = error.code
+                equal(answered, 403 if host in refused_hosts else 200, f"answer to GET {path} of {host}:{port}")
     honest.go_on()
 
 

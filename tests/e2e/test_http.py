@@ -1,5 +1,6 @@
 """What a master tells over HTTP, and that nobody can disturb it there."""
 
+import ctypes
 import hashlib
 import json
 import os
@@ -613,6 +614,62 @@ def test_hostile_https(run):
         check(run.master.rss_kib() <= memory_kib + (8 << 10), "memory")
     for stranger in strangers:
         stranger.close()
+
+
+class KeyUpdates(threading.Thread):
+    """A TLS client that asks for another key again and again, as fast as the other side reads, and reads nothing. It
+    connects again when its connection ends."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port, self.count, self.ended = port, 0, False
+        self.library = ctypes.CDLL("libssl.so.3")  # the ssl module cannot ask for a key
+        for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
+            getattr(self.library, name).restype = ctypes.c_void_p
+        self.context = ctypes.c_void_p(self.library.SSL_CTX_new(ctypes.c_void_p(self.library.TLS_client_method())))
+        self.start()
+
+    def run(self):
+        requested = 1
+        while not self.ended:
+            with socket.create_connection(("127.0.0.1", self.port), harness.DEADLINE, ("127.0.0.2", 0)) as link:
+                link.setblocking(True)
+                tls = ctypes.c_void_p(self.library.SSL_new(self.context))
+                self.library.SSL_set_fd(tls, link.fileno())
+                good = self.library.SSL_connect(tls) == 1
+                while good and not self.ended:
+                    self.library.SSL_key_update(tls, requested)
+                    good = self.library.SSL_do_handshake(tls) == 1
+                    self.count += good
+                self.library.SSL_free(tls)
+
+
+def test_key_updates_over_https(run):
+    """Strangers change their keys without end, and others send their greeting byte by byte: the page is answered, peers
+    go on, and the master does not grow."""
+    authority = start_https(run)
+    peers = run.join(2)
+    token = make_token(run, "create", "--role", "observe")
+    equal(over_https(run, authority, "/status", token)[0], 200, "/status")
+    memory_kib, cpu_s, begun_us = run.master.rss_kib(), run.master.cpu_s(), harness.now_us()
+    flood = [KeyUpdates(run.http) for _ in range(4)]
+    slow = [socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE, ("127.0.0.3", 0)) for _ in range(16)]
+    poll(lambda: all(stranger.count > 100 for stranger in flood), "changes of keys")
+    for at in range(20):
+        for link in slow:
+            try:
+                link.sendall(wire.tls_greeting()[at : at + 1])
+            except ConnectionError:  # its time was over
+                pass
+        equal(over_https(run, authority, "/status", token)[0], 200, "/status beside the flood")
+    works(run, peers, lambda: over_https(run, authority, "/healthz")[1])
+    length_s = (harness.now_us() - begun_us) / 1e6
+    harness.figure("changes of keys a second", sum(stranger.count for stranger in flood) / length_s, "1/s")
+    harness.figure("processor share of the master", (run.master.cpu_s() - cpu_s) / length_s, "")
+    if harness.SLOW == 1:
+        check(run.master.rss_kib() <= memory_kib + (8 << 10), "memory")
+    for stranger in flood:
+        stranger.ended = True
 
 
 def refuses(words, *arguments):

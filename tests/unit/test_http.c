@@ -159,12 +159,33 @@ static void who_commands(void **state)
         if (pccl_http_is_ours(&request, is_https, names, 1) != cases[i].ours)
             fail_msg("%s is %s", cases[i].headers, cases[i].ours ? "refused" : "taken");
     }
-    static const char *const pages[] = {"", "Host: master.example:1\r\n", "Host: evil.example\r\n", "Host:\r\n"};
+    static const struct {
+        const char *headers;
+        bool for_us, for_us_beyond; /* at a loopback address, and at one that other machines reach */
+    } pages[] = {
+        {"", true, true},
+        {"Host: master.example:1\r\n", true, true},
+        {"Host: 10.0.0.1:1\r\n", true, true},
+        {"Host: evil.example\r\n", false, false},
+        {"Host: local.evil.example\r\n", false, false},
+        {"Host: evillocal.example:1\r\n", false, false},
+        {"Host: evil.notlocal\r\n", false, false},
+        {"Host:\r\n", false, false},
+        {"Host: .\r\n", false, false},
+        {"Host: .local\r\n", false, false},
+        {"Host: a..\r\n", false, false},
+        {"Host: trainer-1:9100\r\n", false, true},
+        {"Host: trainer-1.\r\n", false, true},
+        {"Host: pccl.default.svc.cluster.LOCAL:1\r\n", false, true},
+        {"Host: a.zone.internal.:1\r\n", false, true},
+    };
     for (size_t i = 0; i < PCCL_COUNT_OF(pages); i++) {
         char head[256];
-        (void)snprintf(head, sizeof head, "GET / HTTP/1.1\r\n%s\r\n", pages[i]);
+        (void)snprintf(head, sizeof head, "GET / HTTP/1.1\r\n%s\r\n", pages[i].headers);
         struct pccl_http_request page = request_of(head);
-        assert_int_equal(pccl_http_is_for_us(&page, names, 1), i < 2);
+        if (pccl_http_is_for_us(&page, names, 1, false) != pages[i].for_us ||
+            pccl_http_is_for_us(&page, names, 1, true) != pages[i].for_us_beyond)
+            fail_msg("%s is judged wrongly", pages[i].headers);
     }
     struct pccl_http_request request;
     uint16_t code;
