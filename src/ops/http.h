@@ -50,8 +50,8 @@ bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, c
                        uint32_t count);
 /*
  * Returns false if the request names a host that is not us: the page of another site, whose name has been made to
- * resolve to us. Browsers always name the host; programs need not. If `permits_private`, every name that nobody can
- * have on the internet is permitted too: names without a dot and names under .local and .internal.
+ * resolve to us. Browsers always name the host; programs need not. If `permits_private`, names that cannot be
+ * registered on the internet are permitted too: names without a dot and names under .local and .internal.
  */
 bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count,
                          bool permits_private);

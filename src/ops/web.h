@@ -33,7 +33,7 @@ struct pccl_web {
     struct pccl_tokens *tokens;
     bool insecure;
     char token[PCCL_ADMIN_TOKEN_MAX + 1];
-    /* Of addresses, as they were given, and in the end of this machine: a page may come from there, too. */
+    /* Host names of the addresses, as they were given, then the machine's: a page may come from there, too. */
     const char *host_names[PCCL_HTTP_HOST_NAMES_MAX];
     uint32_t host_name_count;
     char machine[UV_MAXHOSTNAMESIZE];

@@ -2,6 +2,7 @@
 have addresses of their own, as strangers do."""
 
 import json
+import os
 import pathlib
 import selectors
 import socket
@@ -109,7 +110,11 @@ class Outsider(threading.Thread):
                 key.data()
 
     def accept(self):
-        link = Connection(self.listener.accept()[0])
+        try:
+            link = Connection(self.listener.accept()[0])
+        except OSError:  # it has vanished
+            self.selector.unregister(self.listener)
+            return
         self.selector.register(link.socket, selectors.EVENT_READ, lambda: self.answer(link))
 
     def answer(self, link):
@@ -179,6 +184,14 @@ class Outsider(threading.Thread):
     def peer_at(self, port):
         """Who of them listens there."""
         return harness.poll(lambda: {number: peer for peer, number in self.learn(1)}.get(port), "a member to be named")
+
+    def vanish(self):
+        """Ends all connections and refuses new ones, as a process does that dies."""
+        for sock in [self.listener, self.connection.socket, *(link.socket for _, link in self.links)]:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:  # it has ended
+                pass
 
     def leave(self):
         self.say("leave", reason="done with it")
@@ -451,3 +464,72 @@ class Tamperer(Proxy):
         self.done = True
         self.cut_count += self.cuts
         return b"" if self.cuts else data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+class Mutant(harness.Peer):
+    """A peer with the token whose frames are changed before they are sealed: mutant.c."""
+
+    def __init__(self, run, seed):
+        self.calls, self.logs, self.others = {}, [], []
+        environment = {**run.environment, "MUTANT_SEED": str(seed)}
+        harness.Process.__init__(self, f"mutant {seed}", [os.environ["ATTACK_MUTANT"]], environment)
+        run.processes.append(self)
+        self.killed = True  # it may end as it likes
+        self.create(run.address)
+        self.joins = self.start("connect")
+
+    def is_in(self):
+        return self.joins.result and self.joins.result["rc"] == harness.SUCCESS
+
+    def has_failed(self):
+        """It has not come in, or a call has failed since."""
+        return any(call.result and call.result["rc"] != harness.SUCCESS for call in self.calls.values())
+
+
+class LyingDonor(Proxy):
+    """Relay in front of a member that gives shared state to others. Its answers are changed by `lie`, which gets their
+    name and fields and returns how many bytes of content follow, and whether they are changed; or None: nothing is
+    passed any more."""
+
+    def __init__(self, port, host):
+        self.lie, self.lies, self.kept, self.content = None, 0, {}, {}
+        super().__init__(port, host)
+
+    def passes(self, sock, data):
+        if not data or sock.getsockname()[1] == self.port:
+            return data
+        kept, passed = self.kept.pop(sock, b"") + data, b""
+        while kept:
+            left, sent, flips = self.content.get(sock, (0, 0, False))
+            if left:
+                part, kept = kept[:left], kept[left:]
+                self.content[sock] = (left - len(part), max(sent - len(part), 0), False)
+                passed += (bytes([part[0] ^ 1]) + part[1:] if flips else part)[:sent]
+                continue
+            length = int.from_bytes(kept[:4], "little") + wire.HEADER
+            if len(kept) < wire.HEADER or len(kept) < length:
+                break
+            frame, kept = kept[:length], kept[length:]
+            frame = self.changed(sock, frame)
+            if frame is None:
+                return None
+            passed += frame
+        self.kept[sock] = kept
+        return passed or None
+
+    def changed(self, sock, frame):
+        _, kind, _, sequence, acknowledged, *_ = messages.HEADER.unpack_from(frame)
+        name = messages.NAMES.get(kind)
+        if name not in ("state_proofs", "state_data"):
+            return frame
+        fields = messages.parse(name, frame[wire.HEADER :])
+        content, sent, flips = fields.get("length", 0), fields.get("length", 0), False
+        if self.lie:
+            self.lies += 1
+            said = self.lie(name, fields)
+            if said is None:
+                self.lies += 1
+                return None
+            sent, flips = said
+        self.content[sock] = (content, sent, flips)
+        return messages.seal(kind, messages.body(name, **fields), sequence, acknowledged)

@@ -488,8 +488,8 @@ def figure_hellos(run):
 
 
 def test_rebound_name(run):
-    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages, also
-    where these are open to everybody."""
+    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages, even
+    if these are open to all."""
     pages, public = harness.ports.free_port(), harness.ports.free_port()
     honest = Run(run, count=2, http=f"127.0.0.1:{pages},0.0.0.0:{public}", insecure=1)  # loopback all the same
     bad = ["evil.example", "127.0.0.1.evil.example"]

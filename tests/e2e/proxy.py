@@ -10,12 +10,12 @@ import harness
 import ports
 
 
-def behind_proxy(run, **parameters):
-    """A peer that the other peers reach only through a proxy, and the proxy. It listens where
+def behind_proxy(run, kind=None, **parameters):
+    """A peer that the other peers reach only through a proxy (of this kind), and the proxy. It listens where
     nobody looks for it, because the address from which the master sees it come is a candidate too.
     """
     port = ports.free_port()
-    proxy = Proxy(port, "127.0.0.2")
+    proxy = (kind or Proxy)(port, "127.0.0.2")
     peer = run.peer(local="tcp", **parameters)
     addresses = {"bind_address": "127.0.0.2", "advertise_addresses": f"127.0.0.1:{proxy.port}"}
     peer.create(run.address, port=port, port_range=1, **addresses)
@@ -139,7 +139,7 @@ class Proxy:
             self._selector.register(outer, selectors.EVENT_READ)
 
     def passes(self, sock, data):  # pylint: disable=unused-argument
-        """What becomes of what came there on its way; nothing: the connection is cut."""
+        """What becomes of what came there on its way; nothing: the connection is cut; None: that waits."""
         return data
 
     def _forward(self, sock):
@@ -147,6 +147,8 @@ class Proxy:
             return
         try:
             data = self.passes(sock, sock.recv(65536))
+            if data is None:
+                return
             for at in range(0, len(data), self.chunk):
                 self._pairs[sock].sendall(data[at : at + self.chunk])
         except OSError:

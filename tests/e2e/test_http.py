@@ -655,7 +655,7 @@ def test_key_updates_over_https(run):
     flood = [KeyUpdates(run.http) for _ in range(4)]
     slow = [socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE, ("127.0.0.3", 0)) for _ in range(16)]
     poll(lambda: all(stranger.count > 100 for stranger in flood), "changes of keys")
-    for at in range(20):
+    for at in range(10):
         for link in slow:
             try:
                 link.sendall(wire.tls_greeting()[at : at + 1])
