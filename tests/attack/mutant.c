@@ -122,7 +122,8 @@ bool __wrap_pccl_record_seal(struct pccl_record_line *line, enum pccl_record_kin
     uint8_t *changed = malloc(first_length + 1);
     if (changed == NULL)
         return false;
-    memcpy(changed, first, first_length);
+    if (first_length > 0)
+        memcpy(changed, first, first_length);
     pthread_mutex_lock(&lock);
     if (!begun) {
         begun = true;

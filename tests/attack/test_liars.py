@@ -147,6 +147,14 @@ def _lies(liar):
     return lies
 
 
+def _must_be_out(name, values):
+    """Returns true if no program of ours sends this at any time, so that its sender is removed."""
+    instance = values.get("instance", {})
+    if name in ("done", "failed", "abort_request"):
+        return instance["joint"] >= FAR or instance["sync"] > 0 or instance["pair"] > 0
+    return name == "view_ack" or name.startswith("resume")
+
+
 def _tell_lies(run, share):
     """A liar tells them one after another until it is removed; then the next liar continues."""
     honest, draw, liar, told, out = Run(run, count=2), random.Random(1), None, 0, 0
@@ -163,6 +171,7 @@ def _tell_lies(run, share):
         liar.say(name, **values)
         told += 1
         liar.flush()
+        check(liar.out or not _must_be_out(name, values), f"still a member after {name} with {values}")
         if draw.random() < 0.1 and not liar.out:  # the others are not kept waiting for long
             liar.leave()
             liar = None
