@@ -292,13 +292,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct world world = {.data = data, .left = size, .now_us = 1000000};
     struct pccl_master_config config = pccl_master_defaults();
     const struct pccl_master_effects effects = {.context = &world,
-                                                .send = on_send,
-                                                .accept = on_accept,
-                                                .close = on_close,
+                                                .log = on_log,
                                                 .probe = on_probe,
+                                                .close = on_close,
                                                 .solve = on_solve,
-                                                .stop_solving = on_stop_solving,
-                                                .log = on_log};
+                                                .accept = on_accept,
+                                                .send = on_send,
+                                                .stop_solving = on_stop_solving};
     config.boot = BOOT;
     config.found_after_ms = 0;
     world.master = pccl_master_create(&config, pccl_heap(), &effects, world.now_us);
