@@ -114,13 +114,23 @@ example)
 find_package | add_subdirectory)
     build_consumer "$case" "$work/$case"
     ;;
-add_subdirectory_cached)
-    # With the flags of build/default, and as deep below the sources, so that the compiler cache has
-    # all of it.
-    CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1
-    export CCACHE_BASEDIR CCACHE_NOHASHDIR
-    build_consumer add_subdirectory "$build/../inside" -G Ninja \
-        -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS= -DPCCL_WERROR=ON
+add_subdirectory_built)
+    # With the flags of build/default: most objects are copied from there (built.sh). None of them is if the commands differ
+    # because a flag of one project reached the other.
+    PCCL_BUILT=$build PCCL_COPIED=$work/copied
+    export PCCL_BUILT PCCL_COPIED
+    : >"$PCCL_COPIED"
+    options=$(sed -n -E 's/^(CMAKE_BUILD_TYPE|CMAKE_C_FLAGS|PCCL_WERROR):([^=]*)=(.*)$/-D\1=\3/p' "$build/CMakeCache.txt")
+    old_separators=$IFS
+    IFS='
+'
+    # shellcheck disable=SC2086 # one option a line
+    build_consumer add_subdirectory "$work/add_subdirectory_built" -G Ninja $options \
+        -DCMAKE_C_COMPILER_LAUNCHER="$source/tests/install/built.sh"
+    IFS=$old_separators
+    compiled=$(ls "$source"/src/*/*.c | wc -l)
+    copied=$(wc -l <"$PCCL_COPIED")
+    [ "$copied" -eq "$compiled" ] || fail "the commands of $copied of $compiled sources are those of $build"
     ;;
 *)
     fail "no such case"
