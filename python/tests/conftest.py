@@ -1,5 +1,6 @@
 """What every test may ask for: a master, a group of peers, a script in a process of its own."""
 
+import collections
 import os
 
 import pytest
@@ -7,10 +8,38 @@ import support
 
 import pccl
 
+
 def pytest_configure(config):
     os.environ.setdefault("PCCL_FOUND_AFTER_MS", "0")  # of masters that are processes: they found a run at once
     config.addinivalue_line("markers", "master(**options): of the master that the test is given")
     config.addinivalue_line("markers", "nightly: takes long, and shows once more what others show")
+    config.addinivalue_line("markers", "sampled(n): one in n of a file's tests by day, which TEST_SAMPLE chooses")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """By day (-m "not nightly") leaves out the sampled tests that TEST_SAMPLE does not choose."""
+    sample = int(os.environ.get("TEST_SAMPLE", "0"))
+    by_day = [item for item in items if not item.get_closest_marker("nightly")]
+    sampled = [item for item in by_day if item.get_closest_marker("sampled")]
+    config.all_sampled = bool(sampled) and len(sampled) == len(by_day)
+    before = collections.Counter()
+    for item in sampled:
+        one_of = item.get_closest_marker("sampled").args[0]
+        kind = item.path, one_of
+        if (sample + before[kind]) % one_of:
+            item.add_marker("nightly")
+        before[kind] += 1
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """All tests of a file may be sampled, and none of them chosen."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.all_sampled:
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"TEST_SAMPLE={os.environ.get('TEST_SAMPLE', '0')}")
 
 
 @pytest.fixture

@@ -210,6 +210,7 @@ def test_two_are_killed_and_one_is_left_alone(script, address, mode):
     assert last_moved(found) == (0,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
     """A round that was begun with enough is finished; the next one is begun with enough again."""
@@ -221,6 +222,7 @@ def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
     assert [line["participants"] for line in found[0].values()].count(1) == 1 and last_moved(found) == (0, 2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 22, marks=pytest.mark.nightly)])
 def test_killed_while_much_is_on_its_way(script, address, mode, size):
@@ -234,6 +236,7 @@ def test_killed_while_much_is_on_its_way(script, address, mode, size):
     assert last_moved(run.end(*stay)) == (0, 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_peer_stops_and_comes_back(script, address, mode):
     """It is removed, learns so, and joins anew: the others go on without it, and then with it."""
@@ -255,6 +258,7 @@ def test_a_peer_stops_and_comes_back(script, address, mode):
     assert [peer.end() for peer in stay] == [0, 0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("newcomers", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_newcomers_get_the_state_however_many(script, address, mode, newcomers):
@@ -271,6 +275,7 @@ def test_newcomers_get_the_state_however_many(script, address, mode, newcomers):
         assert 3 <= at < 1_000_000 and moved > 4 * 4096
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_newcomer_is_killed_while_it_joins(script, address, mode):
     run = Run(script, address, mode, size=1 << 20, announce=True)
@@ -283,6 +288,7 @@ def test_a_newcomer_is_killed_while_it_joins(script, address, mode):
     assert last_moved(run.end(*stay, run.peers[-1])) == (0, 1, 3)
 
 
+@pytest.mark.sampled(3)
 def test_the_only_one_with_the_state_is_killed_while_it_gives_it(script, address):
     """The newcomer learns so, has what it had, and may begin a run of its own."""
     run = Run(script, address, "sync", size=1 << 22, bucket_bytes=1 << 22, announce=True)
@@ -295,6 +301,7 @@ def test_the_only_one_with_the_state_is_killed_while_it_gives_it(script, address
     assert entries(newcomer) == [(0, 0)] and last_moved(found) == (1,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES[:2])
 def test_resuming_from_different_rounds(script, address, mode):
     """All come from checkpoints: who has come furthest gives the state."""
@@ -306,6 +313,7 @@ def test_resuming_from_different_rounds(script, address, mode):
     assert [entries(peer)[0][1] > 0 for peer in peers] == [True, False, True]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", ["u8-minmax", pytest.param("u8-zps", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("mode", MODES)
 def test_codecs(script, address, mode, codec):
@@ -336,6 +344,7 @@ threading.Event().wait()
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_master_is_killed_and_started_again(script, mode):
     """In the middle of reductions: nobody goes, nothing is lost, and newcomers get in afterward."""

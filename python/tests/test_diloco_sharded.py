@@ -27,6 +27,7 @@ def of_fragment(said, fragment):
     return [(line["step"], *cost[1:]) for line in said for cost in line["costs"] if cost[0] == fragment]
 
 
+@pytest.mark.sampled(3)
 def test_a_shard_dies_in_the_middle_of_a_fragments_reduction(script, address):
     """The other shard's reduction has succeeded with the dead trainer, but counts for none: what was trained comes
     with the fragment's next slot."""
@@ -40,6 +41,7 @@ def test_a_shard_dies_in_the_middle_of_a_fragments_reduction(script, address):
     assert [line["samples"] for line in said if line["step"] == 8] == [2 * 2 * 6]
 
 
+@pytest.mark.sampled(3)
 def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
     """The other shard's reduction has succeeded, and is repeated without the dead trainer."""
     said = run(script, address, how={"sync_every": 2, "rounds": 5}, dies={"slot": 3})
@@ -61,6 +63,7 @@ class Siblings(_inside.Inside):
         return list(map(max, numbers, (theirs, -theirs)))
 
 
+@pytest.mark.sampled(3)
 def test_means_of_as_many_but_other_trainers_count_for_none(group):
     """Two trainers die at once, each with another one of its shards first."""
     layout = _arrays.Layout({"w": np.ones(8)}, [["w"]])

@@ -142,6 +142,7 @@ UNDISTURBED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "fragment, slot, disturbed",
     [
@@ -165,6 +166,7 @@ def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment
     assert found[26]["samples"] == found[20]["samples"] + 6 * 3
 
 
+@pytest.mark.sampled(3)
 def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, address):
     """Then the mean is what the last one has trained, in the same slot."""
     run = Run(script, address, min_peers=2)
@@ -222,6 +224,7 @@ def kill_at_random(script, address, count, kills, seed, mixed=False, **about):
     return run.end(*stay, victim)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec, catch_up", [(None, "whole"), ("e3m0", "whole"), ("e3m0", "fragments")])
 def test_killed_at_random_moments(script, address, codec, catch_up):
     found = kill_at_random(script, address, 3, 3, 1, codec=codec, alpha=0.5, catch_up=catch_up)
@@ -229,6 +232,7 @@ def test_killed_at_random_moments(script, address, codec, catch_up):
     assert 3 in counts and counts <= {0, 2, 3}
 
 
+@pytest.mark.sampled(3)
 def test_the_master_is_killed_and_started_again(script):
     """While fragments are on their way: nobody goes, nothing is lost."""
     address = f"127.0.0.1:{support.free_port()}"

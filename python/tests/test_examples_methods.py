@@ -22,6 +22,7 @@ def equal_where_both_were(peers):
         assert all(pair[0][number] == pair[1][number] for number in set(pair[0]) & set(pair[1]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["one_byte.py", "sketching.py", "sparse.py", "private_adapters.py"])
 def test_churn_with_equal_bits(address, script, name):
     peers = [launcher.start(script, name, address) for _ in range(3)]
@@ -37,6 +38,7 @@ def test_churn_with_equal_bits(address, script, name):
     equal_where_both_were(peers)
 
 
+@pytest.mark.sampled(3)
 def test_a_pipeline_comes_and_goes(address, script):
     """Beside a peer with the whole model a stage is killed, and another peer takes it; a stage has the same bits on all
     that have it."""
@@ -57,6 +59,7 @@ def test_a_pipeline_comes_and_goes(address, script):
     assert {line for line in one | other if line.rsplit(" ", 1)[0] in at} <= whole
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("more, count", [([], 2), pytest.param(["--partial", "0.02"], 3, marks=pytest.mark.nightly)])
 def test_churn_of_averages(address, script, more, count):
     peers = [launcher.start(script, "averaging.py", address, *more) for _ in range(3)]
@@ -71,6 +74,7 @@ def test_churn_of_averages(address, script, more, count):
     assert [peer.end() for peer in peers] == [0, 0, 0]
 
 
+@pytest.mark.sampled(3)
 def test_agents_come_and_go(address, script):
     """One is killed in flight, one comes, and one lands whenever its battery is empty and takes off again; the weights
     have the same bits on all."""

@@ -35,6 +35,7 @@ def same_as_with_gloo(nursery, size, *arguments):
     return ours
 
 
+@pytest.mark.sampled(3)
 def test_ddp(nursery, tmp_path):
     given = ["torch_ddp.py", "--snapshot", tmp_path / "BACKEND.pt", "--epochs"]
     ours = same_as_with_gloo(nursery, 2, *given, 2)
@@ -42,11 +43,13 @@ def test_ddp(nursery, tmp_path):
     assert list(same_as_with_gloo(nursery, 2, *given, 3)) == ["epoch 3"]
 
 
+@pytest.mark.sampled(3)
 def test_hsdp(nursery):
     ours = same_as_with_gloo(nursery, 4, "torch_hsdp.py", "--dp-replicate", 2, "--steps", 8)
     assert ours["step 8"] < ours["step 1"]
 
 
+@pytest.mark.sampled(3)
 def test_fsdp2_saved_by_four_and_loaded_by_three(nursery, tmp_path):
     given = ["torch_fsdp2.py", "--folder", tmp_path / "checkpoint", "--steps"]
     before = losses(nursery.world("example", 4, *given, 8))

@@ -641,6 +641,7 @@ def test_founders_begin_with_the_same(address):
             support.parallel([one.close for one in three])
 
 
+@pytest.mark.sampled(3)
 def test_broadcast_buffers(replicas):
     """Forward begins with the root's buffers, including buffers that are not persistent."""
     two = replicas(2, min_peers=2, broadcast_buffers=True)
@@ -761,6 +762,7 @@ def run(script, address, **given):
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.master(silence_ms=2000, heartbeat_ms=500)
 def test_kills(script, address):
     """And one is stopped for so long that the others take it for dead; then it comes back."""

@@ -26,18 +26,22 @@ def test_every_method(nursery, size):
     nursery.world("methods", size)
 
 
+@pytest.mark.sampled(3)
 def test_every_form(nursery):
     nursery.world("torch_forms.every_form", 3)
 
 
+@pytest.mark.sampled(3)
 def test_tools_of_torch(nursery):
     nursery.world("torch_tools.looked_at", 3)
 
 
+@pytest.mark.sampled(3)
 def test_sparse(nursery):
     nursery.world("torch_tools.sparse", 3)
 
 
+@pytest.mark.sampled(3)
 def test_functional(nursery):
     nursery.world("torch_tools.functional", 2)
 
@@ -47,10 +51,12 @@ def test_a_late_start(nursery):
     nursery.world("torch_tools.late_start", 3)
 
 
+@pytest.mark.sampled(3)
 def test_every_method_in_another_order(nursery):
     nursery.world("torch_membership.methods_in_another_order", 3)
 
 
+@pytest.mark.sampled(3)
 def test_reconfigure(nursery, address):
     nursery.world("torch_membership.reconfigured", 4, address, support.free_port(), dying=[1])
 
@@ -59,6 +65,7 @@ def test_training(nursery):
     nursery.world("training", 2, "ddp", "fsdp2")
 
 
+@pytest.mark.sampled(3)
 def test_callbacks_that_wait(nursery):
     nursery.world("torch_callbacks.waiting", 3)
 
@@ -68,22 +75,27 @@ def test_hooks_of_torch(nursery, kinds):
     nursery.world("torch_callbacks.hooks", 2, *kinds)
 
 
+@pytest.mark.sampled(3)
 def test_one_thread_completes_futures(nursery):
     nursery.world("torch_completers.one_thread_serves", 1)
 
 
+@pytest.mark.sampled(3)
 def test_futures_after_a_close(nursery):
     nursery.world("torch_completers.put_after_close", 1)
 
 
+@pytest.mark.sampled(3)
 def test_interpreter_ends_while_callbacks_run(nursery):
     assert nursery.world("torch_completers.interpreter_ends", 1) == [[]]
 
 
+@pytest.mark.sampled(3)
 def test_rank_and_world_from_the_master(nursery, address):
     nursery.world("by_master", 3, address, 3)
 
 
+@pytest.mark.sampled(3)
 def test_under_torchrun(folder):
     assert torch_worlds.torchrun(folder, "twice", 2).stdout.count("twice\n") == 2
 
@@ -95,6 +107,7 @@ def test_import_torch_does_not_import_pccl(script, folder):
     assert script(broken).end() == 0
 
 
+@pytest.mark.sampled(3)
 def test_memory_of_a_device(nursery):
     nursery.world("on_device", 2)
 

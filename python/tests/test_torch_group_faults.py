@@ -33,6 +33,7 @@ def test_a_rank_killed_in_a_step(nursery):
     nursery.world("uncommitted", 3, support.free_port(), dying=[2])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("victim", [0, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_rank_killed_in_a_callback(nursery, victim):
     nursery.world("torch_callbacks.killed_inside", 3, victim, support.free_port(), dying=[victim])
@@ -43,10 +44,12 @@ def test_a_rank_killed_in_a_hook(nursery):
     nursery.world("torch_callbacks.killed_in_hook", 3, support.free_port(), dying=[2])
 
 
+@pytest.mark.sampled(3)
 def test_a_group_that_ends_while_callbacks_wait(nursery):
     nursery.world("torch_callbacks.destroyed", 2)
 
 
+@pytest.mark.sampled(3)
 def test_a_rank_that_leaves_early(nursery):
     nursery.world("early", 3)
 
@@ -55,18 +58,22 @@ def test_misuse(nursery):
     nursery.world("misuse", 3)
 
 
+@pytest.mark.sampled(3)
 def test_waiting(nursery):
     nursery.world("interrupted", 2)
 
 
+@pytest.mark.sampled(3)
 def test_all_tags_at_once(nursery):
     nursery.world("torch_threads.all_tags_at_once", 2)
 
 
+@pytest.mark.sampled(3)
 def test_a_number_that_is_given_back_late(nursery):
     nursery.world("torch_threads.given_back_late", 2)
 
 
+@pytest.mark.sampled(3)
 def test_another_thread_at_each_line(nursery):
     nursery.world("torch_threads.at_each_line", 1)
 
@@ -76,20 +83,24 @@ def test_interrupts_leave_ranks_in_step(nursery):
     nursery.world("torch_interrupts.at_each_line", 2)
 
 
+@pytest.mark.sampled(3)
 def test_a_world_that_does_not_fill_up(nursery):
     for lines in nursery.world("incomplete", [0, 2], size=3):
         assert any("not complete after" in line and "rank 1 missing" in line for line in lines), lines
 
 
+@pytest.mark.sampled(3)
 def test_two_versions(nursery):
     assert nursery.world("of_two_versions", 2) == [["refused"], ["refused"]]
 
 
+@pytest.mark.sampled(3)
 def test_a_master_of_another_job(nursery, address):
     said = nursery.world("of_another_world", 2, address)
     assert ["refused"] in said
 
 
+@pytest.mark.sampled(3)
 def test_elastic_replicas_of_two_ranks(nursery, address, tmp_path):
     said = nursery.world("elastic_replicas", 4, address, tmp_path)
     told = [[line for line in lines if line[0].isdigit()] for lines in said]

@@ -79,6 +79,7 @@ def end_with_equal_digests(launched):
         assert one.end() == 0, one.lines
 
 
+@pytest.mark.sampled(4)
 def test_a_torchrun_for_each_replica(torchrun, address):
     two = [torchrun("elastic_ddp.py", "--pause", 0.1, PCCL_MASTER=address) for _ in range(2)]
     launcher.wait_for(two, ": 2 peers")

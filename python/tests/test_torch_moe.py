@@ -442,6 +442,7 @@ def killed(address, **given):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.sampled(3)
 def test_a_kill(address):
     told = killed(address, kills=1, seed=3, replaced=False)
     assert told["taken"] >= 4 and not told["dropped"]  # two experts in each layer, and then those of the others
