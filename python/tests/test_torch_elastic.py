@@ -762,7 +762,6 @@ def run(script, address, **given):
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.master(silence_ms=2000, heartbeat_ms=500)
 def test_kills(script, address):
     """And one is stopped for so long that the others take it for dead; then it comes back."""
