@@ -237,8 +237,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=4000, help="seeds to search for each bug (default %(default)s)")
     parser.add_argument("--only", action="append", metavar="NAME", help="plant only this bug (may be given again)")
     parser.add_argument("--sample", action="store_true",
-                        help="plant a bug that is found fast in half of the areas, and compile one in five of all bugs; the "
-                        "other texts only have to apply. TEST_SAMPLE chooses")
+                        help="plant a bug that is found fast in half of the areas, and compile one in five of all; "
+                             "the other texts only have to apply. TEST_SAMPLE chooses")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the sources as they are first")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "audit",
                         help="a folder of its own, emptied first")
