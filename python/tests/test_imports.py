@@ -37,9 +37,10 @@ ORDER = """
 
     pccl.torch._objects pccl.torch._moe pccl.torch._diloco pccl.torch
 
-    pccl.methods._method pccl.methods._accountant pccl.methods._pipeline_plan pccl.methods._random
-    pccl.methods._averages pccl.methods._dp_lora pccl.methods._one_byte pccl.methods._sarsa pccl.methods._sketch
-    pccl.methods._sketched pccl.methods._sparse pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
+    pccl.methods._hooks pccl.methods._method pccl.methods._accountant pccl.methods._cosine pccl.methods._decoupled
+    pccl.methods._pipeline_plan pccl.methods._random pccl.methods._averages pccl.methods._dp_lora
+    pccl.methods._one_byte pccl.methods._power_sgd pccl.methods._sarsa pccl.methods._sketch pccl.methods._sketched
+    pccl.methods._sparse pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
 
     pccl.doctor._finding pccl.doctor._machine pccl.doctor._master pccl.doctor._peers pccl.doctor pccl.__main__
 """.split()

@@ -16,10 +16,13 @@ np = pytest.importorskip("numpy")
 
 from pccl.methods import (  # noqa: E402
     CooperativeSarsa,
+    DeMo,
     DPLoRA,
+    Method,
     OneByte,
     PairAverage,
     PartialAverage,
+    PowerSGD,
     Sketched,
     SparseLoCo,
     _random,
@@ -68,6 +71,18 @@ def dp_lora(comm, values, **given):
     return DPLoRA(comm, values, gradients, **{**common, **given})
 
 
+class Mean(Method):
+    """No hook at all."""
+
+
+def demo(comm, values, **given):
+    return DeMo(comm, values, **{"lr": 0.01, **given})
+
+
+def power(comm, values, **given):
+    return PowerSGD(comm, values, **{"rank": 2, "outer": Nesterov(0.5, 0.5), **given})
+
+
 class Explorer:
     """An agent in a world of nothing but numbers."""
 
@@ -88,9 +103,11 @@ def sarsa(comm, values, **given):
 
 METHODS = {
     "one-byte": one_byte, "pair": pair, "pair with momentum": rolling, "partial": PartialAverage,
-    "sketched": sketched, "sparse": sparse, "dp-lora": dp_lora, "sarsa": sarsa,
+    "sketched": sketched, "sparse": sparse, "dp-lora": dp_lora, "sarsa": sarsa, "demo": demo, "power": power,
+    "none": Mean,
 }
-COMMON = ["one-byte", "sketched", "sparse", "dp-lora", "sarsa"]  # where parameters are the same on all
+# Those whose parameters are the same on all peers.
+COMMON = ["one-byte", "sketched", "sparse", "dp-lora", "sarsa", "demo", "power", "none"]
 ON_THEIR_OWN = ["one-byte", "dp-lora", "sarsa"]  # no optimizer but theirs changes the parameters
 
 
@@ -237,6 +254,11 @@ def test_alone(address, name):
         ("sketched", {"outer": SGD(0.5)}, "outer: this peer has SGD"),
         ("sparse", {"kept": 64}, "kept: this peer has 64, the run 512"),
         ("sparse", {"clip": False}, "clip: this peer has False, the run True"),
+        ("demo", {"kept": 8}, "kept: this peer has 8, the run 4"),
+        ("demo", {"lr": round}, "lr: this peer has 'round', the run "),
+        ("power", {"rank": 1}, "rank: this peer has 1, the run 2"),
+        ("power", {"outer": SGD(0.5)}, "outer: this peer has SGD"),
+        ("none", {"inner_steps": 2}, "inner_steps: this peer has 2, the run 1"),
         ("sarsa", {"discount": 0.5}, "discount: this peer has 0.5, the run 0.9"),
         ("dp-lora", {"clip": 2.0}, "clip: this peer has 2.0, the run 1.0"),
         ("dp-lora", {"rank": 3}, "params: this peer has a.a: float32 \\(3, 3\\), the run a.a: float32 \\(3, 2\\)"),
@@ -289,6 +311,11 @@ def test_a_method_is_told_from_another(address, other, words):
         (sparse, {"decay": 1.5}, "decay: 1.5; expected at least 0 and at most 1"),
         (sparse, {"lr": 0}, "lr: 0; expected more than 0"),
         (sparse, {"clip": 2}, "clip: 2; expected True or False"),
+        (demo, {"chunk": 48}, "chunk: 48; expected a power of two up to 256"),
+        (demo, {"kept": 65}, "kept: 65; expected at most chunk, 64"),
+        (demo, {"lr": 0}, "lr: 0; expected more than 0"),
+        (power, {"rank": 0}, "rank: 0; expected an integer of at least 1"),
+        (power, {"outer": 0.1}, "outer: 0.1 is not a pccl.diloco.Nesterov or an SGD"),
         (sketched, {"outer": 0.1}, "outer: 0.1 is not a pccl.diloco.Nesterov or an SGD"),
         (dp_lora, {"batch": 51}, "batch: 51; expected at most examples, 50"),
         (dp_lora, {"delta": 0.1}, "delta: 0.1; expected less than 1 / 50"),

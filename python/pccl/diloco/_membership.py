@@ -83,7 +83,7 @@ def fraction(name: str, value: float) -> Setting:
     def words(bits: int) -> str:
         return str(struct.unpack("<d", struct.pack("<q", bits))[0])
 
-    return Setting(name, struct.unpack("<q", struct.pack("<d", value))[0], words)
+    return Setting(name, struct.unpack("<q", struct.pack("<d", value + 0.0))[0], words)  # not -0.0
 
 
 def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
@@ -111,6 +111,30 @@ def limit(name: str, value: Optional[int]) -> Setting:
 
 def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
     return Setting(name, value, lambda _: "others", lines)
+
+
+def setting(name: str, value: Any) -> Setting:
+    """Returns the setting for a number, a string, True, False, None, or a tuple or list of these. Returns a
+    Setting unchanged. All these settings have lines, so that peers with values of different types make the same
+    calls."""
+    if isinstance(value, Setting):
+        return value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()  # a number of numpy or torch
+    if not _has_equal_words(value):
+        raise InvalidArgument(
+            f"settings: {name} is {value!r}; expected a number, a string, True, False, None, or a tuple of these"
+        )
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    canonical = repr(float(value)) if is_number and abs(value) < 1 << 53 else repr(value)  # 1 and 1.0 are equal
+    return listing(name, [canonical])._replace(lines=[repr(value)])
+
+
+def _has_equal_words(value: Any) -> bool:
+    """Returns true if repr() is the same in all processes that have an equal value."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_has_equal_words, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
@@ -154,8 +178,10 @@ class Membership:
         self._rounds = rounds
         # As many for each kind, so that peers of different ones can tell each other that they are.
         room = _SETTINGS_MAX - 1 - len(settings)
-        self._settings = [listing("method", [kind]), *settings, *[number("", 0)] * room]
-        assert len(self._settings) == _SETTINGS_MAX
+        if room < 0:
+            raise InvalidArgument(f"settings: there are {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
+        method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
+        self._settings = [method, *settings, *[number("", 0)] * room]
         # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
         # What newcomers of a run get at once, where they get the rest later; None: they get everything.

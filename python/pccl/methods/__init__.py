@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from ._accountant import Accountant
 from ._averages import PairAverage, PartialAverage
+from ._decoupled import DeMo
 from ._dp_lora import DPLoRA
 from ._method import Method
 from ._one_byte import OneByte
 from ._pipeline import Pipeline, PipelineInfo, Stage
+from ._power_sgd import PowerSGD
 from ._sarsa import Agent, CooperativeSarsa
 from ._sketch import CountSketch, Hadamard
 from ._sketched import Sketched
 from ._sparse_loco import SparseLoCo
 
 __all__ = [
-    "Accountant", "Agent", "CooperativeSarsa", "CountSketch", "DPLoRA", "Hadamard", "Method", "OneByte", "PairAverage",
-    "PartialAverage", "Pipeline", "PipelineInfo", "Sketched", "SparseLoCo", "Stage",
+    "Accountant", "Agent", "CooperativeSarsa", "CountSketch", "DPLoRA", "DeMo", "Hadamard", "Method", "OneByte",
+    "PairAverage", "PartialAverage", "Pipeline", "PipelineInfo", "PowerSGD", "Sketched", "SparseLoCo", "Stage",
 ]

@@ -14,6 +14,7 @@ from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo
 from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
 from . import _random
+from ._hooks import as_numpy
 from ._method import DATA_TAG, Method, check_fraction
 
 # What a transfer ends with when the partner has gone.
@@ -34,7 +35,7 @@ class PairAverage(Method):
     For the other settings see Method.
     """
 
-    _kind = "PairAverage"
+    _is_common = False
 
     def __init__(
         self,
@@ -49,10 +50,9 @@ class PairAverage(Method):
         rounds: Optional[int] = None,
     ) -> None:
         self.momentum = check_fraction("momentum", momentum, zero=True, most=0.99)
-        settings = (_membership.fraction("momentum", self.momentum),)
         super().__init__(
-            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=0, rounds=rounds, is_common=False,
+            comm, params, {"momentum": self.momentum}, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
+            admit_every=admit_every, verify_every=0, rounds=rounds,
         )
         self._theirs = self._layout.zeros()
         # What the last round has changed, and where this one began.
@@ -69,7 +69,7 @@ class PairAverage(Method):
         swapped = partner is not None and self._wait(lambda: self._swap(partner))
         info = StepInfo(participants=1)
         if swapped:
-            size = sum(flat.nbytes for flat in self._views(self._theirs))
+            size = sum(flat.nbytes for flat in as_numpy(self._theirs))
             info = StepInfo(participants=2, committed=True, tx_bytes=size, rx_bytes=size)
             for own, theirs in zip(self._shared.theta, self._theirs):
                 own += theirs
@@ -104,7 +104,7 @@ class PairAverage(Method):
         return {
             f"{kind}.{dtype}": flat
             for kind, flats in kinds
-            for dtype, flat in zip(self._layout.dtypes, self._views(flats))
+            for dtype, flat in zip(self._layout.dtypes, as_numpy(flats))
         }
 
     def _partner(self) -> Optional[str]:
@@ -146,8 +146,6 @@ class PartialAverage(Method):
     Newcomers get the parameters of some peer. For the other settings see Method.
     """
 
-    _kind = "PartialAverage"
-
     def __init__(
         self,
         comm: Communicator,
@@ -165,20 +163,22 @@ class PartialAverage(Method):
     ) -> None:
         self.fraction = check_fraction("fraction", fraction)
         packing = codec_of(codec, False, ())
-        settings = (
-            _membership.fraction("fraction", self.fraction),
-            _membership.listing("codec", [codec_words(packing)]),
-            _membership.number("bucket_bytes", bucket_bytes),
-        )
+        settings = {
+            "fraction": self.fraction,
+            "codec": _membership.listing("codec", [codec_words(packing)]),
+            "bucket_bytes": bucket_bytes,
+        }
         super().__init__(
             comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=0, rounds=rounds, is_common=False,
+            verify_every=0, rounds=rounds,
         )
         codec_of(codec, False, self._layout.dtypes)
-        self._theta = self._views(self._shared.theta)
+        self._theta = as_numpy(self._shared.theta)
         counts = [max(1, round(self.fraction * len(flat))) if len(flat) else 0 for flat in self._theta]
         own, mean = ([np.zeros(count, flat.dtype) for count, flat in zip(counts, self._theta)] for _ in range(2))
         self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+
+    _is_common = False
 
     def _chosen(self) -> List[Any]:
         return [

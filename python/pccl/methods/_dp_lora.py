@@ -16,6 +16,7 @@ from ..diloco._member import StepInfo, check_whole
 from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
 from . import _random
 from ._accountant import Accountant, check_delta
+from ._hooks import as_numpy
 from ._method import Method, check_fraction
 
 # (rows, columns): of each example, or of each place in each, vectors whose outer product, summed over
@@ -56,8 +57,6 @@ class DPLoRA(Method):
     the longer peers train by themselves. A gradient that is not finite counts for nothing. For the
     other settings see Method.
     """
-
-    _kind = "DPLoRA"
 
     def __init__(
         self,
@@ -105,15 +104,15 @@ class DPLoRA(Method):
         self._merged.read(self._frozen)
         self._adapters = self._founded(rank, seed)
         packing = codec_of(codec, False, ())
-        settings = (
-            _membership.listing("frozen parameters", [_digest(named)]),
-            _membership.fraction("scale", self.scale),
-            _membership.fraction("clip", self.clip),
-            _membership.fraction("noise", self.noise),
-            _membership.fraction("lr", self.lr),
-            _membership.listing("codec", [codec_words(packing)]),
-            _membership.number("bucket_bytes", bucket_bytes),
-        )
+        settings = {
+            "frozen parameters": _digest(named),
+            "scale": self.scale,
+            "clip": self.clip,
+            "noise": self.noise,
+            "lr": self.lr,
+            "codec": _membership.listing("codec", [codec_words(packing)]),
+            "bucket_bytes": bucket_bytes,
+        }
         super().__init__(
             comm, self._adapters, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
             admit_every=admit_every, verify_every=verify_every, rounds=rounds,
@@ -221,7 +220,7 @@ class DPLoRA(Method):
 
     def _merge(self) -> None:
         _arrays.copy(self._room, self._frozen)
-        flats = self._views(self._room)
+        flats = as_numpy(self._room)
         for slot in self._merged.whole.slots:
             product = self._adapters[f"{slot.name}.a"] @ self._adapters[f"{slot.name}.b"]
             flats[slot.flat][slot.start : slot.stop] += (product * product.dtype.type(self.scale)).reshape(-1)

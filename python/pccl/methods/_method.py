@@ -4,46 +4,91 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage, PeerLostError
 from ..diloco import _arrays, _membership
 from ..diloco._arrays import Flats, Layout
 from ..diloco._member import Member, StepInfo, check_whole
-from ..diloco._membership import Meeting, Membership, Setting
+from ..diloco._membership import Meeting, Membership
 from ..diloco._reduction import FIRST_TAG, Reduction
 from ..diloco._shared import Shared, check_shape, write_to
+from ._hooks import Hooks, Named, as_numpy
 
 # Tags of DiLoCo's membership are below, those of its fragments above.
 ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
 
 Gathered = List[Tuple[str, memoryview]]
 
+_HOOKS = ("parts", "own_state", "shared_state", "room", "encode", "decode", "apply")
+
 _log = logging.getLogger("pccl.methods")
 
 
 class Method(Member):
-    """A peer in a run of one of the methods. All have these settings:
+    """A peer in a run of a method, and the base class for new methods. All methods have these settings:
 
-    seed: of everything that is drawn alike by all; the same on all peers.
+    settings: those of the method, by name: numbers, strings, True, False, None, or tuples of these. All peers need
+        equal ones; a peer with others is refused with the name of the setting.
+    seed: for everything that all peers draw alike; the same on all peers.
     inner_steps: steps that a peer trains by itself before it talks to others; a round.
     min_peers: with fewer, the end of a round waits for more.
-    admit_every: newcomers are admitted at the end of every so many rounds.
-    verify_every: all peers compare their state by digests once in so many rounds; 0: never.
-    rounds: after so many the run is `finished`.
+    admit_every: newcomers are admitted at the end of each round whose number is a multiple of this.
+    verify_every: all peers compare their state by digests in each round whose number is a multiple of this; 0: never.
+    rounds: the run is `finished` after this number of rounds.
 
     An exception that leaves step() or join() means that this peer has left the run; rejoin()
     continues with a new communicator. All calls except close() must come from one thread.
+
+    A new method derives from this class and overrides hooks. At the end of each round they are called in this order:
+
+    1. encode(change): returns the contribution of this peer. Without decode() contributions are arrays, and an
+       all-reduce adds them up; with it they are bytes, and all peers get all of them.
+    2. decode(told): called once for each peer's bytes.
+    3. apply(theta, mean): makes the step.
+
+    The constructor calls own_state(), shared_state() and room(). own_state() is called again when the parameters were
+    replaced by another peer's. All arrays are numpy arrays, in dicts with the names of the parameters, or with names
+    that the hook chooses; a hook may write to them, or replace them in the dict that it was given. Hooks run on
+    another thread than step(), and must not call the communicator.
+
+    parts: class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part` is its
+        number. All means of a round are over the same peers: if one dies between two exchanges, the round is
+        repeated.
+    own, shared: dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
+        its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
+
+    If a hook raises, or returns a value that does not fit, step() raises the error: this peer leaves the run, with
+    parameters, own and shared state as at the end of the last round; the others continue without it. If decode() raises
+    for another peer's bytes, all peers ignore them. A change or a contribution that is not finite is ignored, too, and
+    the own state of its peer is then as before the round. If all contributions are ignored, or the result of apply()
+    is not finite, the parameters and all states are as before the round.
+
+    decode() and apply() must give the same bits on all peers: use + - * / and roots of whole arrays, and neither
+    matrix products nor sums, which are rounded differently on different machines.
     """
 
     _kind = "Method"
+    _is_common = True  # the parameters are the same on all peers at the end of each round
+    _has_momentum = False  # so is a momentum
+    parts = 1
+    part = 0
+    _hooks: Optional[Hooks] = None
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        changes = Method in cls.__bases__ or any(name in cls.__dict__ for name in _HOOKS)
+        if changes and "_kind" not in cls.__dict__:  # else it is its base for other peers
+            cls._kind = cls.__name__
 
     def __init__(
         self,
         comm: Communicator,
         params: Any,
-        settings: Sequence[Setting],
+        settings: Optional[Mapping[str, Any]] = None,
         *,
         inner_steps: int = 1,
         seed: int = 0,
@@ -51,25 +96,27 @@ class Method(Member):
         admit_every: int = 10,
         verify_every: int = 50,
         rounds: Optional[int] = None,
-        momentum: bool = False,
-        is_common: bool = True,
     ) -> None:
-        """For methods. settings: what else must be the same on all peers. is_common: so are the
-        parameters, at the end of each round."""
+        """Calls hooks: set the attributes that they use before."""
         check_whole(
             ("inner_steps", inner_steps, 1), ("seed", seed, 0), ("min_peers", min_peers, 1),
             ("admit_every", admit_every, 1), ("verify_every", verify_every, 0),
-            ("rounds", 1 if rounds is None else rounds, 1),
+            ("rounds", 1 if rounds is None else rounds, 1), ("parts", self.parts, 1),
         )
         if seed >= 1 << 63:
             raise InvalidArgument(f"seed: {seed}; expected less than 2**63")
         self.inner_steps, self.seed = inner_steps, seed
         self._min_peers, self._admit_every, self._verify_every = min_peers, admit_every, verify_every
-        self._is_common = is_common
         named = _arrays.named_parameters(params)
         layout = Layout(named, [sorted(named)])
-        shared = Shared(layout, momentum=momentum, is_common=is_common)
-        common = (
+        if type(self)._exchange is Method._exchange:
+            gathers = type(self).decode is not Method.decode
+            self._hooks = Hooks(self, self._kind, self.parts, gathers, layout)
+        extra = self._hooks.shared.arrays if self._hooks is not None else None
+        shared = Shared(layout, extra, momentum=self._has_momentum, is_common=self._is_common)
+        if self._hooks is not None:
+            self._hooks.show(as_numpy(shared.theta))
+        compared = [
             _membership.listing("params", layout.lines()),
             _membership.number("inner_steps", inner_steps),
             _membership.number("seed", seed),
@@ -77,26 +124,82 @@ class Method(Member):
             _membership.number("admit_every", admit_every),
             _membership.number("verify_every", verify_every),
             _membership.limit("rounds", rounds),
-        )
-        membership = Membership(comm, self._kind, shared, min_peers, rounds, [*common, *settings])
+        ]
+        taken = {one.name for one in compared}
+        for name, value in (settings or {}).items():
+            if not isinstance(name, str) or name in taken:
+                raise InvalidArgument(f"settings: {name!r}; expected a name that all methods do not have already")
+            compared.append(_membership.setting(name, value))
+        if self._hooks is not None:
+            compared.append(_membership.listing("room and shared_state", [*self._hooks.lines(), *shared.lines()]))
+        membership = Membership(comm, self._kind, shared, min_peers, rounds, compared)
         super().__init__(layout, shared, membership, rounds)
         self._present = 0  # peers at the last meeting or exchange, as all peers know it
 
-    # ---- what each method does in its own way
+    # ---- hooks
+
+    def own_state(self, params: Named) -> Named:
+        """Returns the initial arrays of `own`. Called again when the parameters were replaced by another peer's,
+        because the old arrays were made for the old ones."""
+        return {}
+
+    def shared_state(self, params: Named) -> Named:
+        """Returns the initial arrays of `shared`, the same on all peers. Newcomers get the arrays of the run."""
+        return {}
+
+    def room(self, params: Named) -> Named:
+        """Returns float32 or float64 arrays with the names and shapes of contributions as arrays; by default, of the
+        parameters. Called for each part."""
+        return {name: np.zeros_like(array) for name, array in params.items()}
+
+    def encode(self, change: Named) -> Any:
+        """Returns the contribution of this peer: arrays like room()'s or, if there is a decode(), bytes or an array,
+        whose bytes are used; b"" is no contribution. change: the parameters at the end of the last round minus the
+        parameters now, finite. By default returns the change itself."""
+        return change
+
+    def decode(self, told: bytes) -> Named:
+        """Returns the arrays, like room()'s, for bytes of encode(). A faulty peer may send any bytes: raise an
+        exception if encode() cannot have made them. The result must depend on the bytes and `shared` alone."""
+        raise NotImplementedError
+
+    def apply(self, theta: Named, mean: Named) -> None:
+        """Makes the step: changes theta, the common parameters, and `shared`. mean: of the contributions; it may be
+        overwritten. The result must depend on these alone, so that all peers get the same bits. By default subtracts
+        the mean."""
+        for name, array in mean.items():
+            theta[name] -= array
+
+    @property
+    def own(self) -> Named:
+        return {} if self._hooks is None else self._hooks.own.given
+
+    @property
+    def shared(self) -> Named:
+        return {} if self._hooks is None else self._hooks.shared.given
+
+    # ---- overridden by methods of this package
 
     def _exchange(self) -> StepInfo:
         """The joint part of a round."""
-        raise NotImplementedError
+        assert self._hooks is not None
+        info = self._hooks.run(self._shared.theta)
+        self._present = info.participants
+        self._layout.write(self._shared.theta)
+        return info
 
     def _met(self) -> None:
         """After each meeting, joint with all who have met."""
 
     def _moved(self) -> None:
         """The parameters are others than those that what is this peer's own was made for."""
+        if self._hooks is not None:
+            self._hooks.begin_own()
 
-    def _own(self) -> Dict[str, Any]:
-        """What is this peer's own, as arrays of numpy that a state_dict() has beside what is shared."""
-        return {}
+    def _own(self) -> Named:
+        """The arrays of this peer alone, in numpy, that a state_dict() has besides the shared ones."""
+        own = {} if self._hooks is None else self._hooks.own.arrays
+        return {f"own.{name}": array for name, array in own.items()}
 
     # ---- steps
 
@@ -207,11 +310,6 @@ class Method(Member):
         )
 
     # ---- arrays
-
-    @staticmethod
-    def _views(flats: Flats) -> List[Any]:
-        """The flat arrays as numpy's, in the same memory."""
-        return [flat.numpy() if _arrays.is_tensor(flat) else flat for flat in flats]
 
     def _refresh(self) -> None:
         """Where each peer's parameters are its own, they are what it shows of itself."""

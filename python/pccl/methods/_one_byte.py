@@ -14,9 +14,9 @@ import numpy as np
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument, InvalidUsage
-from ..diloco import _membership
 from ..diloco._member import StepInfo, check_choice, check_whole
 from . import _random
+from ._hooks import as_numpy
 from ._method import DATA_TAG, Method, check_fraction
 
 _log = logging.getLogger("pccl.methods")
@@ -77,8 +77,6 @@ class OneByte(Method):
     alone. For the other settings see Method.
     """
 
-    _kind = "OneByte"
-
     def __init__(
         self,
         comm: Communicator,
@@ -108,19 +106,14 @@ class OneByte(Method):
         self.loss, self.probes, self.codec = loss, probes, codec
         self.epsilon, self.lr = check_fraction("epsilon", epsilon), check_fraction("lr", lr, most=math.inf)
         self._payload, self._skipped = b"", False
-        settings = (
-            _membership.fraction("epsilon", self.epsilon),
-            _membership.fraction("lr", self.lr),
-            _membership.choice("codec", codec, _CODECS),
-            _membership.choice("replay", replay, (False, True)),
-        )
+        settings = {"epsilon": self.epsilon, "lr": self.lr, "codec": codec, "replay": replay}
         super().__init__(
             comm, params, settings, seed=seed, min_peers=min_peers, admit_every=admit_every, verify_every=verify_every,
             rounds=rounds,
         )
-        self._theta = self._views(self._shared.theta)
+        self._theta = as_numpy(self._shared.theta)
         self._room = self._layout.zeros()
-        self._totals = self._views(self._room)
+        self._totals = as_numpy(self._room)
         self._own_id = ""
         self._numbers: Dict[str, int] = {}  # of the peers, as all peers know them
         self._history = History(log_bytes)

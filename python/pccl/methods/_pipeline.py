@@ -18,11 +18,12 @@ from .._errors import (
     PeerLostError,
     TooFewPeersError,
 )
-from ..diloco import _arrays, _membership
+from ..diloco import _arrays
 from ..diloco._arrays import Layout
 from ..diloco._member import StepInfo, check_choice, check_whole
 from ..diloco._membership import PAUSE_S, Meeting
 from . import _random
+from ._hooks import as_numpy
 from ._method import DATA_TAG, ROLL_TAG, Gathered, Method
 from ._pipeline_plan import (
     BACKWARD,
@@ -124,7 +125,7 @@ class _Held:
         self.layout.write(self.theta)
 
     def own(self) -> Dict[str, Any]:
-        theta = {f"theta.{dtype}": flat for dtype, flat in zip(self.layout.dtypes, Method._views(self.theta))}
+        theta = {f"theta.{dtype}": flat for dtype, flat in zip(self.layout.dtypes, as_numpy(self.theta))}
         return {f"stage.{self.number}.{name}": flat for name, flat in {**theta, **self.changes.own()}.items()}
 
 
@@ -264,8 +265,6 @@ class Pipeline(Method):
     rejoin() or load_state_dict(). For the other settings see Method.
     """
 
-    _kind = "Pipeline"
-
     def __init__(
         self,
         comm: Communicator,
@@ -305,12 +304,7 @@ class Pipeline(Method):
         self._compresses = compress == "all" or (compress == "pipelines" and not whole)
         self._ahead = ahead
         self._basis = basis(seed, width, rank)
-        settings = (
-            _membership.number("stages", len(self._makers)),
-            _membership.choice("compress", compress, COMPRESS),
-            _membership.number("ahead", ahead),
-            *self._how.settings(),
-        )
+        settings = {"stages": len(self._makers), "compress": compress, "ahead": ahead, **self._how.settings()}
         super().__init__(
             comm, {"basis": self._basis}, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
             admit_every=admit_every, verify_every=verify_every, rounds=rounds,

@@ -10,8 +10,8 @@ import numpy as np
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument
-from ..diloco import _membership
 from ..diloco._member import StepInfo
+from ._hooks import as_numpy
 from ._method import DATA_TAG, Gathered, Method, check_fraction
 
 
@@ -52,8 +52,6 @@ class CooperativeSarsa(Method):
     finite counts for nothing. For the other settings see Method.
     """
 
-    _kind = "CooperativeSarsa"
-
     def __init__(
         self,
         comm: Communicator,
@@ -77,15 +75,14 @@ class CooperativeSarsa(Method):
         self.discount = check_fraction("discount", discount, zero=True)
         self.lr = check_fraction("lr", lr, most=math.inf)
         self.explore, self._explore_seed = check_fraction("explore", explore, zero=True), explore_seed
-        settings = (_membership.fraction("discount", self.discount), _membership.fraction("lr", self.lr))
         super().__init__(
-            comm, params, settings, seed=seed, min_peers=min_peers, admit_every=admit_every, verify_every=verify_every,
-            rounds=rounds,
+            comm, params, {"discount": self.discount, "lr": self.lr}, seed=seed, min_peers=min_peers,
+            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
         )
         shapes = [slot.shape for slot in self._layout.whole.slots]
         if len(shapes) != 1 or len(shapes[0]) != 1:
             raise InvalidArgument(f"params: the shapes {shapes}; expected one array of one dimension, the weights")
-        (self._weights,) = self._views(self._shared.theta)
+        (self._weights,) = as_numpy(self._shared.theta)
         self._forget()
 
     def _forget(self) -> None:

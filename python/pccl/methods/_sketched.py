@@ -15,6 +15,7 @@ from ..diloco._member import StepInfo, check_choice
 from ..diloco._outer import SGD, Nesterov
 from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
 from . import _random
+from ._hooks import as_numpy
 from ._method import Method, check_fraction
 from ._sketch import KINDS
 
@@ -39,8 +40,6 @@ class Sketched(Method):
     mean is that of exactly those that remain. A change that is not finite counts for nothing. For
     the other settings see Method.
     """
-
-    _kind = "Sketched"
 
     def __init__(
         self,
@@ -77,24 +76,25 @@ class Sketched(Method):
             raise InvalidArgument("noise: it is in multiples of clip, which is not given")
         self.outer = outer
         packing = codec_of(codec, False, ())
-        settings = (
-            _membership.fraction("ratio", self.ratio),
-            _membership.choice("kind", kind, tuple(KINDS)),
-            _membership.listing("outer", [_outer.words(outer)]),
-            _membership.fraction("clip", self.clip),
-            _membership.fraction("noise", self.noise),
-            _membership.listing("codec", [codec_words(packing)]),
-            _membership.number("bucket_bytes", bucket_bytes),
-        )
+        settings = {
+            "ratio": self.ratio,
+            "kind": kind,
+            "outer": _membership.listing("outer", [_outer.words(outer)]),
+            "clip": self.clip,
+            "noise": self.noise,
+            "codec": _membership.listing("codec", [codec_words(packing)]),
+            "bucket_bytes": bucket_bytes,
+        }
+        self._has_momentum = outer.momentum > 0
         super().__init__(
             comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=verify_every, rounds=rounds, momentum=outer.momentum > 0,
+            verify_every=verify_every, rounds=rounds,
         )
         codec_of(codec, False, self._layout.dtypes)
         self._scratch = Scratch(self._layout)
         self._dice = np.random.default_rng(noise_seed)
         self._room = self._layout.zeros()
-        self._change = self._views(self._room)
+        self._change = as_numpy(self._room)
         self._maps = [
             KINDS[kind](len(flat), self.ratio, flat.dtype.name, seed, index) for index, flat in enumerate(self._change)
         ]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument
 from .._operations import AllGatherV
-from ..diloco import _membership
 from ..diloco._arrays import Flats, Layout, NumpyArrays
 from ..diloco._member import StepInfo, check_whole
+from ._hooks import as_numpy
 from ._method import DATA_TAG, Gathered, Method, check_fraction
 from ._sparse import CHUNK, Sparse
 
@@ -33,13 +33,8 @@ class Sparsely:
         self.kept, self.clip = kept, clip
         self.decay, self.lr = check_fraction("decay", decay, zero=True), check_fraction("lr", lr, most=math.inf)
 
-    def settings(self) -> Sequence[_membership.Setting]:
-        return (
-            _membership.number("kept", self.kept),
-            _membership.fraction("decay", self.decay),
-            _membership.fraction("lr", self.lr),
-            _membership.choice("clip", self.clip, (False, True)),
-        )
+    def settings(self) -> Dict[str, Any]:
+        return {"kept": self.kept, "decay": self.decay, "lr": self.lr, "clip": self.clip}
 
 
 class Changes:
@@ -48,9 +43,9 @@ class Changes:
 
     def __init__(self, layout: Layout, theta: Flats, how: Sparsely, warn: Callable[[str, object], None]) -> None:
         self._layout, self._start, self._how, self._warn = layout, theta, how, warn
-        self.theta = Method._views(theta)
+        self.theta = as_numpy(theta)
         self._room = layout.zeros()
-        self.change = Method._views(self._room)
+        self.change = as_numpy(self._room)
         self.codecs = [Sparse(len(flat), how.kept) for flat in self.theta]
         self.packed: Any = np.zeros(sum(codec.bytes for codec in self.codecs), np.uint8)
         self.feedback: List[Any] = [np.zeros(len(flat), np.float32) for flat in self.theta]
@@ -151,8 +146,6 @@ class SparseLoCo(Method):
     peer loads its own. Memory of the host, besides the parameters: four times as much, in f32. For the
     other settings see Method.
     """
-
-    _kind = "SparseLoCo"
 
     def __init__(
         self,

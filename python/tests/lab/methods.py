@@ -20,7 +20,7 @@ import numpy as np
 
 import pccl
 from pccl.diloco import SGD, DiLoCo, Nesterov, StepInfo
-from pccl.methods import DPLoRA, OneByte, PairAverage, PartialAverage, Sketched, SparseLoCo
+from pccl.methods import DeMo, DPLoRA, OneByte, PairAverage, PartialAverage, PowerSGD, Sketched, SparseLoCo
 
 from . import text
 from .model import AdamW, Model, Worker, initial, named
@@ -98,6 +98,15 @@ def dp_lora(comm, job, **common):
     return method, job.rest
 
 
+def demo(comm, job, **common):
+    """The method makes the step, with given.rate on the schedule of the optimizer."""
+
+    def rate(step):
+        return job.given.rate * job.optimizer.share_of(step)
+
+    return DeMo(comm, job.params, kept=job.given.kept, lr=rate, **common), job.sgd
+
+
 def diloco(comm, job, inner_steps, outer, before):
     return DiLoCo(comm, job.params, inner_steps=inner_steps, outer=outer, min_peers=job.given.workers), before
 
@@ -150,6 +159,11 @@ METHODS = {
                    **common), job.adam
     ),
     "dp-lora": dp_lora,
+    "demo": demo,
+    "power": lambda comm, job, **common: (
+        PowerSGD(comm, job.params, inner_steps=job.given.inner_steps, rank=job.given.rank,
+                 outer=Nesterov(0.7, job.given.momentum), **common), job.adam
+    ),
     "dense": lambda comm, job, **_: diloco(comm, job, 1, SGD(1.0), job.sgd),
     "diloco": lambda comm, job, **_: diloco(comm, job, job.given.inner_steps, Nesterov(), job.adam),
 }

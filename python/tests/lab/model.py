@@ -100,11 +100,12 @@ class AdamW:
         self._first, self._second = np.zeros_like(model.flat), np.zeros_like(model.flat)
         self._count = 0
 
-    def _rate_of(self, step):
+    def share_of(self, step):
+        """Returns the rate of a step, relative to the highest."""
         if step < self._warm_up:
-            return self._rate * (step + 1) / self._warm_up
+            return (step + 1) / self._warm_up
         along = (step - self._warm_up) / max(1, self._steps - self._warm_up)
-        return self._rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, along))))
+        return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, along)))
 
     def step(self, step):
         """One step with model.gradient, at the rate of the run's step of that number."""
@@ -115,7 +116,7 @@ class AdamW:
         self._count += 1
         self._first += np.float32(0.1) * (gradient - self._first)
         self._second += np.float32(0.05) * (gradient * gradient - self._second)
-        rate = self._rate_of(step)
+        rate = self._rate * self.share_of(step)
         flat *= np.float32(1 - rate * self._decay)
         size = np.sqrt(self._second * np.float32(1 / (1 - 0.95**self._count))) + np.float32(1e-8)
         flat -= np.float32(rate / (1 - 0.9**self._count)) * self._first / size

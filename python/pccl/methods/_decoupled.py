@@ -1,0 +1,112 @@
+"""DeMo: each peer keeps a momentum, and sends its largest components."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Union
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+from ..diloco._member import check_whole
+from . import _cosine
+from ._hooks import Named
+from ._method import Method, check_fraction
+
+_CHUNK_MAX = 256  # an index is one byte
+_LEVELS = 127
+
+
+class DeMo(Method):
+    """Each peer adds the change of a round to a local momentum, takes the largest components of its discrete cosine
+    transform out of it, and sends them; all peers step by the sign of the mean of these components (DeMo). The other
+    components remain in the momentum.
+
+    In the paper the change is the gradient: with inner_steps=1 and SGD of rate 1, which leaves the step to this method.
+
+    chunk: elements that are transformed together, a power of two up to 256; the parameters are one after another, in
+        the order of their names.
+    kept: components of a chunk that are sent, 2 bytes each, besides 4 bytes for the chunk.
+    decay: of the momentum from one round to the next.
+    lr: distance that each parameter moves in a step. Or a function of the round, the same on all peers.
+
+    Parameters are the same bits on all peers after each round. The momentum is local: newcomers start with zeros,
+    and so does a peer whose parameters were replaced; state_dict() has it. Memory of the host, besides the parameters:
+    eight times as much, in f32. For the other settings see Method.
+    """
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        *,
+        chunk: int = 64,
+        kept: int = 4,
+        decay: float = 0.999,
+        lr: Union[float, Callable[[int], float]] = 1e-3,
+        **common: Any,
+    ) -> None:
+        check_whole(("chunk", chunk, 2), ("kept", kept, 1))
+        if chunk > _CHUNK_MAX or chunk & (chunk - 1):
+            raise InvalidArgument(f"chunk: {chunk}; expected a power of two up to {_CHUNK_MAX}")
+        if kept > chunk:
+            raise InvalidArgument(f"kept: {kept}; expected at most chunk, {chunk}")
+        self.chunk, self.kept, self.decay = chunk, kept, check_fraction("decay", decay, zero=True)
+        self.lr = lr if callable(lr) else check_fraction("lr", lr, most=math.inf)
+        rate = getattr(lr, "__qualname__", type(lr).__qualname__) if callable(lr) else self.lr
+        settings = {"chunk": chunk, "kept": kept, "decay": self.decay, "lr": rate}
+        super().__init__(comm, params, settings, **common)
+
+    def _blocks(self, params: Named) -> Any:
+        count = sum(array.size for array in params.values())
+        return np.zeros((-(-count // self.chunk), self.chunk), np.float32)
+
+    def own_state(self, params: Named) -> Named:
+        return {"momentum": self._blocks(params)}
+
+    def room(self, params: Named) -> Named:
+        return {"coefficients": self._blocks(params)}
+
+    def encode(self, change: Named) -> bytes:
+        momentum = self.own["momentum"]
+        momentum *= np.float32(self.decay)
+        for place, array in _places(momentum, change):
+            place += array
+        coefficients = _cosine.transform(momentum)
+        chosen = np.argpartition(-np.abs(coefficients), self.kept - 1, axis=1)[:, : self.kept]
+        chosen.sort(axis=1)
+        values = np.take_along_axis(coefficients, chosen, 1)
+        scales = np.abs(values).max(1, keepdims=True)
+        levels = np.rint(values / np.where(scales > 0, scales, 1) * _LEVELS)
+        packed = b"".join(one.tobytes() for one in (scales.astype("<f4"), chosen.astype("u1"), levels.astype("i1")))
+        momentum -= _cosine.invert(self.decode(packed)["coefficients"])
+        return packed
+
+    def decode(self, told: bytes) -> Named:
+        made = np.zeros_like(self.own["momentum"])
+        count = len(made)
+        if len(told) != count * (4 + 2 * self.kept):
+            raise InvalidArgument(f"{len(told)} bytes instead of {count * (4 + 2 * self.kept)}")
+        scales = np.frombuffer(told, "<f4", count)[:, None]
+        chosen = np.frombuffer(told, np.uint8, count * self.kept, 4 * count).reshape(count, -1).astype(np.intp)
+        if not (scales >= 0).all() or not np.isfinite(scales).all():
+            raise InvalidArgument("a scale is negative or not finite")
+        levels = np.frombuffer(told, np.int8, offset=(4 + self.kept) * count).reshape(count, -1)
+        if (chosen >= self.chunk).any() or (np.diff(chosen, axis=1) <= 0).any():
+            raise InvalidArgument("the indices of a chunk do not increase, or exceed it")
+        np.put_along_axis(made, chosen, levels * scales / np.float32(_LEVELS), 1)
+        return {"coefficients": made}
+
+    def apply(self, theta: Named, mean: Named) -> None:
+        rate = self.lr(self.round) if callable(self.lr) else self.lr
+        for place, array in _places(_cosine.invert(mean["coefficients"]), theta):
+            array -= np.sign(place) * np.float32(rate)
+
+
+def _places(blocks: Any, arrays: Named) -> Any:
+    """Yields the place of each array in the blocks, and the array."""
+    flat, begin = blocks.reshape(-1), 0
+    for _, array in sorted(arrays.items()):
+        yield flat[begin : begin + array.size].reshape(array.shape), array
+        begin += array.size

@@ -1,0 +1,147 @@
+"""PowerSGD: changes are sent as matrices of low rank."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Union
+
+import numpy as np
+
+from .._communicator import Communicator
+from .._errors import InvalidArgument
+from ..diloco import _membership, _outer
+from ..diloco._member import check_whole
+from ..diloco._outer import SGD, Nesterov
+from . import _random
+from ._hooks import Named
+from ._method import Method
+
+_ROUNDING = 1e-6  # of f32, relative
+
+
+class PowerSGD(Method):
+    """Each peer trains by itself for inner_steps steps; then all peers average their changes as matrices of low rank:
+    for each matrix they sum up two thin ones, by one step of a power iteration that starts from the last round's result
+    (PowerSGD). The rest of the change stays with the peer, as its feedback, and is added to its next change.
+
+    rank: rank of the matrices. A matrix with m rows and n columns costs rank * (m + n) numbers; if this is not less
+        than m * n, it is sent whole, and so are vectors. Tensors of more dimensions are matrices with shape[0] rows.
+    outer: as in DiLoCo: a Nesterov or an SGD, whose rate may be a schedule.
+
+    Parameters are the same bits on all peers after each round. A round has two exchanges: if a peer dies
+    between them, both are repeated. Feedback is local: newcomers start without, and so does a peer whose parameters
+    were replaced; state_dict() has it. Memory of the host, besides the parameters: five
+    times as much, with momentum seven times. For the other settings see Method.
+    """
+
+    parts = 2
+
+    def __init__(
+        self,
+        comm: Communicator,
+        params: Any,
+        *,
+        rank: int = 4,
+        outer: Union[Nesterov, SGD] = SGD(1.0),
+        **common: Any,
+    ) -> None:
+        check_whole(("rank", rank, 1))
+        if not isinstance(outer, (Nesterov, SGD)):
+            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov or an SGD")
+        self.rank, self.outer = rank, outer
+        self._basis: Named = {}
+        settings = {"rank": rank, "outer": _membership.listing("outer", [_outer.words(outer)])}
+        super().__init__(comm, params, settings, **common)
+
+    def _thin(self, params: Named) -> Named:
+        """Returns the parameters that are sent as matrices of low rank, in the shape of matrices."""
+        matrices = {name: _matrix(array) for name, array in params.items() if array.ndim >= 2 and array.size > 0}
+        return {name: one for name, one in matrices.items() if self.rank * sum(one.shape) < one.size}
+
+    def own_state(self, params: Named) -> Named:
+        return {name: np.zeros_like(matrix) for name, matrix in self._thin(params).items()}
+
+    def shared_state(self, params: Named) -> Named:
+        begin = {f"right.{name}": self._drawn(matrix.shape[1], matrix.dtype, 0) for name, matrix in
+                 self._thin(params).items()}
+        momenta = params if self.outer.momentum > 0 else {}
+        return {**begin, **{f"momentum.{name}": np.zeros_like(array) for name, array in momenta.items()}}
+
+    def room(self, params: Named) -> Named:
+        thin = self._thin(params)
+        side = 0 if self.part == 0 else 1
+        made = {name: np.zeros((matrix.shape[side], self.rank), matrix.dtype) for name, matrix in thin.items()}
+        return made if self.part == 1 else {**params, **made}
+
+    def encode(self, change: Named) -> Named:
+        own = self.own
+        if self.part == 0:
+            for name, matrix in own.items():
+                matrix += _matrix(change[name])
+            return {**change, **{name: matrix @ self.shared[f"right.{name}"] for name, matrix in own.items()}}
+        right = {name: matrix.T @ self._basis[name] for name, matrix in own.items()}
+        for name, matrix in own.items():
+            matrix -= self._basis[name] @ right[name].T
+        return right
+
+    def apply(self, theta: Named, mean: Named) -> None:
+        if self.part == 0:
+            self._basis = {name: orthonormal(mean[name]) for name in self.own}
+            for name in set(theta) - set(self.own):
+                self._step(name, theta[name], mean[name])
+            return
+        for name, right in mean.items():
+            left = self._basis[name]
+            change = np.zeros((len(left), len(right)), right.dtype)
+            for column in range(self.rank):  # matrix products are rounded differently on different machines
+                change += left[:, column, None] * right[:, column]
+            self._step(name, theta[name], change.reshape(theta[name].shape))
+            lost = ~right.any(0)  # columns of zeros stay zeros
+            right[:, lost] = self._drawn(len(right), right.dtype, self.round + 1)[:, lost]
+            self.shared[f"right.{name}"][...] = right
+
+    def _step(self, name: str, theta: Any, mean: Any) -> None:
+        rule = _outer.at(self.outer, (self.round + 1) * self.inner_steps, self.inner_steps)
+        assert isinstance(rule, (Nesterov, SGD))
+        if rule.momentum > 0:
+            momentum = self.shared[f"momentum.{name}"]
+            momentum *= rule.momentum
+            momentum += mean
+            if isinstance(rule, Nesterov):
+                mean += momentum * rule.momentum
+            else:
+                mean[...] = momentum
+        mean *= rule.rate
+        theta -= mean
+
+    def _drawn(self, rows: int, dtype: Any, round: int) -> Any:
+        return _random.signs(self.seed, _random.BASIS, round, 0, rows * self.rank, dtype).reshape(rows, -1)
+
+
+def _matrix(array: Any) -> Any:
+    return array.reshape(len(array), -1)
+
+
+def orthonormal(columns: Any) -> Any:
+    """Returns an orthonormal basis of their span, with the same bits on all machines. A column that depends on the
+    columns before it becomes zeros."""
+    rows = np.ascontiguousarray(columns.T, np.float64)
+    for index, row in enumerate(rows):
+        before = math.sqrt(_product(row, row))
+        for _ in range(2):  # the second pass removes the rounding errors of the first
+            for other in rows[:index]:
+                row -= _product(row, other) * other
+        length = math.sqrt(_product(row, row))
+        row *= 1 / length if length > _ROUNDING * before else 0.0
+    return np.ascontiguousarray(rows.T, columns.dtype)
+
+
+def _product(one: Any, other: Any) -> float:
+    """Adds up by halves, in the same order on all machines."""
+    terms = one * other
+    while len(terms) > 1:
+        half = len(terms) // 2
+        rest = terms[2 * half :]
+        terms = terms[:half] + terms[half : 2 * half]
+        terms[: len(rest)] += rest
+    return float(terms[0])
