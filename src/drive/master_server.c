@@ -155,14 +155,22 @@ static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *
                                                                    .reason = pccl_bytes_of_string(reason)}});
 }
 
-static void on_dropped(void *owner, const struct pccl_address *from, bool early)
+static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_arrival_end why)
 {
     struct pccl_master_server *server = owner;
+    const struct pccl_keys *keys = server->credentials.keys;
+    const char *const words[] = {
+        [PCCL_ARRIVAL_EARLY] = "it began no encryption in time",
+        [PCCL_ARRIVAL_CROWDED] = "more connections arrive than handshakes can be made, most of them from there",
+        [PCCL_ARRIVAL_PLAIN] = pccl_secure_plain_words(keys, PCCL_SECURE_MASTER),
+        [PCCL_ARRIVAL_MISSING] =
+            "it does not show that it has a token of this master: it is no peer, or its version of "
+            "PCCL is older than this master's",
+        [PCCL_ARRIVAL_WRONG] = "its token is of another master"};
+    bool refused = why >= PCCL_ARRIVAL_PLAIN;
     struct pccl_text reason;
-    server->turned_away++;
-    pccl_text_format(&reason, "dropped %s: %s", pccl_address_str(from),
-                     early ? "it began no encryption in time"
-                           : "more connections arrive than handshakes can be made, most of them from there");
+    server->turned_away += !refused;
+    pccl_text_format(&reason, "%s %s: %s", refused ? "refused" : "dropped", pccl_address_str(from), words[why]);
     pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
 }

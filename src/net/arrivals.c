@@ -1,8 +1,11 @@
 #include "net/arrivals.h"
 
+#include "core/budget.h"
+#include "net/clock.h"
 #include "net/fork.h"
-#include "net/secure.h"
+#include "net/knock.h"
 #include "net/socket.h"
+#include "wire/frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +15,10 @@
 #include <unistd.h>
 
 enum {
-    PERIOD_MS = 10,     /* between two looks at the queue */
-    HEAD_BYTES = 5,     /* of a TLS record, the last two of which are its length */
-    LOOKS_MAX = 64,     /* a greeting has fewer pieces, even where the system ignores SO_RCVLOWAT */
-    RECORD_MAX = 16640, /* a longer one is refused by the handshake */
-    SHARE = 4           /* arrivals of all listeners use at most one in SHARE of the free descriptors */
+    PERIOD_MS = 10,       /* between two looks at the queue */
+    LOOKS_MAX = 64,       /* a greeting has fewer pieces, even where the system ignores SO_RCVLOWAT */
+    REFUSALS_PER_S = 100, /* others are closed without an answer */
+    SHARE = 4             /* arrivals of all listeners use at most one in SHARE of the free descriptors */
 };
 
 struct arrival {
@@ -28,16 +30,15 @@ struct arrival {
     struct pccl_address from;
     uint64_t since_ms;
     uint32_t looks;
+    enum pccl_arrival_end fault; /* if it is refused */
     const struct pccl_memory *memory;
 };
 
 struct pccl_arrivals {
     uv_timer_t timer;
-    uv_loop_t *loop;
-    const struct pccl_memory *memory;
-    const struct pccl_arrivals_events *events;
-    void *owner;
-    uint32_t max, limit_ms;
+    struct pccl_arrivals_config config;
+    uint32_t max;
+    struct pccl_budget refusals;
     struct pccl_list_node early; /* the oldest first */
     uint32_t early_count;
     struct pccl_turns ready;
@@ -83,12 +84,11 @@ static uv_os_sock_t release(struct arrival *arrival)
     return socket;
 }
 
-static void drop(struct pccl_arrivals *arrivals, struct arrival *arrival, bool early)
+static void drop(struct pccl_arrivals *arrivals, struct arrival *arrival, enum pccl_arrival_end why)
 {
     struct pccl_address from = arrival->from;
     pccl_socket_close(release(arrival));
-    if (arrivals->events->dropped)
-        arrivals->events->dropped(arrivals->owner, &from, early);
+    arrivals->config.events.dropped(arrivals->config.listener, &from, why);
 }
 
 static void make_room(struct pccl_arrivals *arrivals)
@@ -99,31 +99,62 @@ static void make_room(struct pccl_arrivals *arrivals)
         remove_early(arrivals, leaves);
     else
         pccl_turns_remove(&arrivals->ready, &leaves->turn);
-    drop(arrivals, leaves, early);
+    drop(arrivals, leaves, early ? PCCL_ARRIVAL_EARLY : PCCL_ARRIVAL_CROWDED);
+}
+
+/* ---- refusals ---- */
+
+static size_t write_refusal(const struct pccl_arrivals_config *config, uint8_t bytes[PCCL_FRAME_HELLO_MAX])
+{
+    struct pccl_bytes reason = pccl_bytes_of_string(pccl_secure_plain_words(config->keys, config->role));
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_refused,
+        .as.refused = {.version = PCCL_PROTOCOL_VERSION, .code = PCCL_REFUSAL_MALFORMED, .reason = reason}};
+    PCCL_ASSERT(pccl_frame_size(&msg) <= PCCL_FRAME_HELLO_MAX);
+    pccl_frame_encode(&msg, 0, 0, bytes);
+    return pccl_frame_size(&msg);
+}
+
+/* Sends words to a client that does not encrypt. Reads its bytes first: otherwise the system ends with a reset. */
+static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
+{
+    uint8_t bytes[PCCL_FRAME_HELLO_MAX];
+    if (pccl_budget_take(&arrivals->refusals, pccl_now_us())) {
+        (void)recv(arrival->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (arrival->fault == PCCL_ARRIVAL_PLAIN)
+            (void)pccl_socket_write(arrival->socket, bytes, write_refusal(&arrivals->config, bytes));
+        else
+            (void)pccl_socket_write(arrival->socket, pccl_knock_alert, sizeof pccl_knock_alert);
+    }
+    drop(arrivals, arrival, arrival->fault);
 }
 
 /* ---- greetings ---- */
 
-enum sight { EARLY, READY, OVER };
+enum sight { EARLY, READY, REFUSED, OVER };
 
-/* Peeks at the received bytes. A connection without TLS is ready, so that it gets an answer. */
-static enum sight look(struct arrival *arrival, bool has_ended)
+/* Peeks at the received bytes, and takes a good knock away, which is not for OpenSSL. */
+static enum sight look(const struct pccl_arrivals *arrivals, struct arrival *arrival, bool has_ended)
 {
-    uint8_t head[HEAD_BYTES];
-    int available = 0, wanted = HEAD_BYTES;
-    ssize_t got = recv(arrival->socket, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+    const struct pccl_arrivals_config *config = &arrivals->config;
+    uint8_t bytes[PCCL_KNOCK_MAX + PCCL_GREETING_MAX];
+    size_t length;
+    ssize_t got = recv(arrival->socket, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR ? EARLY : OVER;
     if (got == 0)
         return OVER;
-    if (got >= 3 && !pccl_secure_is_greeting(head, (size_t)got))
-        return READY;
-    if (got == HEAD_BYTES)
-        wanted += head[HEAD_BYTES - 2] << 8 | head[HEAD_BYTES - 1];
-    if (wanted > RECORD_MAX || (ioctl(arrival->socket, FIONREAD, &available) == 0 && available >= wanted))
-        return READY;
+    switch (pccl_knock_judge(config->keys, config->role == PCCL_SECURE_ACCEPTED, bytes, (size_t)got, &length)) {
+    case PCCL_KNOCK_EARLY: break;
+    case PCCL_KNOCK_GOOD:
+        return length == 0 || recv(arrival->socket, bytes, length, MSG_DONTWAIT) == (ssize_t)length ? READY : OVER;
+    case PCCL_KNOCK_PLAIN: arrival->fault = PCCL_ARRIVAL_PLAIN; return REFUSED;
+    case PCCL_KNOCK_MISSING: arrival->fault = PCCL_ARRIVAL_MISSING; return REFUSED;
+    default: arrival->fault = PCCL_ARRIVAL_WRONG; return REFUSED;
+    }
     if (has_ended || ++arrival->looks > LOOKS_MAX)
         return OVER;
+    int wanted = (int)length;
     (void)setsockopt(arrival->socket, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
     return EARLY;
 }
@@ -134,33 +165,56 @@ static void get_ready(struct pccl_arrivals *arrivals, struct arrival *arrival)
     pccl_turns_add(&arrivals->ready, &arrival->turn, &arrival->from);
 }
 
+/* Entering may have closed the arrivals; the loop frees them, and each arrival, after this visit. */
+static bool enter(struct pccl_arrivals *arrivals)
+{
+    if (arrivals->config.events.enter)
+        arrivals->config.events.enter(arrivals->config.owner);
+    return !uv_is_closing((uv_handle_t *)&arrivals->timer);
+}
+
+static void leave(struct pccl_arrivals *arrivals)
+{
+    if (arrivals->config.events.leave)
+        arrivals->config.events.leave(arrivals->config.owner);
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct arrival *arrival = poll->data;
     struct pccl_arrivals *arrivals = arrival->arrivals;
-    enum sight sight = look(arrival, status < 0 || (events & UV_DISCONNECT) != 0);
-    if (sight == EARLY)
-        return;
-    remove_early(arrivals, arrival);
+    enum sight sight = EARLY;
+    if (enter(arrivals))
+        sight = look(arrivals, arrival, status < 0 || (events & UV_DISCONNECT) != 0);
+    if (sight != EARLY)
+        remove_early(arrivals, arrival);
     if (sight == READY) {
         get_ready(arrivals, arrival);
-        arrivals->events->ready(arrivals->owner);
-    } else {
+        arrivals->config.events.ready(arrivals->config.listener);
+    } else if (sight == REFUSED) {
+        refuse(arrivals, arrival);
+    } else if (sight == OVER) {
         pccl_socket_close(release(arrival));
     }
+    leave(arrivals);
 }
 
 /* A greeting may have come while this process was stopped: the loop serves timers first. */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 {
     struct arrival *late;
-    while ((late = oldest_early(arrivals)) && uv_now(arrivals->loop) >= late->since_ms + age_ms) {
+    while ((late = oldest_early(arrivals)) && uv_now(arrivals->config.loop) >= late->since_ms + age_ms) {
         remove_early(arrivals, late);
-        if (look(late, false) != READY) {
-            drop(arrivals, late, true);
-            return true;
+        enum sight sight = look(arrivals, late, false);
+        if (sight == READY) {
+            get_ready(arrivals, late);
+            continue;
         }
-        get_ready(arrivals, late);
+        if (sight == REFUSED)
+            refuse(arrivals, late);
+        else
+            drop(arrivals, late, PCCL_ARRIVAL_EARLY);
+        return true;
     }
     return false;
 }
@@ -168,12 +222,15 @@ bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 static void on_period(uv_timer_t *timer)
 {
     struct pccl_arrivals *arrivals = timer->data;
-    while (pccl_arrivals_end_early(arrivals, arrivals->limit_ms)) {
+    if (enter(arrivals)) {
+        while (pccl_arrivals_end_early(arrivals, arrivals->config.limit_ms)) {
+        }
+        if (arrivals->early_count + arrivals->ready.count == 0)
+            (void)uv_timer_stop(timer);
+        if (arrivals->ready.count > 0)
+            arrivals->config.events.ready(arrivals->config.listener);
     }
-    if (arrivals->early_count + arrivals->ready.count == 0)
-        (void)uv_timer_stop(timer);
-    if (arrivals->ready.count > 0)
-        arrivals->events->ready(arrivals->owner);
+    leave(arrivals);
 }
 
 /* ---- outside ---- */
@@ -194,32 +251,27 @@ static uint32_t count_free_descriptors(const uv_loop_t *loop)
     return (uint32_t)limit.rlim_cur - (uint32_t)lowest;
 }
 
-struct pccl_arrivals *pccl_arrivals_create(uv_loop_t *loop, const struct pccl_memory *memory,
-                                           const struct pccl_hash_key *hash, uint32_t max, uint32_t sharers,
-                                           uint32_t limit_ms, const struct pccl_arrivals_events *events, void *owner)
+struct pccl_arrivals *pccl_arrivals_create(const struct pccl_arrivals_config *config)
 {
-    struct pccl_arrivals *arrivals = pccl_allocate(memory, sizeof *arrivals);
+    struct pccl_arrivals *arrivals = pccl_allocate(config->memory, sizeof *arrivals);
     if (!arrivals)
         return NULL;
-    PCCL_ASSERT(max > 0 && max <= PCCL_TURNS_MAX);
-    (void)uv_timer_init(loop, &arrivals->timer);
+    PCCL_ASSERT(config->max > 0 && config->max <= PCCL_TURNS_MAX);
+    (void)uv_timer_init(config->loop, &arrivals->timer);
     arrivals->timer.data = arrivals;
-    arrivals->loop = loop;
-    arrivals->memory = memory;
-    arrivals->events = events;
-    arrivals->owner = owner;
-    uint32_t share = count_free_descriptors(loop) / SHARE / pccl_max_u32(sharers, 1);
-    arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(max, share), 1);
-    arrivals->limit_ms = limit_ms;
+    arrivals->config = *config;
+    uint32_t share = count_free_descriptors(config->loop) / SHARE / pccl_max_u32(config->sharers, 1);
+    arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(config->max, share), 1);
+    arrivals->refusals = (struct pccl_budget){.per_s = REFUSALS_PER_S, .burst = REFUSALS_PER_S};
     pccl_list_init(&arrivals->early);
-    pccl_turns_init(&arrivals->ready, hash);
+    pccl_turns_init(&arrivals->ready, config->hash);
     return arrivals;
 }
 
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct pccl_arrivals *arrivals = handle->data;
-    pccl_release(arrivals->memory, arrivals, sizeof *arrivals);
+    pccl_release(arrivals->config.memory, arrivals, sizeof *arrivals);
 }
 
 void pccl_arrivals_close(struct pccl_arrivals *arrivals)
@@ -237,18 +289,19 @@ void pccl_arrivals_close(struct pccl_arrivals *arrivals)
 
 void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, const struct pccl_address *from)
 {
-    struct arrival *arrival = pccl_allocate(arrivals->memory, sizeof *arrival);
-    if (!arrival || uv_poll_init_socket(arrivals->loop, &arrival->poll, socket) != 0) {
-        pccl_release(arrivals->memory, arrival, sizeof *arrival);
+    const struct pccl_arrivals_config *config = &arrivals->config;
+    struct arrival *arrival = pccl_allocate(config->memory, sizeof *arrival);
+    if (!arrival || uv_poll_init_socket(config->loop, &arrival->poll, socket) != 0) {
+        pccl_release(config->memory, arrival, sizeof *arrival);
         pccl_socket_close(socket);
         return;
     }
     arrival->poll.data = arrival;
     arrival->arrivals = arrivals;
-    arrival->memory = arrivals->memory;
+    arrival->memory = config->memory;
     arrival->socket = socket;
     arrival->from = *from;
-    arrival->since_ms = uv_now(arrivals->loop);
+    arrival->since_ms = uv_now(config->loop);
     if (arrivals->early_count + arrivals->ready.count == arrivals->max)
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))

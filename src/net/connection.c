@@ -1,5 +1,6 @@
 #include "net/connection.h"
 
+#include "net/knock.h"
 #include "net/local.h"
 
 enum {
@@ -245,7 +246,7 @@ static void explain_greeting(const struct pccl_connection *connection, struct pc
 {
     const struct pccl_frame_reader *reader = &connection->channel.reader;
     if (!connection->channel.secure &&
-        pccl_secure_is_greeting(reader->buffer + reader->start, reader->end - reader->start))
+        pccl_knock_is_secure(reader->buffer + reader->start, reader->end - reader->start))
         pccl_text_format(reason, "it wants encryption, and there is no token here");
 }
 

@@ -238,10 +238,12 @@ static void secure(struct attempt *attempt)
 {
     const struct pccl_dialer *dialer = attempt->dialer;
     bool link = dialer->hello_length > 0;
-    pccl_connection_secure(attempt->connection,
-                           pccl_secure_create(dialer->memory, dialer->dial.keys,
-                                              link ? PCCL_SECURE_DIALED : PCCL_SECURE_PEER, link ? &dialer->key : NULL,
-                                              link ? &dialer->ticket : NULL));
+    struct pccl_secure *made =
+        pccl_secure_create(dialer->memory, dialer->dial.keys, link ? PCCL_SECURE_DIALED : PCCL_SECURE_PEER,
+                           link ? &dialer->key : NULL, link ? &dialer->ticket : NULL);
+    if (made && !is_here(attempt)) /* at a local socket the system has told whose process it is */
+        pccl_secure_knock(made);
+    pccl_connection_secure(attempt->connection, made);
 }
 
 static void note_shortage(const struct attempt *attempt, int error)

@@ -19,7 +19,7 @@ struct pccl_keys {
     struct pccl_pem pem;                         /* has_files */
     enum pccl_certificate_use use;               /* has_files */
     char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; "": whoever its authorities know */
-    uint8_t pin[PCCL_PIN_BYTES];                 /* at a peer */
+    uint8_t pin[PCCL_PIN_BYTES];                 /* with a token */
     enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* at the master */
     void *judge_context;
     bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
@@ -69,23 +69,24 @@ static bool derive(const struct pccl_openssl *openssl, const void *key, size_t k
     return openssl->HMAC(openssl->EVP_sha256(), key, (int)key_bytes, input, length + more_bytes, out->bytes, NULL);
 }
 
+static bool of_ticket(const struct pccl_keys *keys, const struct pccl_key_name *name, const struct pccl_id *ticket,
+                      const char *label, struct pccl_secret *out)
+{
+    struct pccl_id ends[2] = {name->from, name->to};
+    return derive(keys->openssl, ticket->bytes, sizeof ticket->bytes, label, ends, sizeof ends, out);
+}
+
 bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name *name, const struct pccl_id *ticket,
                        struct pccl_secret *out)
 {
-    struct pccl_id ends[2] = {name->from, name->to};
-    return derive(keys->openssl, ticket->bytes, sizeof ticket->bytes, name->probe ? "pccl probe 1" : "pccl link 1",
-                  ends, sizeof ends, out);
+    return of_ticket(keys, name, ticket, name->probe ? "pccl probe 1" : "pccl link 1", out);
 }
 
-/* The same at the end that is dialed. Returns false if this peer has no such key. */
-static bool find(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_secret *out)
+/* Returns false if this end, which was dialed, has no key of that name. */
+static bool find_ticket(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_id *ticket)
 {
-    struct pccl_id ticket = {{0}};
-    bool found = keys->ticket && (name->probe || name->open == pccl_keys_open_links(keys)) &&
-                 keys->ticket(keys->ticket_context, &name->from, &name->to, &ticket) &&
-                 pccl_keys_of_link(keys, name, &ticket, out);
-    pccl_wipe(&ticket, sizeof ticket);
-    return found;
+    return keys->ticket && (name->probe || name->open == pccl_keys_open_links(keys)) &&
+           keys->ticket(keys->ticket_context, &name->from, &name->to, ticket);
 }
 
 /* ---- the keys of links, and their names ---- */
@@ -114,6 +115,20 @@ static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name 
     uint8_t again[PCCL_KEY_NAME_BYTES]; /* one text for each name */
     write_name(name, again);
     return memcmp(again, bytes, length) == 0;
+}
+
+bool pccl_keys_of_knock(const struct pccl_keys *keys, const uint8_t *identity, const struct pccl_id *ticket,
+                        struct pccl_secret *out)
+{
+    static const char label[] = "pccl knock 1";
+    struct pccl_key_name name;
+    struct pccl_id found = {{0}};
+    if (!identity)
+        return !keys->has_files && derive(keys->openssl, keys->pin, sizeof keys->pin, label, NULL, 0, out);
+    bool good = read_name(identity, PCCL_KEY_NAME_BYTES, &name) && (ticket || find_ticket(keys, &name, &found)) &&
+                of_ticket(keys, &name, ticket ? ticket : &found, label, out);
+    pccl_wipe(&found, sizeof found);
+    return good;
 }
 
 struct ssl_st *pccl_keys_make_ssl(const struct pccl_keys *keys, bool is_link, const struct pccl_key_name *name,
@@ -172,8 +187,12 @@ static int find_key(struct ssl_st *ssl, const unsigned char *identity, size_t id
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
     struct pccl_secret key;
+    struct pccl_id ticket = {{0}};
     *session = NULL;
-    if (!read_name(identity, identity_bytes, &link->name) || !find(link->keys, &link->name, &key))
+    bool found = read_name(identity, identity_bytes, &link->name) && find_ticket(link->keys, &link->name, &ticket) &&
+                 pccl_keys_of_link(link->keys, &link->name, &ticket, &key);
+    pccl_wipe(&ticket, sizeof ticket);
+    if (!found)
         return 1; /* no such key: the handshake fails */
     *session = session_of(openssl, ssl, &key);
     pccl_wipe(&key, sizeof key);
@@ -365,9 +384,10 @@ static struct pccl_keys *create(const struct pccl_memory *memory, const struct p
     const struct pccl_openssl *openssl = keys->openssl;
     keys->is_master = key != NULL;
     struct evp_pkey_st *own = key ? private_of(openssl, key) : pair_of_token(openssl, &token->secret);
+    uint8_t public[PCCL_PUBLIC_BYTES];
     if (token)
         memcpy(keys->pin, token->pin, sizeof keys->pin);
-    if (own) {
+    if (own && (token || (public_of(openssl, own, public) && pin_of(openssl, public, keys->pin)))) {
         keys->control = make_control(keys, own);
         keys->links = make_links(keys);
     }
@@ -508,8 +528,8 @@ bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_
 }
 
 /*
- * Makes guesses expensive: a stranger who has seen the master's certificate can try secrets offline. The salt is fixed,
- * since master and peers have nothing but the secret in common.
+ * Makes guesses expensive: a stranger who has seen a knock, or the master's certificate, can try secrets offline. The
+ * salt is fixed, since master and peers have nothing but the secret in common.
  */
 static bool stretch(const struct pccl_openssl *openssl, const char *secret, size_t length, struct pccl_secret *out)
 {

@@ -126,6 +126,13 @@ struct pccl_link_key {
 struct ssl_st *pccl_keys_make_ssl(const struct pccl_keys *keys, bool is_link, const struct pccl_key_name *name,
                                   const struct pccl_id *ticket, struct pccl_link_key *key);
 
+/*
+ * Makes the key of a knock (net/knock.h). identity: of a link; NULL: of a control connection. ticket: of a link that is
+ * dialed; NULL: it is found, or not. Returns false if there is no such key, or if out of memory.
+ */
+PCCL_MUST_CHECK bool pccl_keys_of_knock(const struct pccl_keys *keys, const uint8_t *identity,
+                                        const struct pccl_id *ticket, struct pccl_secret *out);
+
 /* The public key that the other side has shown. false: none. */
 PCCL_MUST_CHECK bool pccl_keys_shown(const struct pccl_keys *keys, const struct ssl_st *ssl,
                                      uint8_t key[PCCL_PUBLIC_BYTES]);

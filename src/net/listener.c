@@ -134,21 +134,33 @@ static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
 
 static void on_ready(void *owner);
 
-static void on_dropped(void *owner, const struct pccl_address *from, bool early)
+static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_arrival_end why)
 {
     const struct pccl_listener *listener = owner;
     if (listener->dropped)
-        listener->dropped(listener->owner, from, early);
+        listener->dropped(listener->owner, from, why);
 }
 
 /* Returns false if out of memory. */
 static bool make_queue(struct pccl_listener *listener)
 {
-    static const struct pccl_arrivals_events queue_events = {.ready = on_ready, .dropped = on_dropped};
     if (!listener->keys)
         return true;
-    listener->queue = pccl_arrivals_create(listener->loop, listener->memory, listener->hash, listener->queue_max,
-                                           listener->sharers, listener->greeting_ms, &queue_events, listener);
+    struct pccl_arrivals_config config = {.loop = listener->loop,
+                                          .memory = listener->memory,
+                                          .hash = listener->hash,
+                                          .keys = listener->keys,
+                                          .role = listener->role,
+                                          .max = listener->queue_max,
+                                          .sharers = listener->sharers,
+                                          .limit_ms = listener->greeting_ms,
+                                          .events = {.enter = listener->events->enter,
+                                                     .leave = listener->events->leave,
+                                                     .ready = on_ready,
+                                                     .dropped = on_dropped},
+                                          .owner = listener->owner,
+                                          .listener = listener};
+    listener->queue = pccl_arrivals_create(&config);
     listener->handshakes = (struct pccl_budget){.per_s = PCCL_HANDSHAKES_PER_S, .burst = PCCL_HANDSHAKES_BURST};
     return listener->queue != NULL;
 }
@@ -392,22 +404,17 @@ static bool has_place(const struct pccl_listener *listener)
     return crowded->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= crowded->accepted_ms + HANDSHAKE_MS;
 }
 
-/* The owner may close the listener. */
+/* Between enter and leave. The owner may close the listener. */
 static void on_ready(void *owner)
 {
     struct pccl_listener *listener = owner;
-    const struct pccl_connection_events *hooks = listener->events;
-    void *hooks_owner = listener->owner;
-    if (hooks->enter)
-        hooks->enter(hooks_owner);
     while (listener->queue && pccl_arrivals_has_ready(listener->queue) && has_place(listener) &&
            pccl_budget_take(&listener->handshakes, pccl_now_us())) {
         struct pccl_address from;
         uv_os_sock_t socket = pccl_arrivals_take(listener->queue, &from);
-        welcome(listener, socket, &from, false);
+        bool on_spare = listener->wants_spare && !listener->on_spare.oldest && !take_spare(listener);
+        welcome(listener, socket, &from, on_spare);
     }
-    if (hooks->leave)
-        hooks->leave(hooks_owner);
 }
 
 /*
@@ -421,7 +428,9 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
     uv_os_sock_t accepted;
     give_spare(listener);
     int error = accept_next(listening, &accepted, &from);
-    if (error == 0)
+    if (error == 0 && listener->queue) /* on_ready will see that the spare is gone */
+        pccl_arrivals_add(listener->queue, accepted, &from);
+    else if (error == 0)
         welcome(listener, accepted, &from, true);
     else if (take_spare(listener)) /* usually no further connection waits */
         return;

@@ -60,8 +60,8 @@ struct pccl_listener {
     void (*crowded_out)(void *owner, struct pccl_connection *connection);
     /* A connection waits that could not be accepted, for this error. Called as `accepted`; may be NULL. */
     void (*starved)(void *owner, int error);
-    /* A connection from there was closed without an answer (net/arrivals.h). May be NULL. */
-    void (*dropped)(void *owner, const struct pccl_address *from, bool early);
+    /* A connection from there has got no further than the queue (net/arrivals.h). May be NULL. */
+    void (*dropped)(void *owner, const struct pccl_address *from, enum pccl_arrival_end why);
 };
 
 /*

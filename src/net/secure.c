@@ -1,6 +1,7 @@
 #include "net/secure.h"
 
 #include "net/keys.h"
+#include "net/knock.h"
 #include "net/record.h"
 #include "net/socket.h"
 
@@ -26,6 +27,7 @@ enum {
     REASON_HANDSHAKE = 1040,
     REASON_EXPIRED = 1045,
     REASON_OTHER_AUTHORITY = 1048,
+    REASON_NO_KNOCK = 1049, /* the alert access_denied */
 };
 
 enum state {
@@ -43,6 +45,7 @@ struct pccl_secure {
     uv_os_sock_t socket; /* during a call */
     enum pccl_secure_role role;
     enum state state;
+    bool knocks;                 /* of a client, until it has */
     bool finished;               /* its end was said */
     int read_error, write_error; /* of the socket, or 0 */
     int ended;                   /* why a read found no more, after it found something */
@@ -91,23 +94,18 @@ static bool is_record(const uint8_t *bytes, size_t length, bool may_be_alert)
            (length < 2 || bytes[1] == VERSION_MAJOR) && (length < 3 || (bytes[2] >= 1 && bytes[2] <= 4));
 }
 
-/* A frame of ours would be longer than any that may come first. */
-bool pccl_secure_is_greeting(const uint8_t *bytes, size_t length)
+const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role)
 {
-    return length >= FIRST_BYTES && is_record(bytes, length, false);
-}
-
-static const char *plain_words(const struct pccl_secure *secure)
-{
-    switch (secure->role) {
+    switch (role) {
     case PCCL_SECURE_PEER:
-        return pccl_keys_has_files(secure->keys)
+        return pccl_keys_has_files(keys)
                    ? "the master has no certificate, so it does not encrypt: start it with --tls-cert, --tls-key and "
                      "--tls-ca, or this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
                    : "the master has no token, so it does not encrypt: start it with --token-file, or this peer "
-                     "without PCCL_TOKEN and PCCL_TOKEN_FILE";
+                     "without PCCL_TOKEN and PCCL_TOKEN_FILE. If it has one, its version of PCCL is older than this "
+                     "peer's";
     case PCCL_SECURE_MASTER:
-        return pccl_keys_has_files(secure->keys)
+        return pccl_keys_has_files(keys)
                    ? "this master takes encrypted connections only: start the peer with a certificate in "
                      "PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
                    : "this master takes encrypted connections only: start the peer with the master's token in "
@@ -137,7 +135,7 @@ static ptrdiff_t see_first(struct pccl_secure *secure)
         if (is_record(secure->first, secure->first_have, is_client(secure)))
             continue;
         secure->state = PLAIN;
-        pccl_text_format(&secure->why, "%s", plain_words(secure));
+        pccl_text_format(&secure->why, "%s", pccl_secure_plain_words(secure->keys, secure->role));
         return UV_EPROTO;
     }
     return 0;
@@ -280,6 +278,11 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
     return secure;
 }
 
+void pccl_secure_knock(struct pccl_secure *secure)
+{
+    secure->knocks = is_link(secure) || !pccl_keys_has_files(secure->keys);
+}
+
 void pccl_secure_destroy(struct pccl_secure *secure)
 {
     if (!secure)
@@ -306,6 +309,8 @@ static void explain_certificate(struct pccl_secure *secure, unsigned long error,
     const char *words = secure->openssl->X509_verify_cert_error_string(result);
     if (error == REASON_NO_CERTIFICATE)
         pccl_text_format(&secure->why, "it has no certificate");
+    else if (error == REASON_NO_KNOCK)
+        pccl_text_format(&secure->why, "the master takes peers with its token, and no certificates");
     else if (error == REASON_NOT_VERIFIED && result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION)
         pccl_text_format(&secure->why, "%s certificate is not for that: the first OU of its subject is not %s",
                          at_master ? "its" : "the master's", at_master ? "pccl-join" : "pccl-master");
@@ -333,7 +338,7 @@ static void explain(struct pccl_secure *secure)
     }
     switch (secure->role) {
     case PCCL_SECURE_PEER:
-        if (error == REASON_NOT_VERIFIED)
+        if (error == REASON_NOT_VERIFIED || error == REASON_NO_KNOCK)
             pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another%s",
                              pccl_keys_is_shared(secure->keys)
                                  ? "; it has another PCCL_SECRET, or a build of PCCL that makes other keys of it"
@@ -428,11 +433,30 @@ static bool begin_records(struct pccl_secure *secure)
     return good;
 }
 
+/* Inserts the knock in front of the greeting, which is not sent yet. Returns false if out of memory. */
+static bool knock(struct pccl_secure *secure)
+{
+    uint32_t bytes = (uint32_t)pccl_knock_bytes(is_link(secure)), length = secure->sealed_end + bytes;
+    uint8_t *sealed = pccl_grow(secure->memory, secure->sealed, &secure->sealed_capacity, length, 1);
+    secure->knocks = false;
+    if (!sealed)
+        return false;
+    memmove(sealed + bytes, sealed, secure->sealed_end);
+    secure->sealed = sealed;
+    secure->sealed_end = length;
+    return pccl_knock_write(secure->keys, is_link(secure) ? &secure->key : NULL, sealed, length);
+}
+
 /* The handshake goes on. 0: it is done. */
 static ptrdiff_t shake_hands(struct pccl_secure *secure)
 {
     secure->openssl->ERR_clear_error();
     int result = secure->openssl->SSL_do_handshake(secure->ssl);
+    if (secure->knocks && secure->sealed_end > 0 && !knock(secure)) {
+        secure->sealed_end = 0;
+        secure->state = FAILED;
+        return secure->ended = UV_ENOMEM;
+    }
     ptrdiff_t error = result == 1 ? 0 : outcome(secure, result);
     (void)flush(secure); /* what is left is sent like the rest */
     if (error)

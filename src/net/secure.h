@@ -34,6 +34,11 @@ enum pccl_secure_role {
 struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const struct pccl_keys *keys,
                                        enum pccl_secure_role role, const struct pccl_key_name *name,
                                        const struct pccl_id *ticket);
+/*
+ * Makes a PEER or DIALED knock in front of its greeting (net/knock.h). Call it before anything else. A PEER with
+ * certificates does not knock.
+ */
+void pccl_secure_knock(struct pccl_secure *secure);
 /* Says nothing to the other side. NULL: none. */
 void pccl_secure_destroy(struct pccl_secure *secure);
 
@@ -71,8 +76,7 @@ bool pccl_secure_has_failed(const struct pccl_secure *secure);
 const char *pccl_secure_why(const struct pccl_secure *secure);
 /* For tests, at both ends and before anything else: a new key after so many blocks of 16 bytes. */
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
-
-/* Whether a stranger that was expected to speak in the clear begins with an encrypted greeting. */
-bool pccl_secure_is_greeting(const uint8_t *bytes, size_t length);
+/* The answer of a MASTER or ACCEPTED to a client that does not encrypt. */
+const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role);
 
 #endif

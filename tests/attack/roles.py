@@ -1,6 +1,7 @@
 """The attackers. They know the protocol from docs/WIRE.md, and what the master tells them. They
 have addresses of their own, as strangers do."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from messages import ZERO
 from proxy import Proxy
 
 AWAY = "127.0.0.2"
+KNOCK = 20  # bytes in front of a greeting
 
 
 class Connection(wire.Connection):
@@ -247,7 +249,9 @@ class Crowd(Repeated):
 
 
 class HalfHellos(Repeated):
-    """Connections at this rate, each from another address, that send half of a greeting and stay open."""
+    """Connections at this rate, each from another address, that send half of a knock and greeting and stay open."""
+
+    half = b"pckc" + bytes(16) + wire.tls_greeting()[:80]
 
     def __init__(self, run, per_s):
         super().__init__(self.go_on, 0.005)
@@ -262,7 +266,7 @@ class HalfHellos(Repeated):
                 self.connections.append(dial(self.port, f"127.{1 + place // 250}.{1 + place % 250}.1"))
             except OSError:
                 continue
-            self.connections[-1].send(wire.tls_greeting()[:100])
+            self.connections[-1].send(self.half)
             if len(self.connections) > 6000:
                 self.connections.pop(0).close()
 
@@ -272,40 +276,69 @@ class HalfHellos(Repeated):
             connection.close()
 
 
-class Greeters(threading.Thread):
-    """TLS clients without a token, from one address, which all begin at once. Counts the answers of the master."""
+class Shaker:
+    """A TLS client that makes its handshake step by step. token: it knocks with this one; None: it does not knock."""
 
-    def __init__(self, port, count, source=AWAY):
+    def __init__(self, port, token, source=AWAY, **versions):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for name, version in versions.items():
+            setattr(context, name, version)
+        self.received, self.sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.received, self.sent)
+        self.socket = socket.create_connection(("127.0.0.1", port), 5, (source, 0))
+        self.token = token
+
+    def begin(self):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        greeting = self.sent.read()
+        self.socket.sendall((wire.knock(self.token, greeting) if self.token else b"") + greeting)
+
+    def go_on(self):
+        """Reads. Returns true after the handshake; raises ConnectionError or ssl.SSLError if that fails."""
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError("closed")
+        self.received.write(data)
+        try:
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        self.socket.sendall(self.sent.read())
+        return True
+
+
+class Greeters(threading.Thread):
+    """TLS clients that know the pin and have no key, from one address, which all begin at once. Counts the answers of
+    the master."""
+
+    def __init__(self, run, count):
         super().__init__(daemon=True)
         self.answered, self.dropped, self.took_s = 0, 0, 0.0
         self.open, self.since = count, time.monotonic()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         self.selector = selectors.DefaultSelector()
-        for _ in range(count):
-            connection = socket.create_connection(("127.0.0.1", port), 5, (source, 0))
-            connection.setblocking(False)
-            self.selector.register(context.wrap_socket(connection, do_handshake_on_connect=False), 1)
+        for client in [Shaker(run.port, run.token()) for _ in range(count)]:
+            self.selector.register(client.socket, selectors.EVENT_READ, client)
         self.start()
 
     def go_on(self, client):
         try:
-            client.do_handshake()
+            if not client.go_on():
+                return
             self.answered += 1
-        except ssl.SSLWantReadError:
-            return
         except OSError:
             self.dropped += 1
         self.open -= 1
-        self.selector.unregister(client)
-        client.close()
+        self.selector.unregister(client.socket)
+        client.socket.close()
 
     def run(self):
         for key in list(self.selector.get_map().values()):
-            self.go_on(key.fileobj)
+            key.data.begin()
         while self.open:
             for key, _ in self.selector.select():
-                self.go_on(key.fileobj)
+                self.go_on(key.data)
         self.took_s = time.monotonic() - self.since
 
 
@@ -393,7 +426,7 @@ class Recorder(threading.Thread):
 
     def records(self):
         """Where those of TLS with something sealed or proven in it begin, and how long they are."""
-        said, at, found = self.said(), 0, []
+        said, at, found = self.said(), KNOCK, []
         while at < len(said):
             length = 5 + int.from_bytes(said[at + 3 : at + 5], "big")
             if said[at] != 20:  # of which nothing counts

@@ -27,7 +27,8 @@ from namespaces import SKIPPED
 from phases import PATIENT
 from proxy import Proxy, behind_proxy
 from roles import (
-    AWAY, Crowd, Greeters, HalfHellos, Outsider, Passer, Recorder, Repeated, Reporter, Tamperer, dial, pour, say_hello
+    AWAY, KNOCK, Crowd, Greeters, HalfHellos, Outsider, Passer, Recorder, Repeated, Reporter, Shaker, Tamperer, dial,
+    pour, say_hello
 )
 from tokens import let_in, peer_with, refused, token
 
@@ -518,14 +519,14 @@ def _secured(run, **master):
 
 
 def test_half_open_handshakes(run):
-    """5,000 begin a handshake and never go on: the master keeps some of them for a while, members and
+    """5,000 that know the pin begin a handshake and never go on: the master keeps some of them for a while, members and
     an honest newcomer notice nothing."""
     honest = _secured(run, hello_ms=60000)
-    before_kib = run.master.rss_kib()
+    before_kib, said = run.master.rss_kib(), wire.secure_greeting(run.token())
     strangers = []
     for i in range(5000):
         strangers.append(dial(run.port))
-        strangers[-1].send(wire.tls_greeting()[: None if i % 2 else 40])
+        strangers[-1].send(said[: None if i % 2 else 60])
         if len(strangers) > 900:  # descriptors of this process; the master does not hold so many
             strangers.pop(0).close()
     honest.newcomer()
@@ -542,7 +543,7 @@ def test_flood_of_handshakes(run):
     run.master.stop()  # so that all of them are there at once
     strangers = [dial(run.port) for _ in range(900)]
     for stranger in strangers:
-        stranger.send(wire.tls_greeting())
+        stranger.send(wire.secure_greeting(run.token()))
     run.master.resume()
     honest.newcomer()
     for stranger in strangers:
@@ -560,7 +561,7 @@ def _honest_crowd(run, count):
     """Lets honest clients of one address begin handshakes at once. The master answers all and drops none."""
     _many_descriptors()
     honest = _secured(run, hello_ms=60000)
-    crowd = Greeters(run.port, count)
+    crowd = Greeters(run, count)
     crowd.join(harness.DEADLINE)
     equal((crowd.answered, crowd.dropped), (count, 0), "answered and dropped")
     figure(f"until {count} handshakes at once are answered", crowd.took_s, "s")
@@ -623,8 +624,8 @@ def test_slow_half_hellos(run):
 
 
 def test_secrets_that_can_be_guessed(run):
-    """A holder of the master's certificate can try secrets offline: a master accepts none that people think of,
-    and says why without showing it."""
+    """A stranger who has seen a knock can try secrets offline: a master accepts none that people think of, and says why
+    without showing it."""
     for secret in ("summer2026summer2026-run", "Summer2026Summer2026-run", "correct-horse-battery-staple"):
         environment = {**run.environment, "PCCL_SECRET": secret}
         command = [harness.executable("master"), "--listen", "127.0.0.1:0"]
@@ -679,7 +680,8 @@ def test_tampered_handshakes(run):
     peer.quit()
     records = recorder.records()[:4]  # greeting, certificate, proof, end; then there are records of ours
     hello = sum(records[-1]) + 20
-    places = [(at + length // 2, True) for at, length in records] + [(hello, True), (20, False), (300, False)]
+    places = [(at + length // 2, True) for at, length in [(0, KNOCK), *records]]
+    places += [(hello, True), (20, False), (300, False)]
     for at, of_peer in places:
         for cuts in (False, True):
             tamperer = Tamperer(run.port, at, of_peer, cuts)
@@ -693,17 +695,19 @@ def test_tampered_handshakes(run):
 def test_downgraded_handshakes(run):
     """An older TLS, or one without a token: neither gets an answer to its hello."""
     honest = _secured(run)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        context.maximum_version = version
-        connection = dial(run.port).socket
-        connection.settimeout(harness.DEADLINE)
+        client = Shaker(run.port, run.token(), maximum_version=version)
+        client.socket.settimeout(harness.DEADLINE)
         try:
-            stranger = context.wrap_socket(connection)
+            client.begin()
+            while not client.go_on():
+                pass
             equal(version, ssl.TLSVersion.TLSv1_3, "what the master takes")
-            stranger.sendall(messages.frame("hello", peer=messages.identity(), token=messages.identity()))
-            equal(stranger.recv(1), b"", "the answer to a hello")
+            client.tls.write(messages.frame("hello", peer=messages.identity(), token=messages.identity()))
+            client.socket.sendall(client.sent.read())
+            client.received.write(client.socket.recv(65536))
+            client.tls.read(1)
+            check(False, "the hello has an answer")
         except (ssl.SSLError, ConnectionError):
             pass
     honest.go_on()
@@ -750,16 +754,19 @@ def test_tokens_that_are_over(run):
 
 
 def figure_handshakes(run):
-    """What a handshake that somebody begins costs the master, and what one costs that it drops, as more come
-    than it begins in a second: processor's time, which does not depend on what else this machine does."""
+    """Measures the master's processor time for a handshake after a knock, for strangers without a knock or with half of
+    one, and for a connection that is dropped because it begins at most 600 in a second. Other work on this machine
+    does not count."""
     pages = harness.ports.free_port()
     honest = _secured(run, http=f"127.0.0.1:{pages}")
     for peer in honest.peers:
         peer.kill()  # the master has nothing else to do
+    whole = wire.secure_greeting(run.token())
+    wrong = bytes([*whole[:10], whole[10] ^ 1, *whole[11:]])
 
-    def begin():
+    def begin(said=whole):
         stranger = dial(run.port)
-        stranger.send(wire.tls_greeting())
+        stranger.send(said)
         return stranger
 
     def dropped():
@@ -767,13 +774,23 @@ def figure_handshakes(run):
             said = page.read().decode()
         return int(re.search(r"^pccl_connections_turned_away_total (\d+)$", said, re.M)[1])
 
-    before_s = run.master.cpu_s()
-    for _ in range(1000):
-        begin().close()
-        harness.wait_ms(4)
-    equal(dropped(), 0, "dropped at 250 a second")
-    each_s = (run.master.cpu_s() - before_s) / 1000
+    def cost_s(said):
+        before_s = run.master.cpu_s()
+        for _ in range(1000):
+            begin(said).close()
+            harness.wait_ms(4)
+        equal(dropped(), 0, "dropped at 250 a second")
+        return (run.master.cpu_s() - before_s) / 1000
+
+    each_s = cost_s(whole)
     harness.figure("processor time of a handshake", each_s * 1e6, "us")
+    harness.figure("processor time of a connection", cost_s(b"") * 1e6, "us")
+    for what, said in (
+        ("half of a knock and greeting", HalfHellos.half),
+        ("a greeting without a knock", whole[KNOCK:]),
+        ("a wrong knock", wrong),
+    ):
+        harness.figure(f"processor time of {what}", cost_s(said) * 1e6, "us")
     before_s, strangers, count = run.master.cpu_s(), [], 0
     began_us = harness.now_us()
     while harness.now_us() - began_us < 5e6:  # as many as can be

@@ -440,7 +440,7 @@ def test_who_does_not_belong_is_told_why(run):
     refused(run.peer(token=TOKEN.replace("A" * 22, pin, 1), token_file=""), run.address, "does not accept the token")
     run.master.wait_line("its token is not the one of this master")
     refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the one of the token")
-    run.master.wait_line("it does not take this master for the one of its token")
+    run.master.wait_line("its token is of another master")
     more_steps(loops, world=2)
     all_right(loops)
     nothing_told(run)
@@ -557,22 +557,25 @@ def test_strangers_at_closed_doors(run):
     ports = [run.port] + [port for member in members for port in member.listening_ports()]
     forge = run.forge
     frame = forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
+    greeting = wire.secure_greeting(run.token())
+    endless = b"\x16\x03\x01\x10\x00" + bytes([1, 0, 255, 255]) + bytes(4092)
+    garbage = b"\x16\x03\x03\x00\x08" + bytes(range(8))
     openings = {
         "silence": b"",
-        "half a greeting": wire.tls_greeting()[:40],
-        "a greeting and no more": wire.tls_greeting(),
-        "a greeting that never ends": b"\x16\x03\x01\x40\x00" + bytes([1, 0, 255, 255]) + bytes(65536),
+        "half a greeting": greeting[:60],
+        "a greeting and no more": greeting,
+        "a greeting that never ends": wire.knock(run.token(), endless) + endless + bytes(65536),
         "a frame in the clear": frame,
         "HTTP": b"GET / HTTP/1.1\r\n\r\n",
         "an alert": b"\x15\x03\x03\x00\x02\x02\x28",
-        "garbage in a record": b"\x16\x03\x03\x00\x08" + bytes(range(8)),
+        "garbage in a record": wire.knock(run.token(), garbage) + garbage,
     }
     for port in ports:
         strangers = {what: Stranger(port, said) for what, said in openings.items()}
         heard = {what: stranger.heard() for what, stranger in strangers.items()}
         check(b"PCCL_TOKEN" in heard["a frame in the clear"] or port != run.port, f"an answer: {heard}")
         check(heard["a greeting and no more"][:1] == b"\x16" or port != run.port, "OpenSSL's answer")
-    crowd = [Stranger(run.port, wire.tls_greeting()[:40]) for _ in range(300)]
+    crowd = [Stranger(run.port, greeting[:60]) for _ in range(300)]
     for stranger in crowd:
         stranger.heard()
     more_steps(loops, world=2)

@@ -1,6 +1,8 @@
 """The few messages that tests write themselves, from docs/WIRE.md and not from the library: a
 second opinion."""
 
+import base64
+import hmac
 import os
 import pathlib
 import re
@@ -164,3 +166,24 @@ def tls_greeting():
     hello += len(extensions).to_bytes(2, "big") + extensions
     message = b"\x01" + len(hello).to_bytes(3, "big") + hello
     return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
+
+
+def _code(key, data):
+    return hmac.digest(key, data, "sha256")
+
+
+def knock(token, greeting):
+    """Returns the knock of a peer with this token in front of its greeting (PROTOCOL 17.8)."""
+    pin = base64.urlsafe_b64decode(token.split(".")[1] + "==")
+    return b"pckc" + _code(_code(pin, b"pccl knock 1\0"), greeting)[:16]
+
+
+def link_knock(ticket, source, target, greeting, kind="l", mode="s"):
+    """Returns the knock of one end of a link at the port of the other."""
+    name = f"pccl1 {kind}{mode}{source.hex()}-{target.hex()}".encode()
+    return b"pckl" + _code(_code(ticket, b"pccl knock 1\0" + source + target), name + greeting)[:16] + name
+
+
+def secure_greeting(token):
+    """Returns the beginning of a handshake that the master continues."""
+    return knock(token, tls_greeting()) + tls_greeting()

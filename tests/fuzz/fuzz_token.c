@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "core/token.h"
-#include "net/secure.h"
+#include "net/knock.h"
 #include "wire/frame.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_text(text);
     if (size >= PCCL_PIN_BYTES + PCCL_SECRET_BYTES)
         write_text(data);
-    if (pccl_secure_is_greeting(data, size)) /* then it is no frame that may come first */
+    if (pccl_knock_is_secure(data, size)) /* then it is no frame that may come first */
         EXPECT((data[0] | data[1] << 8 | data[2] << 16) > PCCL_FRAME_HELLO_MAX);
     return 0;
 }

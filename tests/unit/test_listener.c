@@ -7,6 +7,7 @@
 
 #include "local_folder.h"
 #include "loopback.h"
+#include "net/knock.h"
 #include "net/listener.h"
 #include "net/socket.h"
 
@@ -17,10 +18,12 @@ struct fixture {
     struct pccl_listener listener;
     struct pccl_connection *newest;
     uint32_t accepted, ended, wanted, crowded_out, early;
+    uint32_t on_spare;       /* accepted with the spare's descriptor */
     uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
-    bool enough_accepted, one_ended;
-    int starved; /* the latest error of accepting */
+    bool enough_accepted, one_ended, one_refused;
+    uint32_t refused[PCCL_ARRIVAL_WRONG + 1]; /* by their fault */
+    int starved;                              /* the latest error of accepting */
     enum pccl_connection_end how;
     int depth;
 };
@@ -59,6 +62,7 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
     assert_int_equal(f->depth, 1);
     f->newest = connection;
     f->accepted++;
+    f->on_spare += connection->list == &f->listener.on_spare;
     if (connection->address.ip[15] == 2)
         f->from_elsewhere = f->accepted;
     f->enough_accepted = f->accepted >= f->wanted;
@@ -281,20 +285,34 @@ static void a_flood_crowds_out_itself(void **state)
     end(&f);
 }
 
-static void on_dropped(void *owner, const struct pccl_address *from, bool early)
+static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_arrival_end why)
 {
     struct fixture *f = owner;
-    if (!early)
+    if (why == PCCL_ARRIVAL_CROWDED)
         assert_int_equal(from->ip[15], 1); /* of the flood */
-    f->early += early;
-    f->crowded_out++;
+    assert_int_equal(f->depth, 1);
+    f->early += why == PCCL_ARRIVAL_EARLY;
+    f->refused[why]++;
+    f->one_refused = why >= PCCL_ARRIVAL_PLAIN;
+    f->crowded_out += why <= PCCL_ARRIVAL_CROWDED;
 }
 
-/* Sends as much of a TLS greeting of 205 bytes. */
-static void greet(int socket, size_t length)
+enum { WHOLE = 225 }; /* bytes of a knock and a TLS greeting of 205 bytes */
+
+static void write_greeting(const struct pccl_keys *keys, uint8_t bytes[WHOLE])
 {
-    static const uint8_t greeting[205] = {22, 3, 1, 0, 200, 1};
-    assert_int_equal(send(socket, greeting, length, 0), length);
+    static const uint8_t greeting[WHOLE - 20] = {22, 3, 1, 0, 200, 1};
+    assert_int_equal(pccl_knock_bytes(false), 20);
+    memcpy(bytes + 20, greeting, sizeof greeting);
+    assert_true(pccl_knock_write(keys, NULL, bytes, WHOLE));
+}
+
+/* Sends as much of them. */
+static void greet(const struct fixture *f, int socket, size_t length)
+{
+    uint8_t bytes[WHOLE];
+    write_greeting(f->listener.keys, bytes);
+    assert_int_equal(send(socket, bytes, length, 0), length);
 }
 
 /*
@@ -325,9 +343,9 @@ static void handshakes_wait_for_their_turn(void **state)
     open_anywhere(&f);
     f.listener.handshakes.per_s = 1; /* however long this takes, they wait */
     for (int i = 0; i < FLOOD; i++)
-        greet(bare[i] = loopback_connect(f.listener.port), 205);
+        greet(&f, bare[i] = loopback_connect(f.listener.port), WHOLE);
     int slow = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
-    greet(slow, 205);
+    greet(&f, slow, WHOLE);
     while (f.from_elsewhere == 0) /* the last that came */
         accept_more(&f, 1);
     uint32_t all = FLOOD + 1 - f.crowded_out;
@@ -362,17 +380,17 @@ static void half_greetings_begin_no_handshake(void **state)
     f.listener.greeting_ms = 60000;
     open_anywhere(&f);
     for (int i = 0; i < HALF; i++)
-        greet(half[i] = loopback_connect(f.listener.port), i % 2 ? 204 : 4);
+        greet(&f, half[i] = loopback_connect(f.listener.port), i % 2 ? WHOLE - 1 : 4);
     int whole = loopback_connect(f.listener.port), plain = loopback_connect(f.listener.port);
-    greet(whole, 100);
+    greet(&f, whole, 120);
     assert_int_equal(send(plain, "hello", 5, 0), 5); /* gets a refusal in words */
-    accept_more(&f, 1);
-    assert_int_equal(f.accepted, 1);
-    assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have gone on first */
+    loopback_until(&f.loop, &f.one_refused);
+    assert_int_equal(f.refused[PCCL_ARRIVAL_PLAIN], 1);
+    assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have gone first */
     static const uint8_t rest[105];
     assert_int_equal(send(whole, rest, sizeof rest, 0), sizeof rest);
     accept_more(&f, 1);
-    assert_int_equal(f.accepted, 2);
+    assert_int_equal(f.accepted, 1);
     assert_int_equal(f.crowded_out, f.early);
     for (int i = 0; i < HALF; i++)
         close(half[i]);
@@ -501,7 +519,7 @@ static void listeners_share_the_descriptors(void **state)
     for (int i = 0; i < SILENT; i++)
         silent[i] = loopback_connect(f.listener.port);
     int whole = loopback_connect(f.listener.port);
-    greet(whole, 205);
+    greet(&f, whole, WHOLE);
     accept_more(&f, 1);
     assert_true(f.early >= SILENT - FREE / 4 / SHARERS);
     for (int i = 0; i < SILENT; i++)
@@ -522,12 +540,12 @@ static void silent_ones_make_room_without_descriptors(void **state)
     open_anywhere(&f);
     int first = loopback_connect(f.listener.port), second = loopback_connect(f.listener.port);
     int whole = loopback_connect(f.listener.port);
-    greet(whole, 205);
+    greet(&f, whole, WHOLE);
     accept_more(&f, 1);                    /* all three are here */
     loopback_until(&f.loop, &f.one_ended); /* OpenSSL refuses that greeting */
     int late = loopback_connect(f.listener.port);
     hoard_all(&hoard, late);
-    greet(late, 205);
+    greet(&f, late, WHOLE);
     accept_more(&f, 1);
     assert_int_equal(f.starved, UV_EMFILE);
     assert_int_equal(f.early, 1);
@@ -540,6 +558,57 @@ static void silent_ones_make_room_without_descriptors(void **state)
     close(late);
     end(&f);
     pccl_keys_destroy(keys);
+}
+
+/* Sends these bytes from a new connection. Returns the length of the answer. */
+static ssize_t answer_to(struct fixture *f, const uint8_t *bytes, size_t length, uint8_t answer[1000])
+{
+    int stranger = loopback_connect(f->listener.port);
+    assert_int_equal(send(stranger, bytes, length, 0), length);
+    f->one_refused = false;
+    loopback_until(&f->loop, &f->one_refused);
+    ssize_t got = recv(stranger, answer, 1000, MSG_DONTWAIT);
+    close(stranger);
+    return got;
+}
+
+/* Each gets the same answer, up to a rate, and OpenSSL sees none of them. */
+static void who_has_no_knock_is_refused(void **state)
+{
+    enum { FLOOD = 400 };
+    static const uint8_t plain[] = "hello", long_record[5] = {22, 3, 1, 64, 0};
+    struct fixture f;
+    struct pccl_text reason;
+    uint8_t answer[1000], bytes[WHOLE];
+    (void)state;
+    struct pccl_keys *keys = begin_with_keys(&f);
+    struct pccl_keys *other = pccl_keys_of_master(pccl_heap(), &(struct pccl_secret){{2}}, &reason);
+    assert_non_null(other);
+    open_anywhere(&f);
+    assert_true(answer_to(&f, plain, sizeof plain, answer) > 32);
+    assert_int_equal(f.refused[PCCL_ARRIVAL_PLAIN], 1);
+    write_greeting(keys, bytes);
+    assert_int_equal(answer_to(&f, bytes + 20, 5, answer), PCCL_ALERT_BYTES); /* it need not be whole */
+    assert_memory_equal(answer, pccl_knock_alert, PCCL_ALERT_BYTES);
+    assert_int_equal(f.refused[PCCL_ARRIVAL_MISSING], 1);
+    write_greeting(other, bytes);
+    assert_int_equal(answer_to(&f, bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
+    for (size_t i = 3; i < sizeof bytes; i += 17) { /* the kind, the code, the greeting */
+        write_greeting(keys, bytes);
+        bytes[i] ^= 1;
+        assert_int_equal(answer_to(&f, bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
+    }
+    memcpy(bytes + 20, long_record, sizeof long_record);
+    assert_int_equal(answer_to(&f, bytes, 25, answer), PCCL_ALERT_BYTES);
+    assert_int_equal(f.accepted, 0);
+    uint64_t began_ns = uv_hrtime();
+    uint32_t answered = 0;
+    for (int i = 0; i < FLOOD; i++)
+        answered += answer_to(&f, bytes, 25, answer) > 0;
+    assert_true(answered < 102 + (uv_hrtime() - began_ns) / 10000000);
+    end(&f);
+    pccl_keys_destroy(keys);
+    pccl_keys_destroy(other);
 }
 
 static void on_crowded_out(void *owner, struct pccl_connection *connection)
@@ -648,6 +717,32 @@ static void nobody_sits_on_the_spare_in_silence(void **state)
     end(&f);
 }
 
+/* Its descriptor is for those with a knock, too, and the next one waits. */
+static void with_keys_the_spare_is_for_knocks(void **state)
+{
+    struct fixture f;
+    struct hoard hoard;
+    (void)state;
+    struct pccl_keys *keys = begin_with_keys(&f);
+    f.listener.wants_spare = true;
+    f.listener.crowded_out = on_crowded_out;
+    open_anywhere(&f);
+    int stranger = loopback_connect(f.listener.port), whole = loopback_connect(f.listener.port);
+    greet(&f, stranger, 3);
+    greet(&f, whole, WHOLE);
+    assert_int_equal(send(stranger, "no knock", 8, 0), 8);
+    hoard_all(&hoard, whole);
+    accept_more(&f, 1);
+    assert_int_equal(f.refused[PCCL_ARRIVAL_WRONG], 1);
+    assert_int_equal(f.on_spare, 1);
+    loopback_until(&f.loop, &f.listener.has_spare); /* OpenSSL refuses that greeting, so it is free again */
+    hoard_over(&hoard);
+    close(stranger);
+    close(whole);
+    end(&f);
+    pccl_keys_destroy(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,6 +755,7 @@ int main(void)
         cmocka_unit_test(a_flood_crowds_out_itself),
         cmocka_unit_test(handshakes_wait_for_their_turn),
         cmocka_unit_test(half_greetings_begin_no_handshake),
+        cmocka_unit_test(who_has_no_knock_is_refused),
         cmocka_unit_test(one_that_lingers_makes_room_too),
         cmocka_unit_test(a_silent_stranger_is_ended),
         cmocka_unit_test(shortage_of_descriptors_ends_nothing),
@@ -668,6 +764,7 @@ int main(void)
         cmocka_unit_test(with_a_spare_one_after_another_is_heard),
         cmocka_unit_test(who_speaks_is_kept_for_an_older_one_that_does_not),
         cmocka_unit_test(nobody_sits_on_the_spare_in_silence),
+        cmocka_unit_test(with_keys_the_spare_is_for_knocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

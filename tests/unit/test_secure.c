@@ -14,6 +14,7 @@
 #include "core/ticket.h"
 #include "net/channel.h"
 #include "net/keys.h"
+#include "net/knock.h"
 #include "net/record.h"
 #include "net/secure.h"
 
@@ -712,8 +713,8 @@ static void test_plain_answer_is_told_from_an_encrypted_one(void **state)
     uint8_t greeting[16];
     assert_int_equal(fcntl(f.server.socket, F_SETFL, 0), 0);
     loopback_read(f.server.socket, greeting, sizeof greeting);
-    assert_true(pccl_secure_is_greeting(greeting, sizeof greeting));
-    assert_false(pccl_secure_is_greeting(frame, sizeof frame));
+    assert_true(pccl_knock_is_secure(greeting, sizeof greeting));
+    assert_false(pccl_knock_is_secure(frame, sizeof frame));
     assert_int_equal(write(f.server.socket, frame, sizeof frame), sizeof frame);
     while (!f.client.failed)
         read_some(&f.client);

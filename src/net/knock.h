@@ -1,0 +1,52 @@
+/*
+ * A client's knock in front of its TLS greeting: 16 bytes that are computed from the greeting with a key (a MAC). A
+ * client without the key gets a fixed refusal, and OpenSSL's TLS sees none of its bytes. The key of a control
+ * connection is made of the pin, which all tokens of a master share; the key of a link is made of its ticket. A master
+ * with certificates has no pin and asks for no knock.
+ *
+ * The greeting contains 32 random bytes, so a knock fits no other greeting. Somebody who has seen both can send them
+ * again: this begins one handshake, which does not succeed.
+ */
+#ifndef PCCL_NET_KNOCK_H
+#define PCCL_NET_KNOCK_H
+
+#include "net/keys.h"
+
+enum {
+    PCCL_KNOCK_MAC_BYTES = 16,
+    PCCL_KNOCK_MAX = 4 + PCCL_KNOCK_MAC_BYTES + PCCL_KEY_NAME_BYTES, /* bytes of a knock */
+    PCCL_GREETING_MAX = 5 + 4096,                                    /* bytes of a greeting, which is one TLS record */
+    PCCL_ALERT_BYTES = 7,
+};
+
+/* Returns true if bytes that should be in the clear begin an encrypted connection: a knock or a TLS greeting. */
+bool pccl_knock_is_secure(const uint8_t *bytes, size_t length);
+
+/* Number of bytes of a knock. */
+size_t pccl_knock_bytes(bool of_link);
+/*
+ * Writes the knock in front of the greeting; `bytes` has room for the knock, and the greeting after that. link: NULL
+ * for a control connection. Returns false if out of memory.
+ */
+PCCL_MUST_CHECK bool pccl_knock_write(const struct pccl_keys *keys, const struct pccl_link_key *link, uint8_t *bytes,
+                                      size_t length);
+
+enum pccl_knock {
+    PCCL_KNOCK_EARLY,   /* more bytes are needed */
+    PCCL_KNOCK_GOOD,    /* a handshake may begin */
+    PCCL_KNOCK_PLAIN,   /* no encryption */
+    PCCL_KNOCK_MISSING, /* a TLS greeting without a knock */
+    PCCL_KNOCK_WRONG,   /* another key, or no greeting after it */
+};
+
+/*
+ * Judges the first bytes of a connection. *bytes_out: with EARLY, the number of bytes that are needed; with GOOD, the
+ * length of the knock, which is not for OpenSSL. Calls the function of pccl_keys_set_tickets.
+ */
+enum pccl_knock pccl_knock_judge(const struct pccl_keys *keys, bool of_link, const uint8_t *bytes, size_t length,
+                                 size_t *bytes_out);
+
+/* The answer to a TLS client whose knock is missing or wrong: the alert access_denied. */
+extern const uint8_t pccl_knock_alert[PCCL_ALERT_BYTES];
+
+#endif
