@@ -221,6 +221,14 @@ static bool is_fit(struct pccl_master_server *server, struct pccl_connection *co
     return false;
 }
 
+static void log_token(const struct pccl_id *peer, const struct pccl_text *token)
+{
+    struct pccl_text text;
+    pccl_text_format(&text, "peer %s shows token %s", pccl_id_str(peer), token->bytes);
+    pccl_logger_write_fields(PCCL_LOG_INFO, "master", text.bytes,
+                             &(struct pccl_log_fields){.peer = peer, .cause = PCCL_LOG_CAUSE_NEWCOMER});
+}
+
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
     static const struct pccl_sides sides = {.here = "this master", .there = "the peer"};
@@ -239,6 +247,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         return;
     }
     bool fit = is_fit(server, connection, &msg, &pass, &reason);
+    if (fit && pass != 0)
+        log_token(&msg.as.hello.peer, &reason);
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_RECEIVED,
                                              .conn = connection->id,
                                              .frame = frame,

@@ -303,11 +303,11 @@ enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass,
         if (!*noted && pass->uses != 0) /* else it only could not come back after the token's end */
             why = "cannot be used, as too many have come with this master's tokens; revoking old ones makes room";
     }
-    if (why == NULL)
-        return PCCL_OK;
-    pccl_text_format(reason, "its token, number %u", pass->number);
+    pccl_text_format(reason, "%snumber %u", why ? "its token, " : "", pass->number);
     if (pass->label[0] != '\0')
         pccl_text_append(reason, " (%s)", pass->label);
+    if (why == NULL)
+        return PCCL_OK;
     pccl_text_append(reason, ", %s", why);
     return PCCL_REFUSED;
 }

@@ -250,11 +250,12 @@ enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_P
 
 /*
  * Checks that the use that was just noted can be written: pccl_tokens_save writes all uses of a turn at once, since
- * each write takes the disk's time. After a failure it writes each one here. Not OK, with a reason: it cannot be
- * written, and is taken back.
+ * each write takes the disk's time. After a failure it writes each one here. The reason has the token's number and
+ * label. Not OK, with a reason: it cannot be written, and is taken back.
  */
-static enum pccl_status check_use(struct pccl_tokens *tokens, const struct pccl_pass *pass, struct pccl_text *reason)
+static enum pccl_status check_use(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
+    struct pccl_text name = *reason;
     if (store(tokens, tokens->told ? CHANGE : TRY, reason) == PCCL_OK) {
         tokens->admits = true;
         return PCCL_OK;
@@ -262,9 +263,9 @@ static enum pccl_status check_use(struct pccl_tokens *tokens, const struct pccl_
     tell(tokens, reason);
     pccl_book_take_back(&tokens->book);
     pccl_text_format(reason,
-                     "its token, number %u%s%s%s, has a number of uses, and the master cannot write them to its disk: "
-                     "its log says why",
-                     pass->number, pass->label[0] ? " (" : "", pass->label, pass->label[0] ? ")" : "");
+                     "its token, %s, has a number of uses, and the master cannot write them to its disk: its log says "
+                     "why",
+                     name.bytes);
     return PCCL_REFUSED;
 }
 
@@ -281,7 +282,7 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     if (!noted)
         return status;
     tokens->changed = true;
-    return found->uses != 0 ? check_use(tokens, found, reason) : status;
+    return found->uses != 0 ? check_use(tokens, reason) : status;
 }
 
 void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer)

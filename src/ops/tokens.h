@@ -40,7 +40,7 @@ void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pc
 enum pccl_keys_verdict pccl_tokens_judge(void *tokens, const uint8_t key[PCCL_PUBLIC_BYTES]);
 /*
  * A peer with this key says hello; peer: the token of the hello. *pass: the number of its token, also if it may not
- * come in. Not OK, with a reason: it may not.
+ * come in. OK: the reason has "number 2 (its label)". Not OK, with a reason: it may not.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
                                                    const struct pccl_id *peer, uint32_t *pass,

@@ -110,6 +110,8 @@ def test_revoked_token(run):
     text = token(run, "create", "--label", "guest")
     a, b = run.join(2)
     guest = let_in(run, text, [a, b])
+    run.master.wait_line("shows token number 1 (run token)")
+    run.master.wait_line("shows token number 2 (guest)")
     loops = start_loops([a, b, guest])
     more_steps(loops, world=3)
     token(run, "revoke", "guest")
