@@ -412,7 +412,7 @@ static void on_ready(void *owner)
            pccl_budget_take(&listener->handshakes, pccl_now_us())) {
         struct pccl_address from;
         uv_os_sock_t socket = pccl_arrivals_take(listener->queue, &from);
-        bool on_spare = listener->wants_spare && !listener->on_spare.oldest && !take_spare(listener);
+        bool on_spare = listener->wants_spare && listener->on_spare.count == 0 && !take_spare(listener);
         welcome(listener, socket, &from, on_spare);
     }
 }
