@@ -91,7 +91,8 @@ typedef enum pcclResult_t {
     pcclOutOfMemory = 19,     /* (2) */
     pcclUnsupported = 20,     /* not supported by this version (4) */
     pcclRefused = 21,         /* the master refused this peer (6) */
-    pcclMembersChanged = 22   /* the members are not those that a caller counted on */
+    pcclMembersChanged = 22,  /* the members are not those that a caller counted on */
+    pcclDrained = 23          /* this peer was drained, by pcclDrain or an operator (8, 6, 11, 4 by call) */
 } pcclResult_t;
 
 /* ------------------------------------------------------------------------------------------------ handles */
@@ -567,7 +568,8 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * pcclUpdateTopology. If the master is unreachable, the call fails at once; if it
  * is so busy that it closes connections without an answer, the call tries again for connect_retry_ms. On success the
  * attributes are fresh; on failure the communicator is unconnected and connect may be called again.
- * Each connect creates a new identity: a lost peer returns as a newcomer. Only on an unconnected communicator.
+ * Each connect creates a new identity: a lost peer returns as a newcomer. Only on an unconnected communicator, and
+ * not after pcclDrain.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument         comm is NULL
@@ -575,7 +577,7 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * pcclMasterConnectionFailed  the master cannot be reached or was lost, refused this peer, speaks
  *                             another version, no port could be opened, or `call_timeout_ms` passed
  *                             (ext. pcclRefused, pcclVersionMismatch, pcclMasterLost, pcclExpelled,
- *                             pcclTimeout)
+ *                             pcclTimeout); this peer was drained (ext. pcclDrained)
  * pcclInternalError           memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
@@ -633,7 +635,8 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
  * pcclInvalidUsage          unconnected, or another joint call of this communicator is outstanding
  * pcclPendingAsyncOps       operations are launched and not awaited
  * pcclUpdateTopologyFailed  this peer was expelled or lost its master (it is unconnected now), or a
- *                           deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout)
+ *                           deadline passed (ext. pcclExpelled, pcclMasterLost, pcclTimeout); or it was
+ *                           drained, and the others go on without it (ext. pcclDrained)
  * pcclInternalError         memory is short (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
@@ -642,7 +645,7 @@ PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
  * Are newcomers ready to be admitted? Joint(all), BLOCKS until all accepted peers have asked; all get the same answer.
  * May be called while operations run, and while another thread awaits them, but not beside another joint call. A
  * newcomer counts once it and its future neighbors have their links; so after "true" an update need not wait for it.
- * "true" also if an update would free a ring from a slow link.
+ * "true" also if an update would free a ring from a slow link, or let a drained peer go.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL

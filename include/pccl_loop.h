@@ -77,16 +77,18 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * master, and then holds the state of the run.
  *
  * outcome: how the step has ended here. pcclSuccess: it is completed, and counts. pcclRankConnectionLost,
- * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled and pcclMasterLost, as operations return
- * them: it is begun again, so the state must be as it was when the step began: change it after the last operation of
- * the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is returned
- * unchanged, and the step is not counted. An operation ends alike for all members, so all have the same outcome. It
- * matters only if a step has begun: not in the first call, nor after a failure.
+ * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled, pcclDrained and pcclMasterLost, as
+ * operations return them: it is begun again, so the state must be as it was when the step began: change it after the
+ * last operation of the step. The same is true of pcclInvalidUsage if this peer is out of the run. Any other outcome is
+ * returned unchanged, and the step is not counted. An operation ends alike for all members, so all have the same
+ * outcome. It matters only if a step has begun: not in the first call, nor after a failure.
  *
  * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator of another thread ends it.
  * After a failure it may be called again, with pcclSuccess, which then does not count a step. Others that hold a
  * step for failed, as after pcclRankConnectionLost, begin it again together with this peer.
  * pcclSuccess         *step is set
+ * pcclDrained         this peer was drained, by pcclDrain or an operator: it is out of the run, and the step that it
+ *                     has ended with pcclSuccess counts for all. It does not get into the run again
  * pcclInvalidArgument loop or step is NULL, or the size of step is not set; or a tensor is wrong
  * pcclInvalidUsage    the communicator is closed; the state could not be synchronized, as the message says
  * pcclPendingAsyncOps operations are launched and not yet awaited
@@ -102,6 +104,23 @@ PCCL_EXPORT pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pc
  * pcclSuccess
  */
 PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);
+
+/*
+ * Asks for the drain of this peer: it takes part in all operations and calls until the next update of the topology, and
+ * leaves with that. No operation is under way then, so none of the others fails. Its own pcclUpdateTopology returns
+ * pcclDrained (extended). If no update is decided within `drain_ms` (20 s), it leaves as by pcclCloseCommunicator, and
+ * its calls and operations end with pcclDrained. A restart of the master changes nothing. A peer that is not admitted
+ * yet leaves at once. A drain cannot be taken back: the communicator does not connect again. A repeated call has no
+ * effect, nor has a call on a communicator that is closed or out of the run.
+ *
+ * Safe in a handler of signals, and on any thread while the communicator exists. The library notices it within a
+ * quarter of a second (a second in a large run), and installs no handler itself. Not after pcclDestroyCommunicator has
+ * begun. Does not block.
+ * pcclSuccess
+ * pcclInvalidArgument comm is NULL
+ * pcclInvalidUsage    comm is a group
+ */
+PCCL_EXPORT pcclResult_t pcclDrain(pcclComm_t *comm);
 
 #ifdef __cplusplus
 }

@@ -99,6 +99,21 @@ pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
     PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, close_handle(call->handle));
 }
 
+/* Async-signal-safe: it takes no lock and calls nothing. */
+static enum pccl_status drain(struct pccl_api_call *call, pcclComm_t *comm)
+{
+    call->extended = true;
+    if (!comm)
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclDrain: comm is NULL");
+    call->key = comm->key;
+    if (comm->group)
+        return pccl_fail(&call->why.reason, PCCL_USAGE, "pcclDrain: a group cannot do this; its communicator can");
+    pccl_comm_ask_drain(comm->comm);
+    return PCCL_OK;
+}
+
+pcclResult_t pcclDrain(pcclComm_t *comm) { PCCL_API_SIGNAL_CALL(PCCL_FAMILY_GENERAL, drain(call, comm)); }
+
 static void evict_callers(void *comm) { pccl_comm_evict_callers(comm); }
 
 static enum pccl_status destroy(struct pccl_api_call *call)
@@ -306,6 +321,9 @@ static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *stat
         *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(reason, "connected already");
+    } else if (atomic_load(&comm->drain_asked)) {
+        *status = PCCL_DRAINED;
+        pccl_text_format(reason, "this communicator was drained by pcclDrain, and does not enter a run again");
     } else if (slot->outstanding) {
         pccl_text_format(reason, "another thread is connecting this communicator");
     } else {
@@ -368,6 +386,7 @@ static enum pccl_status joint_call(struct pccl_api_call *call, enum pccl_call ki
         *slot = (struct pccl_call_slot){
             .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
         pccl_comm_measure(comm);
+        pccl_comm_begin_drain(comm);
         status = pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_CALL, .call = kind});
         if (status == PCCL_OK)
             status = pccl_comm_await_call(comm, slot);

@@ -172,6 +172,28 @@ static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *l
     return status;
 }
 
+/* Returns true if this peer is out of the run and is not to get into it again, with the reason. */
+static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
+{
+    struct pccl_communicator *comm = loop->comm->comm;
+    pccl_comm_enter(comm);
+    bool is = !pccl_comm_is_connected(comm) &&
+              (atomic_load(&comm->drain_asked) || (comm->peer && pccl_peer_why_over(comm->peer) == PCCL_DRAINED));
+    if (is && comm->peer)
+        *reason = *pccl_peer_last_reason(comm->peer);
+    else if (is)
+        pccl_text_format(reason, "this peer was drained before it was in a run");
+    pccl_comm_leave(comm);
+    return is;
+}
+
+/* Whatever the call within this one has returned. */
+static enum pccl_status end_drained(struct pccl_api_call *call)
+{
+    call->inner = pcclSuccess;
+    return PCCL_DRAINED;
+}
+
 /* Admits, counts and synchronizes once. is_begun: the step has begun; if not, and nothing failed, once more. */
 static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us,
                                      pcclLoopStep_t *known, bool *is_begun)
@@ -180,11 +202,13 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
     pcclSharedStateSyncInfo_t info = {0};
     bool is_enough = false;
     *is_begun = false;
+    if (is_drained(loop, &call->why.reason))
+        return PCCL_DRAINED;
     if (is_out(loop)) {
         loop->is_new = true;
         status = get_in(call, loop);
         if (status != PCCL_OK)
-            return status;
+            return is_drained(loop, &call->why.reason) ? end_drained(call) : status;
     } else if (!loop->is_admitted) {
         status = end_as(call, pcclUpdateTopology(loop->comm));
     }
@@ -199,6 +223,8 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
         *is_begun = status == PCCL_OK;
     }
     /* A peer that is out of the run by now gets in again, unless its synchronizations fail repeatedly. */
+    if (status != PCCL_OK && is_drained(loop, &call->why.reason))
+        return end_drained(call);
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
 }
 
@@ -212,6 +238,7 @@ static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
     case pcclAborted:
     case pcclExpelled:
     case pcclMasterLost:
+    case pcclDrained:
     case pcclMembersChanged: return true;
     case pcclInvalidUsage: return is_out(loop);
     default: return false;

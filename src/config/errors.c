@@ -68,6 +68,7 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     case PCCL_REFUSED: return extended ? pcclRefused : failure;
     case PCCL_MASTER_LOST: return extended ? pcclMasterLost : failure;
     case PCCL_EXPELLED: return extended ? pcclExpelled : failure;
+    case PCCL_DRAINED: return extended ? pcclDrained : failure;
     case PCCL_INTERNAL:
     case PCCL_STATUS_COUNT: break;
     }
@@ -102,6 +103,7 @@ const char *pccl_errors_text(pcclResult_t result)
     case pcclUnsupported: return "not supported by this version";
     case pcclMembersChanged: return "the members are not those that a caller counted on";
     case pcclRefused: return "the master refused this peer";
+    case pcclDrained: return "this peer was drained";
     }
     return "unknown result code";
 }

@@ -36,6 +36,7 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(REFUSED, MEMBERSHIP, "the master refused this peer")                                                             \
     X(MASTER_LOST, MEMBERSHIP, "no master came back in time")                                                          \
     X(EXPELLED, MEMBERSHIP, "this peer was removed from the run")                                                      \
+    X(DRAINED, MEMBERSHIP, "this peer was drained")                                                                    \
     X(INTERNAL, MEMBERSHIP, "internal error")
 
 enum pccl_status {

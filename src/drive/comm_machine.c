@@ -76,6 +76,6 @@ enum pccl_status pccl_comm_why_unconnected(const struct pccl_communicator *comm,
     else
         pccl_text_format(reason, "not connected: pcclConnect has not succeeded");
     enum pccl_status over = comm->peer ? pccl_peer_why_over(comm->peer) : PCCL_OK;
-    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST;
+    bool thrown_out = over == PCCL_EXPELLED || over == PCCL_MASTER_LOST || over == PCCL_DRAINED;
     return thrown_out && comm->params.extended_results ? over : PCCL_USAGE;
 }

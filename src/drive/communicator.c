@@ -88,7 +88,7 @@ static uint64_t tick_us(const struct pccl_communicator *comm)
 static void arm(struct pccl_communicator *comm)
 {
     uint64_t deadline = comm->peer ? pccl_peer_deadline(comm->peer) : UINT64_MAX;
-    if (comm->peer && pccl_peer_is_connected(comm->peer))
+    if (comm->peer && (pccl_peer_is_connected(comm->peer) || comm->calls[PCCL_CALL_CONNECT].outstanding))
         deadline = pccl_min_u64(deadline, pccl_now_us() + tick_us(comm));
     deadline = pccl_min_u64(deadline, pccl_comm_watch_due(comm));
     comm->armed_us = deadline;
@@ -117,6 +117,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         apply_notes(comm);
     if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
+    pccl_comm_begin_drain(comm);
     pccl_comm_ops_expire_waits(comm);
     pccl_comm_watch_polled(comm, heard_us);
     if (comm->stop) {
@@ -507,6 +508,14 @@ static void evict_callers(struct pccl_communicator *comm)
     comm->leaving = true;
     if (comm->peer)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
+}
+
+void pccl_comm_ask_drain(struct pccl_communicator *comm) { atomic_store(&comm->drain_asked, true); }
+
+void pccl_comm_begin_drain(struct pccl_communicator *comm)
+{
+    if (comm->peer && atomic_load(&comm->drain_asked))
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_DRAIN});
 }
 
 void pccl_comm_evict_callers(struct pccl_communicator *comm)

@@ -54,6 +54,7 @@ struct pccl_communicator {
     struct pccl_keys *keys; /* owned; NULL: in the clear */
 
     struct pccl_comm_callers callers;
+    atomic_bool drain_asked; /* by any thread or handler of signals; never taken back */
 
     /* under the lock */
     uv_mutex_t lock;
@@ -108,6 +109,10 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
                                            uint32_t master_count);
 /* Before connect: all connections are encrypted with these keys, which are its own from now on. */
 void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys);
+/* This peer is to be drained. For handlers of signals, too: the control thread or the next call tells the machine. */
+void pccl_comm_ask_drain(struct pccl_communicator *comm);
+/* Tells the machine, if that is so. Under the lock. */
+void pccl_comm_begin_drain(struct pccl_communicator *comm);
 /* Leaves the run, which ends the waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pccl_communicator *comm);
 /*

@@ -4,17 +4,18 @@
 #include "master/topology.h"
 
 /* true: it was there, and is about to go. */
-static bool expel(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)
+static bool put_out(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *reason,
+                    struct pccl_text *words)
 {
     pccl_text_format(words, "peer %s is removed", pccl_id_str(&remote->id));
-    pccl_master_remove(m, remote, PCCL_REFUSAL_OPERATOR, "an operator removed it");
+    pccl_master_remove(m, remote, why, "%s", reason);
     return true;
 }
 
 static bool drain(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)
 {
     if (remote->state != PCCL_REMOTE_MEMBER)
-        return expel(m, remote, words); /* nobody counts on it */
+        return put_out(m, remote, PCCL_REFUSAL_DRAINED, "an operator drained it", words); /* nobody counts on it */
     remote->draining = true;
     pccl_text_format(words, "peer %s goes with the next topology update, which all members call",
                      pccl_id_str(&remote->id));
@@ -28,7 +29,9 @@ static bool to_peer(struct pccl_master *m, const struct pccl_master_event *event
         pccl_text_format(words, "there is no peer %s", pccl_id_str(&event->peer));
         return false;
     }
-    return event->command == PCCL_COMMAND_EXPEL ? expel(m, remote, words) : drain(m, remote, words);
+    return event->command == PCCL_COMMAND_EXPEL
+               ? put_out(m, remote, PCCL_REFUSAL_OPERATOR, "an operator removed it", words)
+               : drain(m, remote, words);
 }
 
 static bool optimize(struct pccl_master *m, struct pccl_text *words)
@@ -59,9 +62,27 @@ void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *
     pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "an operator's command: %s", words->bytes);
 }
 
+void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote)
+{
+    if (remote->draining)
+        return;
+    remote->draining = remote->drains_itself = true;
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "peer %s asks for its drain: it goes with the next topology update",
+                    pccl_id_str(&remote->id));
+}
+
+bool pccl_master_has_drained(const struct pccl_master *m)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        if (m->remotes[i]->draining && pccl_master_is_living_member(m->remotes[i]))
+            return true;
+    return false;
+}
+
 void pccl_master_remove_drained(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (m->remotes[i]->draining && pccl_master_is_living_member(m->remotes[i]))
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_OPERATOR, "an operator drained it");
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_DRAINED, "%s",
+                               m->remotes[i]->drains_itself ? "it asked for its drain" : "an operator drained it");
 }

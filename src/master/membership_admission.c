@@ -89,14 +89,23 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 /* ---- removed peers ---- */
 
+/* A peer that was drained and does not know it must not take that for a removal, after which it would come again. */
+static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
+                              const struct pccl_text *reason)
+{
+    struct pccl_text words;
+    pccl_text_format(&words, "this peer was removed from the run: %s", reason->bytes);
+    turn_away(m, stranger, why == PCCL_REFUSAL_DRAINED ? why : PCCL_REFUSAL_GONE, words.bytes);
+}
+
 /* otherwise: what to say if the reason is not known. */
-static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_text *why,
+static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_gone *gone,
                            const char *otherwise)
 {
-    struct pccl_text reason;
-    if (why != NULL)
-        pccl_text_format(&reason, "this peer was removed from the run: %s", why->bytes);
-    turn_away(m, stranger, PCCL_REFUSAL_GONE, why != NULL ? reason.bytes : otherwise);
+    if (gone != NULL)
+        turn_away_removed(m, stranger, gone->why, &gone->reason);
+    else
+        turn_away(m, stranger, PCCL_REFUSAL_GONE, otherwise);
 }
 
 /* ---- hello ---- */
@@ -223,13 +232,13 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     if (remote->departing) {
-        turn_away_gone(m, stranger, &remote->reason, "");
+        turn_away_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
     if (remote->stuck) {
         pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "its next message is invalid: %s",
                            remote->undecodable.bytes);
-        turn_away_gone(m, stranger, &remote->reason, "");
+        turn_away_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
     bool heard_nothing = hello->boot != m->config.boot; /* the hello_ok never reached it */
@@ -256,7 +265,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
-    const struct pccl_text *gone = pccl_master_why_gone(m, hello);
+    const struct pccl_gone *gone = pccl_master_find_gone(m, hello);
     if (gone != NULL) {
         turn_away_gone(m, stranger, gone, "");
         return;
@@ -327,7 +336,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
     if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
-        turn_away_gone(m, stranger, pccl_master_why_gone(m, hello),
+        turn_away_gone(m, stranger, pccl_master_find_gone(m, hello),
                        "this peer did not come back in time and was removed from the run");
         return;
     }
@@ -371,7 +380,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
     else if (known != NULL)
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
-        turn_away_gone(m, stranger, pccl_master_why_gone(m, hello), "this peer was removed from the run");
+        turn_away_gone(m, stranger, pccl_master_find_gone(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->run_key))
         newcomer(m, stranger, hello);
     else

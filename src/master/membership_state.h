@@ -22,6 +22,7 @@ struct pccl_gone {
     struct pccl_id id, token;
     uint64_t at_us;
     char name[PCCL_NAME_MAX + 1]; /* "": none */
+    enum pccl_refusal why;
     struct pccl_text reason;
 };
 

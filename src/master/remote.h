@@ -64,8 +64,9 @@ struct pccl_remote {
     uint64_t unanswered_us; /* when the master's dial to its listener failed; 0: it has not */
     uint64_t look_again_us; /* when to dial its port again: it was closing, or nothing could be dialed; 0: no need */
 
-    bool draining;  /* removed when the next update is decided */
-    bool departing; /* removed at the next IDLE */
+    bool draining;      /* removed when the next update is decided */
+    bool drains_itself; /* ... as its own votes ask */
+    bool departing;     /* removed at the next IDLE */
     enum pccl_refusal why;
     struct pccl_text reason;
 

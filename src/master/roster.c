@@ -51,7 +51,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     (remote->state == PCCL_REMOTE_PENDING ? m->tally.newcomers_gone : m->tally.members_gone)[why]++;
     pccl_master_mark(m, PCCL_STAGE_DEPARTURES);
     pccl_master_unqueue(m, remote);
-    bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN;
+    bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN || why == PCCL_REFUSAL_DRAINED;
     pccl_master_log(m, planned ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                     &(struct pccl_log_fields){.peer = &remote->id,
                                               .reason = remote->reason.bytes,
@@ -73,18 +73,18 @@ void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remo
     if (gone == NULL)
         return; /* then it will be told that it was removed, but not why */
     m->gone = gone;
-    gone[place] =
-        (struct pccl_gone){.id = remote->id, .token = remote->token, .at_us = m->now_us, .reason = remote->reason};
+    gone[place] = (struct pccl_gone){
+        .id = remote->id, .token = remote->token, .at_us = m->now_us, .why = remote->why, .reason = remote->reason};
     pccl_names_copy(&m->names, &remote->id, gone[place].name);
     m->gone_count++;
 }
 
-const struct pccl_text *pccl_master_why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
+const struct pccl_gone *pccl_master_find_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
 {
     for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
         const struct pccl_gone *gone = &m->gone[i];
         if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
-            return &gone->reason;
+            return gone;
     }
     return NULL;
 }

@@ -23,7 +23,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
 /* Keeps the reason for which this peer is removed, in case the peer connects again. */
 void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote);
 /* NULL: no peer with this id is known as removed, or the removed peer had another token. */
-const struct pccl_text *pccl_master_why_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello);
+const struct pccl_gone *pccl_master_find_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello);
 /* NULL: there is none; or, with create, no room or no memory. */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* Of a member of this group now. */

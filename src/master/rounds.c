@@ -92,7 +92,7 @@ static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 
 static void conclude_pending(struct pccl_master *m)
 {
-    bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m);
+    bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m) || pccl_master_has_drained(m);
     conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
@@ -213,6 +213,8 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it voted for a synchronization without a state");
         return;
     }
+    if (vote->drain != 0)
+        pccl_master_note_drain(m, from);
     if (pccl_master_is_last_round(round, m->rounds[kind])) {
         pccl_master_answer_round(m, from, kind);
         return;

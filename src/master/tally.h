@@ -12,7 +12,7 @@
 
 enum {
     PCCL_TALLY_KINDS = PCCL_COLLECTIVES + 1, /* the last: operations of which nobody said what they are */
-    PCCL_TALLY_REASONS = PCCL_REFUSAL_SLOW + 1,
+    PCCL_TALLY_REASONS = PCCL_REFUSAL_DRAINED + 1,
     PCCL_TALLY_LATENCIES = 7, /* and one more, for what took longer */
     PCCL_TALLY_SPANS = 60,    /* of the last minutes */
     PCCL_TALLY_SPAN_US = 10000000,

@@ -283,6 +283,8 @@ static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, c
 {
     if (code == PCCL_REFUSAL_SHUTDOWN)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", reason->bytes);
+    else if (code == PCCL_REFUSAL_DRAINED)
+        pccl_peer_give_up(p, PCCL_DRAINED, "the master drained this peer: %s", reason->bytes);
     else
         pccl_peer_give_up(p, p->state == PCCL_PEER_MEMBER ? PCCL_EXPELLED : PCCL_REFUSED, "the master %s this peer: %s",
                           action, reason->bytes);

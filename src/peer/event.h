@@ -142,6 +142,11 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_SUBGROUP_CLOSE,
     /*
+     * This peer is to go with the next update in which all have voted, or after drain_ms: everything outstanding then
+     * ends with DRAINED. One that is not admitted yet goes at once. Ignored before connect, after the end, and again.
+     */
+    PCCL_PEER_DRAIN,
+    /*
      * Sends `leave` and becomes unconnected; operations end with PEER_LOST and calls with ABORTED.
      */
     PCCL_PEER_LEAVE,

@@ -73,7 +73,7 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     p->why_over = status;
     p->ending = true;
     p->greeted = p->resuming = false;
-    bool left = status == PCCL_ABORTED;
+    bool left = status == PCCL_ABORTED || status == PCCL_DRAINED;
     if (known)
         send_leave(p, left);
     pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_reason.bytes);

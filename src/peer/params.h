@@ -22,6 +22,8 @@
     NUMBER(X, op_timeout_ms, "PCCL_OP_TIMEOUT_MS", 0, 0, 604800000, "deadline of a reduction; 0: none")                \
     NUMBER(X, call_timeout_ms, "PCCL_CALL_TIMEOUT_MS", 0, 0, 604800000,                                                \
            "deadline of connect, of joint calls and of get topology; 0: none")                                         \
+    NUMBER(X, drain_ms, "PCCL_DRAIN_MS", 20000, 0, 604800000,                                                          \
+           "how long a peer that asks for its drain waits for an update; then it leaves without one")                  \
     NUMBER(X, stuck_ms, "PCCL_STUCK_MS", 30000, 0, 604800000,                                                          \
            "time limit of calls that can never meet; if it is set, also of operations that wait for each other; 0: "   \
            "none")

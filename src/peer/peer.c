@@ -183,6 +183,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
         pccl_peer_close_subgroup(p, event->subgroup);
         pccl_peer_end_closed(p);
         break;
+    case PCCL_PEER_DRAIN: pccl_peer_drain(p); break;
     case PCCL_PEER_LEAVE: pccl_peer_leave(p); break;
     }
     return PCCL_OK;

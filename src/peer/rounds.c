@@ -37,7 +37,10 @@ static void send_vote(struct pccl_peer *p, uint8_t kind)
     }
     struct pccl_msg msg = {
         .type = PCCL_MSG_vote,
-        .as.vote = {.kind = kind, .round = p->rounds[kind], .unable = pccl_bytes_of_text(&p->calls[kind].unable)}};
+        .as.vote = {.kind = kind,
+                    .round = p->rounds[kind],
+                    .drain = p->draining && (kind == PCCL_ROUND_UPDATE || kind == PCCL_ROUND_PENDING),
+                    .unable = pccl_bytes_of_text(&p->calls[kind].unable)}};
     pccl_peer_send(p, &msg);
 }
 
@@ -186,6 +189,13 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
         pccl_peer_leave(p);
         return;
     }
+    if (p->draining && p->now_us >= p->drain_us) {
+        pccl_peer_give_up(p, PCCL_DRAINED, "this peer was to be drained, and no update came within drain_ms (%u ms)",
+                          p->config.drain_ms);
+        return;
+    }
+    if (p->draining)
+        pccl_peer_arm(p, p->drain_us);
     if (p->connect_outstanding)
         pccl_peer_arm(p, p->connect_deadline_us);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
@@ -204,6 +214,26 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
         }
         pccl_peer_arm(p, call->where_us);
     }
+}
+
+/* PROTOCOL 9.10: a vote that is cast already is cast once more, with the wish. */
+void pccl_peer_drain(struct pccl_peer *p)
+{
+    if (p->draining || p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)
+        return;
+    p->draining = true;
+    if (p->state != PCCL_PEER_MEMBER) {
+        pccl_peer_give_up(p, PCCL_DRAINED, "this peer was drained before it was admitted");
+        return;
+    }
+    p->drain_us = p->now_us + p->config.drain_ms * UINT64_C(1000);
+    pccl_peer_arm(p, p->drain_us);
+    pccl_peer_log(p, PCCL_LOG_INFO, "this peer is drained: it goes with the next topology update, or in %u ms",
+                  p->config.drain_ms);
+    for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
+        if (kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE && p->calls[kind].outstanding &&
+            !p->calls[kind].withdrawn)
+            send_vote(p, kind);
 }
 
 void pccl_peer_leave(struct pccl_peer *p)

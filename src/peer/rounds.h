@@ -17,6 +17,7 @@ void pccl_peer_resend_votes(struct pccl_peer *p);
 void pccl_peer_tick_calls(struct pccl_peer *p);
 /* As the event LEAVE, or the deadline of connect has passed. */
 void pccl_peer_leave(struct pccl_peer *p);
+void pccl_peer_drain(struct pccl_peer *p);
 /* This peer is out of the run: every call ends with the status that says why. */
 void pccl_peer_end_calls(struct pccl_peer *p);
 

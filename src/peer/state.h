@@ -178,6 +178,8 @@ struct pccl_peer {
     struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as that answer told them */
 
     /* calls */
+    bool draining;     /* this peer is to go with the next update ... */
+    uint64_t drain_us; /* ... or then */
     bool connect_outstanding;
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
     uint64_t hold_us;            /* until when the master founds no run, because one may live; 0: it does not hold */

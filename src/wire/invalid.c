@@ -213,6 +213,8 @@ static const char *invalid_sight(const struct pccl_msg_sight *sight)
 
 static const char *invalid_vote(const struct pccl_msg_vote *vote)
 {
+    if (vote->drain != 0 && vote->kind != PCCL_ROUND_UPDATE && vote->kind != PCCL_ROUND_PENDING)
+        return "a drain in a vote that no update follows";
     return vote->unable.length > 0 && vote->kind != PCCL_ROUND_OPTIMIZE ? "a reason against a vote that needs nothing"
                                                                         : NULL;
 }

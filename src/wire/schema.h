@@ -211,6 +211,7 @@
 #define PCCL_FIELDS_vote(F)                                                                                            \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE) /* enum pccl_round_kind; SYNC: sync_vote */                    \
     F(U64, round, , )                                                                                                  \
+    F(U8, drain, 0, 1)                 /* PENDING, UPDATE: 1: the sender leaves with the next update; else 0 */        \
     F(TEXT, unable, , PCCL_REASON_MAX) /* OPTIMIZE: why the sender cannot take part; else empty */
 
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
@@ -370,7 +371,7 @@
     F(STRUCT, cost, cost, )
 
 #define PCCL_FIELDS_expelled(F)                                                                                        \
-    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_SLOW) /* enum pccl_refusal */                                      \
+    F(U16, code, PCCL_REFUSAL_VERSION, PCCL_REFUSAL_DRAINED) /* enum pccl_refusal */                                   \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
@@ -606,7 +607,8 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
     V(REFUSAL_STATE, 13, "its shared state does not match that of its group")                                          \
     V(REFUSAL_OPERATOR, 14, "an operator wants it to go")                                                              \
-    V(REFUSAL_SLOW, 15, "it was slow for too long, and the master does not only warn")
+    V(REFUSAL_SLOW, 15, "it was slow for too long, and the master does not only warn")                                 \
+    V(REFUSAL_DRAINED, 16, "it was drained, as an operator or its own program asked")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_collective(V)                                                                                        \

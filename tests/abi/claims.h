@@ -33,6 +33,7 @@ VALUE(pcclOutOfMemory, 19)
 VALUE(pcclUnsupported, 20)
 VALUE(pcclRefused, 21)
 VALUE(pcclMembersChanged, 22)
+VALUE(pcclDrained, 23)
 
 ENUM(pcclDataType_t)
 VALUE(pcclUint8, 0)

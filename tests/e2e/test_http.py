@@ -301,7 +301,8 @@ def test_commands(run):
         call.wait(rc=harness.LOST)
     works(run, stay)
     found = until(run, pccl_members=2)
-    equal(found['pccl_peers_gone_total{role="member",reason="operator"}'], 2, "gone")
+    for reason in ("operator", "drained"):
+        equal(found[f'pccl_peers_gone_total{{role="member",reason="{reason}"}}'], 1, f"gone as {reason}")
     poll(
         lambda: [
             gone["reason"] for gone in status(run)["gone"]

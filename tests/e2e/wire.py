@@ -91,8 +91,8 @@ def data(tag, stripe, length, view=(1 << 31, 1)):
     return struct.pack("<QQQQQI", 0, 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", stripe, 0, length)
 
 
-def vote(kind, number):
-    return struct.pack("<BQ", kind, number) + text("")
+def vote(kind, number, drain=0):
+    return struct.pack("<BQB", kind, number, drain) + text("")
 
 
 def parse_refused(body):

@@ -26,12 +26,16 @@ static bool begins_with(const char *text, const char *start) { return strncmp(te
 /* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
 static bool is_a_good_end(const char *reason)
 {
-    static const char *const good[] = {
-        "this peer left the run",         "the master removed this peer: ",
-        "the master refused this peer: ", "this peer ", /* GONE: was removed, did not come back in time */
-        "cannot reach the master: ",      "no master came back within ",
-        "the master shuts down",          "not admitted before the deadline",
-        "the caller gave up connecting"};
+    static const char *const good[] = {"this peer left the run",
+                                       "the master removed this peer: ",
+                                       "the master drained this peer: ",
+                                       "the master refused this peer: ",
+                                       "this peer ", /* GONE: was removed, did not come back in time */
+                                       "cannot reach the master: ",
+                                       "no master came back within ",
+                                       "the master shuts down",
+                                       "not admitted before the deadline",
+                                       "the caller gave up connecting"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (begins_with(reason, good[i]))
             return strstr(reason, "the session cannot be continued") == NULL;
@@ -103,6 +107,9 @@ static void judge(struct sim *sim, const struct sim_master *master, struct sim_p
         sim_fail(sim, "PEACE the master removes p%u: %s", peer->process.number, reason);
     if (remote == NULL || remote->state != PCCL_REMOTE_MEMBER)
         return;
+    if (why == PCCL_REFUSAL_DRAINED && remote->drains_itself && peer->machine != NULL && !peer->machine->draining &&
+        !peer->lies)
+        sim_fail(sim, "R9.10 p%u is drained, and did not ask for it", peer->process.number);
     if (why == PCCL_REFUSAL_STATE)
         sim_check_state_refused(sim, master, peer, reason);
     if (why == PCCL_REFUSAL_UNREACHABLE)

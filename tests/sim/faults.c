@@ -28,8 +28,9 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
     plan->weights[SIM_FAULT_HANDSHAKE] = sim->secured ? 8 : 0;
     plan->weights[SIM_FAULT_REPLAN] = sim_mix(sim->seed, 0x4e9) % 2 == 0 ? 20 : 0;
     plan->weights[SIM_FAULT_STARVE] = sim_mix(sim->seed, 0x57a2) % 4 == 0 ? 12 : 0;
-    plan->weight_sum +=
-        plan->weights[SIM_FAULT_HANDSHAKE] + plan->weights[SIM_FAULT_REPLAN] + plan->weights[SIM_FAULT_STARVE];
+    plan->weights[SIM_FAULT_DRAIN] = sim_mix(sim->seed, 0xd4a1) % 2 == 0 ? 10 : 0;
+    plan->weight_sum += plan->weights[SIM_FAULT_HANDSHAKE] + plan->weights[SIM_FAULT_REPLAN] +
+                        plan->weights[SIM_FAULT_STARVE] + plan->weights[SIM_FAULT_DRAIN];
 }
 
 /* Short limits: virtual time is cheap, but not free. */
@@ -107,6 +108,7 @@ static void draw_plan(struct sim *sim)
     set_limits(plan, (uint32_t)sim_between(sim, 1500, 2500));
     draw_crowd(sim);
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
+    plan->peer.drain_ms = (uint32_t)(500 + sim_mix(sim->seed, 0xd4a2) % 4000);
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
     plan->keeps_run = sim_mix(sim->seed, 0x51a7e) % 2 == 0;
     plan->master.found_after_ms = (uint32_t)(sim_mix(sim->seed, 0xf07d) % 3 * 300);
@@ -387,6 +389,13 @@ static void starve(struct sim *sim, struct sim_peer *peer)
     sim_at(sim, sim->now + sim_log_between(sim, 50 * SIM_MS, 2 * SIM_S), on_fed, peer, 0, 0);
 }
 
+static void drain(struct sim *sim, struct sim_peer *peer)
+{
+    sim_note(sim, "p%u asks for its drain", peer->process.number);
+    sim->totals.drains++;
+    sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_DRAIN});
+}
+
 void sim_fault(struct sim *sim, enum sim_fault kind)
 {
     struct sim_peer *peer = pick_peer(sim, false);
@@ -434,6 +443,11 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
     case SIM_FAULT_STARVE:
         if (peer != NULL)
             starve(sim, peer);
+        break;
+    case SIM_FAULT_DRAIN:
+        peer = pick_peer(sim, true);
+        if (peer != NULL)
+            drain(sim, peer);
         break;
     case SIM_FAULTS: break;
     }

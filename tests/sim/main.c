@@ -72,9 +72,10 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->collectives[PCCL_ALL_TO_ALL_V], (unsigned long long)t->collectives[PCCL_COALESCED],
            (unsigned long long)t->collectives[PCCL_EXCLUSIVE_SCAN],
            (unsigned long long)t->collectives[PCCL_INCLUSIVE_SCAN]);
-    printf("  %llu joins, %llu kills, %llu returned as newcomers, %llu departures, %llu updates returned\n",
-           (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->expulsions,
-           (unsigned long long)t->departures, (unsigned long long)t->updates);
+    printf(
+        "  %llu joins, %llu kills, %llu drains, %llu returned as newcomers, %llu departures, %llu updates returned\n",
+        (unsigned long long)t->joins, (unsigned long long)t->kills, (unsigned long long)t->drains,
+        (unsigned long long)t->expulsions, (unsigned long long)t->departures, (unsigned long long)t->updates);
     printf(
         "  %llu synchronizations returned, %llu failed for all or one; %llu elections; %llu transfers, %llu in vain; "
         "%llu removed for their state\n",

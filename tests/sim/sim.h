@@ -721,6 +721,7 @@ enum sim_fault {
     SIM_FAULT_HANDSHAKE, /* of secured seeds */
     SIM_FAULT_REPLAN,    /* of half of the seeds: no fault, but a new ring in the middle of operations */
     SIM_FAULT_STARVE,    /* of a quarter of the seeds: a peer has no descriptor for a while */
+    SIM_FAULT_DRAIN,     /* of half of the seeds: a peer asks for its drain */
     SIM_FAULTS
 };
 
@@ -769,7 +770,7 @@ struct sim_totals {
         steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
         fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
         pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_begun,
-        tests_failed, searches, adoptions, reports, replans, restarts, hub_views;
+        tests_failed, searches, adoptions, reports, replans, restarts, hub_views, drains;
 };
 
 struct sim {

@@ -231,6 +231,10 @@ static void mend(struct maker *m, struct pccl_msg *msg)
     case PCCL_MSG_vote:
         if (msg->as.vote.kind != PCCL_ROUND_OPTIMIZE)
             msg->as.vote.unable.length = 0;
+        else
+            msg->as.vote.drain = 0;
+        if (msg->as.vote.kind == PCCL_ROUND_SYNC)
+            msg->as.vote.drain = 0;
         break;
     case PCCL_MSG_done: mend_done(m, &msg->as.done); break;
     case PCCL_MSG_resume_operation: mend_resume_operation(m, &msg->as.resume_operation); break;

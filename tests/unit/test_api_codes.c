@@ -236,15 +236,14 @@ static void test_init_twice(void **state)
 static void test_error_strings(void **state)
 {
     (void)state;
-    for (int i = 0; i <= pcclMembersChanged; i++) {
+    for (int i = 0; i <= pcclDrained; i++) {
         const char *text = pcclGetErrorString((pcclResult_t)i);
         assert_true(strlen(text) > 3 && text[strlen(text) - 1] != '.');
         assert_string_not_equal(text, pcclGetErrorString((pcclResult_t)1000));
         for (int k = 0; k < i; k++)
             assert_string_not_equal(text, pcclGetErrorString((pcclResult_t)k));
     }
-    assert_string_equal(pcclGetErrorString((pcclResult_t)-1),
-                        pcclGetErrorString((pcclResult_t)(pcclMembersChanged + 1)));
+    assert_string_equal(pcclGetErrorString((pcclResult_t)-1), pcclGetErrorString((pcclResult_t)(pcclDrained + 1)));
 }
 
 static void *read_last_error(void *argument)

@@ -45,9 +45,9 @@ static void each_family_fails_in_its_own_way(void **state)
         {PCCL_FAMILY_MASTER, pcclInvalidUsage, pcclInvalidUsage},
         {PCCL_FAMILY_GENERAL, pcclInvalidUsage, pcclInternalError},
     };
-    const enum pccl_status losses[] = {PCCL_PEER_LOST,   PCCL_ABORTED,   PCCL_TIMEOUT,
-                                       PCCL_VERSION,     PCCL_MALFORMED, PCCL_REFUSED,
-                                       PCCL_MASTER_LOST, PCCL_EXPELLED,  PCCL_MASTER_UNREACHABLE};
+    const enum pccl_status losses[] = {PCCL_PEER_LOST,          PCCL_ABORTED, PCCL_TIMEOUT,     PCCL_VERSION,
+                                       PCCL_MALFORMED,          PCCL_REFUSED, PCCL_MASTER_LOST, PCCL_EXPELLED,
+                                       PCCL_MASTER_UNREACHABLE, PCCL_DRAINED};
     assert_int_equal(PCCL_COUNT_OF(expected), PCCL_FAMILIES);
     for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
         enum pccl_family family = expected[i].family;
@@ -78,6 +78,7 @@ static void extended_codes_say_more(void **state)
         {PCCL_TIMEOUT, pcclTimeout},       {PCCL_ABORTED, pcclAborted},   {PCCL_VERSION, pcclVersionMismatch},
         {PCCL_MISMATCH, pcclPeerMismatch}, {PCCL_EXPELLED, pcclExpelled}, {PCCL_MASTER_LOST, pcclMasterLost},
         {PCCL_MEMORY, pcclOutOfMemory},    {PCCL_REFUSED, pcclRefused},   {PCCL_UNSUPPORTED, pcclUnsupported},
+        {PCCL_DRAINED, pcclDrained},
     };
     for (int family = 0; family < PCCL_FAMILIES; family++) {
         for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
@@ -93,7 +94,7 @@ static void extended_codes_say_more(void **state)
 static void every_code_has_its_own_text(void **state)
 {
     (void)state;
-    for (int a = 0; a <= pcclMembersChanged; a++) {
+    for (int a = 0; a <= pcclDrained; a++) {
         const char *text = pccl_errors_text((pcclResult_t)a);
         assert_true(strlen(text) > 3);
         assert_string_not_equal(text, pccl_errors_text((pcclResult_t)999));

@@ -403,6 +403,11 @@ static void test_rules_over_several_fields(void **state)
     msg.as.done.tiny = 1;
     round_trip(&msg);
 
+    msg = (struct pccl_msg){.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_OPTIMIZE, .drain = 1}};
+    must_be_malformed(&msg, "that no update follows");
+    msg.as.vote.kind = PCCL_ROUND_PENDING;
+    round_trip(&msg);
+
     msg = (struct pccl_msg){.type = PCCL_MSG_resume_operation};
     msg.as.resume_operation.state = PCCL_RESUME_ABORTED;
     must_be_malformed(&msg, "without a class");

@@ -7,8 +7,8 @@ PLANTS = [
         [], ["slow-link-is-left"],
         [
             ("src/master/rounds.c",
-             "bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m);",
-             "bool any = pccl_master_eligible(m) > 0;"),
+             "|| pccl_master_slow_links_can_go(m) ||",
+             "||"),
         ]),
     Bug("a_slow_link_is_not_noted",
         "9.12: the search for a better ring does not know what the verdict says of the link",
