@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Type, TypeVar
 
 from . import _collectives, _native, _threads
 from ._core import Core
-from ._errors import ConnectionError_, InvalidArgument, PCCLError, VersionMismatchError
+from ._errors import ConnectionError_, DrainedError, InvalidArgument, PCCLError, VersionMismatchError
 from ._handles import _Handle
 from ._operation import Operation, Work
 from ._operations import ListedOperation
@@ -18,6 +18,7 @@ _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
 _ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
+_LASTING = VersionMismatchError, DrainedError  # another attempt cannot succeed
 
 
 class _Calls:
@@ -79,7 +80,7 @@ class _Calls:
             try:
                 return self._joint("pcclConnect")
             except ConnectionError_ as error:
-                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, VersionMismatchError):
+                if attempt == n_attempts or time.monotonic() >= end or isinstance(error, _LASTING):
                     raise
             time.sleep(_RETRY_PAUSE_S)
         raise InvalidArgument(f"connect: n_attempts is {n_attempts}")

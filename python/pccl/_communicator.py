@@ -561,6 +561,15 @@ class Communicator(_Calls):
 
     # ---- end
 
+    def drain(self) -> None:
+        """Asks for the drain of this peer: it takes part in everything until the next update_topology() of all peers,
+        which raises DrainedError here; no operation of the others fails. Without an update within `drain_ms` (20 s) it
+        leaves, and its calls raise DrainedError. A drain cannot be taken back: connect() raises DrainedError from now
+        on. No effect if repeated, or on a closed communicator. Any thread, and a signal's handler; does not block."""
+        error = self._core.attempt("pcclDrain")
+        if error is not None and not self._core.closed:
+            raise error
+
     @property
     def closed(self) -> bool:
         return self._core.closed

@@ -197,6 +197,10 @@ class ExpelledError(ConnectionError_):
     """The master removed this peer from the run; connect() makes it a newcomer."""
 
 
+class DrainedError(ExpelledError):
+    """This peer was drained, by drain() or an operator. After drain() the communicator does not connect again."""
+
+
 class RefusedError(ConnectionError_):
     """The master refused this peer."""
 
@@ -241,6 +245,7 @@ _KINDS: Dict[int, Type[PCCLError]] = {
     Result.VERSION_MISMATCH: VersionMismatchError,
     Result.PEER_MISMATCH: StateMismatch,
     Result.EXPELLED: ExpelledError,
+    Result.DRAINED: DrainedError,
     Result.MASTER_LOST: MasterLostError,
     Result.OUT_OF_MEMORY: OutOfMemory,
     Result.UNSUPPORTED: Unsupported,

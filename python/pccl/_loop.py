@@ -13,7 +13,15 @@ from ._buffers import Memory
 from ._communicator import Communicator
 from ._described import takes
 from ._enums import Result, number
-from ._errors import LOSS_ERRORS, InvalidArgument, InvalidUsage, PCCLError, PeerLostError, TooFewPeersError
+from ._errors import (
+    LOSS_ERRORS,
+    DrainedError,
+    InvalidArgument,
+    InvalidUsage,
+    PCCLError,
+    PeerLostError,
+    TooFewPeersError,
+)
 from ._operations import AllReduce
 from ._reduce import OperationInfo
 from ._state import SharedState, TensorInfo
@@ -156,8 +164,11 @@ class Step:
 
 
 class Loop(Iterator[Step]):
-    """What loop() returns: an iterator of steps, without end. close() leaves the run, and so does the end of
-    `with loop: ...` and of the last reference to it."""
+    """What loop() returns: an iterator of steps, which ends only when this peer was drained. close() leaves the run,
+    and so does the end of `with loop: ...` and of the last reference to it.
+
+    drained    why this peer was drained, which has ended the loop; None: it was not
+    """
 
     def __init__(
         self,
@@ -190,6 +201,7 @@ class Loop(Iterator[Step]):
             self.comm = address
         else:
             self.comm = Communicator(address, options=options)
+        self.drained: Optional[str] = None
         self._outcome: int = Result.SUCCESS
         self._step: Optional[Step] = None  # the current one
         self._ahead: Optional[_native.LoopStepC] = None  # the step that all_reduce has begun, and cannot be in
@@ -198,6 +210,8 @@ class Loop(Iterator[Step]):
 
     def __next__(self) -> Step:
         """Ends the current step, which must have been left, and begins the next one. InvalidUsage if not."""
+        if self.drained is not None:
+            raise StopIteration
         step = self._step
         if step is not None and not step._is_left and not self.comm.closed:
             self.close()
@@ -209,7 +223,10 @@ class Loop(Iterator[Step]):
             self.comm._core.give_up()
         told, self._ahead = self._ahead, None
         if told is None:
-            told = self._begin(self._outcome)
+            try:
+                told = self._begin(self._outcome)
+            except DrainedError:
+                raise StopIteration from None
         self._outcome = Result.SUCCESS
         self._step = Step(self, told)
         return self._step
@@ -230,7 +247,8 @@ class Loop(Iterator[Step]):
 
         try:
             Communicator._await(self.comm._bound("pcclLoopNext", begin, (handle, given)))
-        except BaseException:
+        except BaseException as error:
+            self.drained = error.reason if isinstance(error, DrainedError) else None
             self.close()
             raise
         if state is not None and given is not None:
@@ -257,6 +275,11 @@ class Loop(Iterator[Step]):
             return 0  # out of the run
 
     # ---- the end
+
+    def drain(self) -> None:
+        """Asks for the drain of this peer, as Communicator.drain(): it completes its step, and then the loop ends. A
+        handler of a signal may call it."""
+        self.comm.drain()
 
     def close(self) -> None:
         """Leaves the run, unless the communicator was given. May be called any number of times."""
@@ -310,7 +333,8 @@ def loop(
     first_step: int = 0,
     options: Optional[Mapping[str, _core.Option]] = None,
 ) -> Loop:
-    """Yields the steps of a run, without end: `for step in pccl.loop(address, state): with step: ...`.
+    """Yields the steps of a run: `for step in pccl.loop(address, state): with step: ...`. It ends only when this peer
+    was drained, by drain() or an operator: behind a step that counts for all, unless none ends in time.
 
     Before each step it admits newcomers, waits until the group has min_peers, and synchronizes the state, so that all
     hold the same bits. It gets into the run when it begins, and again after this peer was removed or has lost its

@@ -316,6 +316,7 @@ _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclAddSparse": [c_void_p, c_size_t, c_size_t, c_uint32, c_float, c_void_p],
     "pcclConnect": [c_void_p],
     "pcclCloseCommunicator": [c_void_p],
+    "pcclDrain": [c_void_p],
     "pcclDestroyCommunicator": [c_void_p],
     "pcclGetAttribute": [c_void_p, c_int, POINTER(c_int)],
     "pcclUpdateTopology": [c_void_p],

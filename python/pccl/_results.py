@@ -40,6 +40,7 @@ class Result(_Code):
     UNSUPPORTED = 20
     REFUSED = 21
     MEMBERS_CHANGED = 22
+    DRAINED = 23
 
 
 def result_name(code: int) -> str:

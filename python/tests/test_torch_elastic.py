@@ -286,6 +286,25 @@ def test_stop_is_for_all(peers):
     assert two[0].replica.stopped and two[1].replica.stopped
 
 
+def test_one_is_drained(peers):
+    """It leaves behind the step in which it asks, and the others repeat nothing."""
+    three = peers(3)
+    steps(three)
+    three[2].replica.drain()
+    steps(three)
+
+    def ends():
+        with three[2].replica:
+            three[2].step()
+
+    found = support.parallel([lambda: three[0].step(1), lambda: three[1].step(1), ends])
+    assert found == [found[0], found[0], None]
+    assert three[2].replica.drained == "the master drained this peer: it asked for its drain"
+    steps(three[:2])
+    assert all(p.replica.stats.repeated == 0 and p.replica.stats.dropped == 0 for p in three)
+    assert three[0].replica.world_size == 2 and not three[0].replica.drained
+
+
 def test_clipping_and_accumulation(peers):
     """Gradients that are clipped are averages, and those of several backwards are averaged once."""
     two = peers(2, make=lambda p: torch.optim.SGD(p, lr=1.0))

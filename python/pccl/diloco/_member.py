@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
 
 from .. import _errors, _threads
 from .._communicator import Communicator
-from .._errors import InvalidArgument, InvalidUsage, LayoutError, NotConnected
+from .._errors import DrainedError, InvalidArgument, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
 from ._arrays import Layout
 from ._fragment import FragmentInfo
@@ -60,7 +60,11 @@ class StepInfo:
 
 class Member:
     """What pccl.diloco and pccl.methods have in common. An exception that leaves joint work means
-    that this peer has left the run."""
+    that this peer has left the run.
+
+    drained: why this peer was drained, by drain() or an operator, as words; None: it was not. Joint work then raises
+    DrainedError at a boundary, which `with` takes for its regular end.
+    """
 
     _kind = "DiLoCo"  # as errors name it
 
@@ -71,6 +75,7 @@ class Member:
         self._in_run = False
         self._has_state = False  # a state of its own; otherwise join() takes the parameters
         self._waited_s = 0.0
+        self.drained: Optional[str] = None
 
     # ---- what the classes do in their own way
 
@@ -120,7 +125,13 @@ class Member:
             raise InvalidUsage(f"{self._kind}: rejoin() while this peer is in the run")
         with self._busy:
             self._membership.comm = comm
+            self.drained = None
         return self.join()
+
+    def drain(self) -> None:
+        """Asks for the drain of this peer, as Communicator.drain(): it leaves at the next boundary, or after
+        `drain_ms`. All processes of a trainer ask for it. A handler of a signal may call it."""
+        self.comm.drain()
 
     def close(self) -> None:
         """Leaves the run and closes the communicator; what is in flight is dropped. May be called
@@ -133,12 +144,16 @@ class Member:
         self.join()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, _: object) -> bool:
+        was_drained = isinstance(error, DrainedError) and self.drained is not None
         try:
             if kind is None and self._is_in_run():
                 self._end()
+        except DrainedError:
+            was_drained = True
         finally:
             self.close()
+        return was_drained
 
     # ---- what is shared
 
@@ -181,7 +196,8 @@ class Member:
                 if comm.closed:
                     raise self._not_connected()
                 return work()
-            except BaseException:
+            except BaseException as error:
+                self.drained = error.reason if isinstance(error, DrainedError) else None
                 self._drop_out()
                 raise
 

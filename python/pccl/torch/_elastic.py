@@ -28,6 +28,7 @@ from .._core import Option
 from .._enums import ReduceOp
 from .._errors import (
     AbortedError,
+    DrainedError,
     ExpelledError,
     InternalError,
     InvalidArgument,
@@ -147,6 +148,8 @@ class Elastic:
     committed   whether the last step counted: the same on all replicas. What follows a step (a scheduler's step)
                 must depend on it. pccl.torch.committed() says it, too
     stopped     whether a replica has called stop()
+    drained     why this replica was drained, by drain() or an operator, as words; None: it was not. It then leaves
+                before the forward of a step, which raises DrainedError; `with` takes that for its regular end
     stats       what has happened (ElasticStats)
     """
 
@@ -171,6 +174,7 @@ class Elastic:
         self._scaler: Any = how["scaler"]
         self._broadcast_buffers: bool = how["broadcast_buffers"]
         self._stopping = False
+        self.drained: Optional[str] = None
         self._verdict: Optional[bool] = None  # on the step that is about to be made
         self._info: Optional[OperationInfo] = None  # of the vote on it
         self._due = False  # whether newcomers may come in
@@ -218,6 +222,11 @@ class Elastic:
         signal's handler."""
         self._stopping = True
 
+    def drain(self) -> None:
+        """Asks for the drain of this replica alone, as Communicator.drain(): it leaves behind its step, or after
+        `drain_ms`; all processes of a replica ask for it. May be called by a signal's handler."""
+        self.comm.drain()
+
     def leave(self) -> None:
         """Leaves the run; the others go on. The optimizer then steps by itself. So does an exception in a step."""
         for hook in self._hooks:
@@ -233,8 +242,9 @@ class Elastic:
     def __enter__(self) -> Elastic:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> bool:
         self.leave()
+        return isinstance(error, DrainedError) and self.drained is not None
 
     # ---- a step
 
@@ -406,6 +416,9 @@ class Elastic:
         self.stats.admissions += self._replicas.newcomers - before
 
     def _come_back(self, error: PCCLError) -> None:
+        if isinstance(error, DrainedError):
+            self.drained = error.reason
+            raise error
         if self._inside.size > 1:
             raise error  # its siblings are in the run: the launcher begins anew with all of them
         _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)

@@ -1,0 +1,219 @@
+"""Drains: a peer asks to go, works on until the update in which all have voted, and nothing of the others fails."""
+
+import os
+import random
+import signal
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+from support import DEADLINE, free_port, parallel
+
+import pccl
+from pccl.diloco import DiLoCo
+
+# Its operations are not repeated by the step, so that it tells of each that fails, and who left meanwhile.
+WORKER = """
+import os, random, signal, sys
+import numpy as np
+import pccl
+
+loop = pccl.loop(sys.argv[1], {"total": np.zeros(1)})
+signal.signal(signal.SIGTERM, lambda *_: loop.drain())
+total = np.zeros(1)
+for step in loop:
+    print("id", loop.comm.id, flush=True)
+    with step:
+        sizes = random.Random(step.index)
+        for tag in range(4):
+            try:
+                step.comm.all_reduce(np.ones(sizes.choice([10, 1000, 300_000])), op="sum", tag=tag)
+            except pccl.PCCLError as error:
+                print("failed", type(error).__name__, *error.peers, flush=True)
+                raise
+        print(f"step {step.index} of {step.size}", flush=True)
+print("end", loop.drained, flush=True)
+"""
+
+
+def ids_of(worker):
+    return {line.split()[1] for line in worker.lines if line.startswith("id ")}
+
+
+def drain_at_random(script, address, drains):
+    """Drains one or two peers at a time; every third time kills a peer beside them, perhaps one of these. Returns the
+    number of kills."""
+    seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
+    print("seed", seed)
+    dice = random.Random(seed)
+    present, drained, killed, asked = [script(WORKER, address) for _ in range(5)], [], [], 0
+
+    def take():
+        return present.pop(dice.randrange(len(present)))
+
+    for worker in present:
+        worker.line("of 5")
+    while asked < drains:
+        going = [take() for _ in range(dice.choice([1, 1, 2]))]
+        threading.Event().wait(dice.uniform(0, 0.05))  # a moment at random
+        for worker in going:
+            worker.kill(signal.SIGTERM)
+            asked += 1
+        if dice.random() < 0.2:
+            going[0].kill(signal.SIGTERM)
+        if asked % 3 == 0:
+            threading.Event().wait(dice.uniform(0, 0.02))
+            victim = dice.choice([going[0], None]) or take()
+            victim.kill()
+            killed.append(victim)
+        drained += [worker for worker in going if worker not in killed]
+        for worker in going:
+            if worker not in killed:
+                assert worker.end() == 0, worker.lines[-20:]
+        newcomers = [script(WORKER, address) for _ in range(5 - len(present))]
+        for worker in newcomers:
+            worker.line("step ")
+        present += newcomers
+    for worker in present:
+        worker.kill(signal.SIGTERM)
+    for worker in present:
+        assert worker.end() == 0, worker.lines[-20:]
+    everybody, dead = drained + present, set().union(*map(ids_of, killed)) if killed else set()
+    for worker in everybody:
+        assert worker.lines[-1] == "end the master drained this peer: it asked for its drain", worker.lines[-20:]
+        assert len(ids_of(worker)) == 1  # nobody was out of the run and came again
+        for words in (line.split() for line in worker.lines if line.startswith("failed ")):
+            assert words[1] == "PeerLostError" and dead & set(words[2:]), (seed, words, dead)
+    return len(killed)
+
+
+def test_drains(script, address):
+    drain_at_random(script, address, 4)
+
+
+@pytest.mark.nightly
+def test_two_hundred_drains(script, address):
+    assert drain_at_random(script, address, 200) > 20
+
+
+# ---- within one process
+
+
+def test_wrong_moments(address, monkeypatch):
+    """Nothing of it harms; and where there is no run, the words say why there will be none."""
+    monkeypatch.setattr("pccl._calls._RETRY_PAUSE_S", None)  # connect does not try again
+    comm = pccl.Communicator(address)
+    for _ in range(2):
+        comm.drain()
+    for _ in range(2):
+        with pytest.raises(pccl.DrainedError, match="does not enter a run again") as caught:
+            comm.connect()
+    assert isinstance(caught.value, pccl.ExpelledError) and caught.value.ext is pccl.Result.DRAINED
+    with pytest.raises(pccl.InvalidUsage, match="not connected"):
+        comm.update_topology()
+    comm.close()
+    comm.drain()
+    with pccl.loop(address) as loop:
+        loop.drain()
+        assert not list(loop) and "before it was in a run" in loop.drained and not list(loop)
+    loop.drain()
+    with pccl.Communicator(address) as comm:
+        comm.connect()
+        with comm.group([comm.id]) as group, pytest.raises(pccl.InvalidUsage, match="a group cannot do this"):
+            group.drain()
+        if os.fork() == 0:
+            comm.drain()  # as of a handler that a child has inherited
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+        comm.update_topology()
+
+
+def test_a_thread_drains_the_waiting_one(address):
+    """In a wait for peers, in which the loop updates by itself."""
+    loop = pccl.loop(address)
+    timer = threading.Timer(0.3, loop.drain)
+    timer.start()
+    assert not list(loop) and loop.drained == "the master drained this peer: it asked for its drain"
+
+
+def test_a_handler_in_a_blocking_call(script, address):
+    program = script(
+        """
+import signal, sys, pccl
+comm = pccl.Communicator(sys.argv[1])
+signal.signal(signal.SIGTERM, lambda *_: (comm.drain(), print("asked", flush=True)))
+comm.connect()
+print("is in", flush=True)
+try:
+    while True:
+        comm.update_topology()  # for which the other one does not come at first
+except pccl.DrainedError as error:
+    print("end", error.reason, flush=True)
+""",
+        address,
+    )
+    with pccl.Communicator(address) as comm:
+        comm.connect()
+        while comm.size == 1:
+            comm.update_topology()
+        program.line("is in")
+        program.kill(signal.SIGTERM)
+        program.line("asked")
+        comm.update_topology()
+        while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE_NOW) == 2:  # it had not come before the decision
+            comm.update_topology()
+        program.line("end the master drained this peer: it asked for its drain")
+        assert program.end() == 0
+
+
+def test_nobody_updates(address):
+    """A step that is longer than drain_ms: the loop ends, in the middle of it."""
+    loop = pccl.loop(address, min_peers=1, options={"drain_ms": 100})
+    for step in loop:
+        with step:
+            loop.drain()
+            while step.comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE_NOW) == 1:
+                pass
+    assert "no update came within drain_ms (100 ms)" in loop.drained
+
+
+def test_an_operator_ends_the_loop(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("operators-token-1234567890")
+    token.chmod(0o600)
+    port = free_port()
+    options = {"http": f"127.0.0.1:{port}", "admin_token_file": str(token)}
+    with pccl.MasterNode("127.0.0.1:0", options=options) as node:
+        loop, indices = pccl.loop(f"127.0.0.1:{node.port}", min_peers=1), []
+        for step in loop:
+            with step:
+                indices.append(step.index)
+                if step.index == 2:
+                    request = urllib.request.Request(
+                        f"http://127.0.0.1:{port}/drain/{loop.comm.id}",
+                        method="POST",
+                        headers={"Authorization": f"Bearer {token.read_text()}"},
+                    )
+                    urllib.request.urlopen(request, timeout=DEADLINE).close()
+        assert indices == [0, 1, 2] and loop.drained == "the master drained this peer: an operator drained it"
+
+
+@pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
+def test_diloco(address, mode):
+    """`with` ends for the drained trainer, with the shared parameters; the others continue to the end."""
+
+    def train(number):
+        params = {"w": np.zeros(1000, np.float32)}
+        with DiLoCo(pccl.Communicator(address), params, inner_steps=2, min_peers=3, rounds=8, mode=mode) as diloco:
+            diloco._membership._min_peers = 2  # founded by three
+            while not diloco.finished:
+                if number == 0 and diloco.round == 3:
+                    diloco.drain()
+                params["w"] += number
+                diloco.step()
+        return diloco.drained, diloco.round, np.array_equal(params["w"], diloco._shared.theta[0])
+
+    drained, *others = parallel([lambda number=number: train(number) for number in range(3)])
+    assert drained[0] == "the master drained this peer: it asked for its drain" and 4 <= drained[1] <= 5 and drained[2]
+    assert others == [(None, 8, True)] * 2
