@@ -18,6 +18,12 @@ for word in "$@"; do
     case $previous in -MT | -MF) continue ;; esac
     command="$command $word"
 done
+case $command in
+*' -DPCCL_COMMIT='*) # the source that names the commit, which may be later than $PCCL_BUILT
+    echo >>"$PCCL_COPIED"
+    exec "$@"
+    ;;
+esac
 if [ -n "$depfile" ] && grep -qF "\"command\": \"${command# }\"" "$PCCL_BUILT/compile_commands.json"; then
     cp "$PCCL_BUILT/$built" "$object"
     echo "$object:" >"$depfile"

@@ -115,7 +115,7 @@ find_package | add_subdirectory)
     build_consumer "$case" "$work/$case"
     ;;
 add_subdirectory_built)
-    # With the flags of build/default: most objects are copied from there (built.sh). None of them is if the commands differ
+    # With the flags of build/default: objects are copied from there (built.sh). None of them is if the commands differ
     # because a flag of one project reached the other.
     PCCL_BUILT=$build PCCL_COPIED=$work/copied
     export PCCL_BUILT PCCL_COPIED
