@@ -31,6 +31,7 @@ RAY = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_OVERRIDE_RESOURCES": '{"CPU": 4}',
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "200",  # of a busy machine
 }
 
 
