@@ -1,4 +1,4 @@
-"""scripts/check_commits: what it refuses, in a repository of its own."""
+"""scripts/check_commits in a repository made for the test."""
 import pathlib
 import shutil
 import subprocess
@@ -56,7 +56,7 @@ class Commits(unittest.TestCase):
         self.git("merge", "-q", "side", "-m", "peer: join both\n\nReason.")
         self.assertIn("a merge", self.check()[1])
 
-    def test_says_that_nothing_is_checked_without_history(self):
+    def test_reports_that_nothing_is_checked_without_history(self):
         status, output = self.check("0123456789")
         self.assertEqual(status, 0)
         self.assertIn("not checked", output)
