@@ -154,8 +154,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 static void rest(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    if (pccl_list_is_empty(&exchange->resting))
-        exchange->effects.rests(exchange->effects.context);
+    exchange->effects.rests(exchange->effects.context); /* also if others rest: their wake may be the one of now */
     pccl_list_append(&exchange->resting, &transfer->resting);
 }
 

@@ -160,8 +160,10 @@ bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *oper
     pccl_comm_op_announce_wait(comm, operation);
     while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
         show(comm, operation);
-        if (operation->over)
+        if (operation->over) {
+            operation->waiter->fired = false; /* it may have been signaled while a part was shown */
             return true;
+        }
     }
     operation->waiter = NULL;
     operation->awaited = false;

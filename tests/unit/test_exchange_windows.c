@@ -180,6 +180,39 @@ static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
     world_fini(&world);
 }
 
+/* Both rest more than once, so one goes on while the other still waits to. */
+static void two_long_parts_that_stay_both_go_on(void **state)
+{
+    enum { SEGMENT = 256 << 10, SEGMENTS = 32, AT_ONCE = 4 };
+    static const uint64_t starts[] = {0, SEGMENTS * SEGMENT, SEGMENTS * SEGMENT + 1, SEGMENTS * SEGMENT + 2,
+                                      SEGMENTS * SEGMENT + 3};
+    const struct pccl_exchange_config config = {
+        .scratch_bytes_max = 8 << 20, .window_bytes = 1 << 20, .kept_bytes_most = AT_ONCE * SEGMENT};
+    const struct pccl_descriptor descriptor = {
+        .collective = PCCL_ALL_TO_ALL_V, .datatype = PCCL_U8, .count = starts[4], .counts.bytes = {1}};
+    static struct job exchanged[2][2];
+    struct pccl_text reason;
+    (void)state;
+    world_init(&world, 3, 2, 1, false, &config);
+    world.positions[0] = 0; /* who has the long part */
+    world.positions[1] = 1;
+    world.starts = starts;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct job *job = &exchanged[i / 2][i % 2];
+        job_init(&world, job, i % 2, 1 + i / 2, &descriptor, &no_mesh, false);
+        fill(job, i % 2);
+        assert_int_equal(job_start(&world, job, i % 2, &reason), PCCL_OK);
+    }
+    world_run(&world, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct job *job = &exchanged[i / 2][i % 2];
+        assert_true(job->at_rest);
+        job_stop(&world, job, i % 2, true);
+        job_fini(job);
+    }
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +221,7 @@ int main(void)
         cmocka_unit_test(many_that_wait_for_peers_take_no_room),
         cmocka_unit_test(what_moves_on_a_long_path_takes_no_room_from_others),
         cmocka_unit_test(a_long_part_that_stays_is_copied_a_bit_at_a_time),
+        cmocka_unit_test(two_long_parts_that_stay_both_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
