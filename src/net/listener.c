@@ -61,6 +61,16 @@ static bool take_spare(struct pccl_listener *listener)
     return true;
 }
 
+/*
+ * Also ends an arrival that has been early for at least this time, if the spare cannot be had otherwise: it may use the
+ * spare's descriptor.
+ */
+static bool take_spare_of_early(struct pccl_listener *listener, uint32_t age_ms)
+{
+    return take_spare(listener) ||
+           (listener->queue && pccl_arrivals_end_early(listener->queue, age_ms) && take_spare(listener));
+}
+
 static void give_spare(struct pccl_listener *listener)
 {
     if (!listener->has_spare)
@@ -412,7 +422,8 @@ static void on_ready(void *owner)
            pccl_budget_take(&listener->handshakes, pccl_now_us())) {
         struct pccl_address from;
         uv_os_sock_t socket = pccl_arrivals_take(listener->queue, &from);
-        bool on_spare = listener->wants_spare && listener->on_spare.count == 0 && !take_spare(listener);
+        bool on_spare =
+            listener->wants_spare && listener->on_spare.count == 0 && !take_spare_of_early(listener, SPARE_HELLO_MS);
         welcome(listener, socket, &from, on_spare);
     }
 }
@@ -503,7 +514,7 @@ void pccl_listener_adopt(struct pccl_connection *connection)
 
 bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connection *connection)
 {
-    if (connection->list != &listener->on_spare || take_spare(listener))
+    if (connection->list != &listener->on_spare || take_spare_of_early(listener, 0))
         return true;
     if (listener->strangers.count > 0) /* that one has said nothing yet */
         evict(listener, most_crowded(listener));

@@ -22,6 +22,7 @@ struct fixture {
     uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended, one_refused;
+    bool asks_to_keep, kept;                  /* asks at once whether the connection can be kept */
     uint32_t refused[PCCL_ARRIVAL_WRONG + 1]; /* by their fault */
     int starved;                              /* the latest error of accepting */
     enum pccl_connection_end how;
@@ -63,6 +64,7 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
     f->newest = connection;
     f->accepted++;
     f->on_spare += connection->list == &f->listener.on_spare;
+    f->kept = f->asks_to_keep && pccl_listener_can_keep(&f->listener, connection);
     if (connection->address.ip[15] == 2)
         f->from_elsewhere = f->accepted;
     f->enough_accepted = f->accepted >= f->wanted;
@@ -743,6 +745,49 @@ static void with_keys_the_spare_is_for_knocks(void **state)
     pccl_keys_destroy(keys);
 }
 
+/*
+ * An honest client has not spoken yet when a stranger with half a greeting gets the spare's descriptor. The client is
+ * kept, and the stranger is ended: after its time to speak, or earlier if no other descriptor can be had.
+ */
+static void half_a_greeting_does_not_keep_the_spare(void **state)
+{
+    enum { SILENT_MS = 250 };
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct fixture f;
+        struct hoard hoard;
+        struct pccl_keys *keys = begin_with_keys(&f);
+        f.listener.wants_spare = true;
+        f.listener.crowded_out = on_crowded_out;
+        f.asks_to_keep = true;
+        open_anywhere(&f);
+        int honest = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
+        int stranger = loopback_connect(f.listener.port);
+        greet(&f, stranger, 3);
+        hoard_all(&hoard, stranger);
+        hoard_one_less(&hoard); /* for the honest one */
+        while (f.listener.has_spare)
+            uv_run(&f.loop, UV_RUN_NOWAIT);
+        uv_update_time(&f.loop);
+        uint64_t began_ms = uv_now(&f.loop);
+        while (late && uv_now(&f.loop) < began_ms + SILENT_MS)
+            uv_run(&f.loop, UV_RUN_NOWAIT);
+        greet(&f, honest, WHOLE);
+        accept_more(&f, 1);
+        assert_int_equal(f.from_elsewhere, 1);
+        assert_true(f.kept);
+        if (late)
+            assert_int_equal(f.on_spare, 0);
+        assert_int_equal(f.early, 1);
+        assert_true(f.listener.has_spare);
+        hoard_over(&hoard);
+        close(stranger);
+        close(honest);
+        end(&f);
+        pccl_keys_destroy(keys);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -765,6 +810,7 @@ int main(void)
         cmocka_unit_test(who_speaks_is_kept_for_an_older_one_that_does_not),
         cmocka_unit_test(nobody_sits_on_the_spare_in_silence),
         cmocka_unit_test(with_keys_the_spare_is_for_knocks),
+        cmocka_unit_test(half_a_greeting_does_not_keep_the_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
