@@ -77,6 +77,7 @@ def test_who_does_not_belong_is_told_why(run):
     refused(run.peer(**without), run, "encrypted connections only", "PCCL_TLS_CERT")
     token = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
     refused(run.peer(**without, token=token), run, "is not the one of the token")
+    run.master.wait_line("it shows a token, and this master takes certificates")
     more_steps(loops, world=2)
     all_right(loops)
 
