@@ -139,78 +139,71 @@ static uint32_t copied(const struct job *job, size_t segment, uint32_t segments)
     return count;
 }
 
-/* Stripes of a part that stays here need no message: without a limit they would all be copied in one call. */
-static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
+enum { KEPT_SEGMENT = 256 << 10, KEPT_SEGMENTS = 32, KEPT_AT_ONCE = 4 };
+
+/* Starts `count` all-to-alls of two ranks. Rank 0 keeps a long part of each. */
+static void start_with_long_parts(struct job (*exchanged)[2], uint32_t count)
 {
-    enum { SEGMENT = 256 << 10, SEGMENTS = 32, AT_ONCE = 4 };
-    static const uint64_t starts[] = {0, SEGMENTS * SEGMENT, SEGMENTS * SEGMENT + 1, SEGMENTS * SEGMENT + 2,
-                                      SEGMENTS * SEGMENT + 3};
+    static const uint64_t all = KEPT_SEGMENTS * KEPT_SEGMENT;
+    static const uint64_t starts[] = {0, all, all + 1, all + 2, all + 3};
     const struct pccl_exchange_config config = {
-        .scratch_bytes_max = 8 << 20, .window_bytes = 1 << 20, .kept_bytes_most = AT_ONCE * SEGMENT};
+        .scratch_bytes_max = 8 << 20, .window_bytes = 1 << 20, .kept_bytes_most = KEPT_AT_ONCE * KEPT_SEGMENT};
     const struct pccl_descriptor descriptor = {
         .collective = PCCL_ALL_TO_ALL_V, .datatype = PCCL_U8, .count = starts[4], .counts.bytes = {1}};
-    struct job exchanged[2];
     struct pccl_text reason;
-    uint32_t calls = 0;
-    (void)state;
     world_init(&world, 3, 2, 1, false, &config);
-    world.positions[0] = 0; /* who has the long part */
+    world.positions[0] = 0; /* the rank with the long part */
     world.positions[1] = 1;
     world.starts = starts;
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        job_init(&world, &exchanged[rank], rank, 1, &descriptor, &no_mesh, false);
-        fill(&exchanged[rank], rank);
-        memset(exchanged[rank].result, 0xee, exchanged[rank].result_bytes);
-        assert_int_equal(job_start(&world, &exchanged[rank], rank, &reason), PCCL_OK);
+    for (uint32_t i = 0; i < count * 2; i++) {
+        struct job *job = &exchanged[i / 2][i % 2];
+        job_init(&world, job, i % 2, 1 + i / 2, &descriptor, &no_mesh, false);
+        fill(job, i % 2);
+        memset(job->result, 0xee, job->result_bytes);
+        assert_int_equal(job_start(&world, job, i % 2, &reason), PCCL_OK);
     }
-    for (uint32_t before = 0; !exchanged[0].at_rest; before = copied(&exchanged[0], SEGMENT, SEGMENTS), calls++) {
-        for (uint32_t i = 0; i < world.pipe_count; i++)
-            (void)world_step(&world, i, false);
-        assert_true(copied(&exchanged[0], SEGMENT, SEGMENTS) - before <= AT_ONCE);
-        before = copied(&exchanged[0], SEGMENT, SEGMENTS);
-        (void)world_go_on(&world);
-        assert_true(copied(&exchanged[0], SEGMENT, SEGMENTS) - before <= AT_ONCE);
-    }
-    assert_true(calls >= SEGMENTS / AT_ONCE);
-    assert_int_equal(copied(&exchanged[0], SEGMENT, SEGMENTS), SEGMENTS);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        job_stop(&world, &exchanged[rank], rank, true);
-        job_fini(&exchanged[rank]);
+}
+
+static void stop_all(struct job (*exchanged)[2], uint32_t count)
+{
+    for (uint32_t i = 0; i < count * 2; i++) {
+        job_stop(&world, &exchanged[i / 2][i % 2], i % 2, true);
+        job_fini(&exchanged[i / 2][i % 2]);
     }
     world_fini(&world);
 }
 
-/* Both rest more than once, so one goes on while the other still waits to. */
+/* Stripes of a part that stays here need no message: without a limit they would all be copied in one call. */
+static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
+{
+    struct job exchanged[1][2];
+    const struct job *keeper = &exchanged[0][0];
+    uint32_t calls = 0;
+    (void)state;
+    start_with_long_parts(exchanged, 1);
+    for (uint32_t before = 0; !keeper->at_rest; before = copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS), calls++) {
+        for (uint32_t i = 0; i < world.pipe_count; i++)
+            (void)world_step(&world, i, false);
+        assert_true(copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS) - before <= KEPT_AT_ONCE);
+        before = copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS);
+        (void)world_go_on(&world);
+        assert_true(copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS) - before <= KEPT_AT_ONCE);
+    }
+    assert_true(calls >= KEPT_SEGMENTS / KEPT_AT_ONCE);
+    assert_int_equal(copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS), KEPT_SEGMENTS);
+    stop_all(exchanged, 1);
+}
+
+/* Each rests more than once, also while the other one rests. */
 static void two_long_parts_that_stay_both_go_on(void **state)
 {
-    enum { SEGMENT = 256 << 10, SEGMENTS = 32, AT_ONCE = 4 };
-    static const uint64_t starts[] = {0, SEGMENTS * SEGMENT, SEGMENTS * SEGMENT + 1, SEGMENTS * SEGMENT + 2,
-                                      SEGMENTS * SEGMENT + 3};
-    const struct pccl_exchange_config config = {
-        .scratch_bytes_max = 8 << 20, .window_bytes = 1 << 20, .kept_bytes_most = AT_ONCE * SEGMENT};
-    const struct pccl_descriptor descriptor = {
-        .collective = PCCL_ALL_TO_ALL_V, .datatype = PCCL_U8, .count = starts[4], .counts.bytes = {1}};
     static struct job exchanged[2][2];
-    struct pccl_text reason;
     (void)state;
-    world_init(&world, 3, 2, 1, false, &config);
-    world.positions[0] = 0; /* who has the long part */
-    world.positions[1] = 1;
-    world.starts = starts;
-    for (uint32_t i = 0; i < 4; i++) {
-        struct job *job = &exchanged[i / 2][i % 2];
-        job_init(&world, job, i % 2, 1 + i / 2, &descriptor, &no_mesh, false);
-        fill(job, i % 2);
-        assert_int_equal(job_start(&world, job, i % 2, &reason), PCCL_OK);
-    }
+    start_with_long_parts(exchanged, 2);
     world_run(&world, 0);
-    for (uint32_t i = 0; i < 4; i++) {
-        struct job *job = &exchanged[i / 2][i % 2];
-        assert_true(job->at_rest);
-        job_stop(&world, job, i % 2, true);
-        job_fini(job);
-    }
-    world_fini(&world);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(exchanged[i / 2][i % 2].at_rest);
+    stop_all(exchanged, 2);
 }
 
 int main(void)
