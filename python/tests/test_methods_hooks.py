@@ -405,7 +405,7 @@ def test_a_contribution_that_is_not_finite_leaves_ones_own_state(address, kind):
 
 
 @pytest.mark.parametrize("wrong", [b"no", b"\xff" * 1_000_000])
-@pytest.mark.parametrize("error", [None, KeyError, MemoryError])
+@pytest.mark.parametrize("error", [None, KeyError, OSError])
 def test_bytes_that_nobody_has_encoded_count_for_nothing(address, caplog, wrong, error):
     class Careful(Whole):
         _kind = "Careful"
@@ -423,6 +423,37 @@ def test_bytes_that_nobody_has_encoded_count_for_nothing(address, caplog, wrong,
     assert isinstance(infos[1], pccl.InvalidArgument) and "of this peer's own bytes" in str(infos[1])
     assert infos[0].committed and infos[2].committed and bits(values[0]) == bits(values[2])
     assert "has sent counts for nothing" in caplog.text
+    end(made)
+
+
+def test_a_peer_without_the_memory_to_decode_leaves(address):
+    """What it cannot decode counts at the others, so it must not go on with other parameters than theirs."""
+
+    class Short(Whole):
+        _kind = "Short"
+        fails = False
+
+        def encode(self, change):
+            self.sent = super().encode(change)
+            return self.sent
+
+        def decode(self, told):
+            if self.fails and told != self.sent.tobytes():
+                raise MemoryError("mine")
+            return super().decode(told)
+
+    values, made = begin(address, 3, Short)
+    advance(made, values)
+    before, parameters = state_of(made[1]), bits(values[1])
+    made[1].fails = True
+    for number, one in enumerate(values):
+        train(one, number)
+    infos = outcomes(made)
+    assert isinstance(infos[1], MemoryError) and infos[0].committed and infos[2].committed
+    assert made[1].comm.closed and equal(state_of(made[1]), before) and bits(values[1]) == parameters
+    assert bits(values[0]) == bits(values[2]) != parameters
+    infos = advance([made[0], made[2]], [values[0], values[2]])
+    assert all(info.committed and info.participants == 2 for info in infos)
     end(made)
 
 

@@ -231,6 +231,8 @@ class Gathering:
         for peer, said in operation.blobs:
             try:
                 counts = len(said) > 0 and self._add(bytes(said))
+            except MemoryError:
+                raise  # says nothing of the bytes: others count them, so this peer must leave
             except Exception as error:  # pylint: disable=broad-exception-caught
                 if peer == method.comm.id:
                     raise InvalidArgument(f"{self._kind}.decode() of this peer's own bytes: {error}") from error

@@ -63,9 +63,10 @@ class Method(Member):
 
     If a hook raises, or returns a value that does not fit, step() raises the error: this peer leaves the run, with
     parameters, own and shared state as at the end of the last round; the others continue without it. If decode() raises
-    for another peer's bytes, all peers ignore them. A change or a contribution that is not finite is ignored, too, and
-    the own state of its peer is then as before the round. If all contributions are ignored, or the result of apply()
-    is not finite, the parameters and all states are as before the round.
+    for another peer's bytes, all peers ignore them, except for MemoryError, which says nothing of them. A change or a
+    contribution that is not finite is ignored, too, and the own state of its peer is then as before the round. If all
+    contributions are ignored, or the result of apply() is not finite, the parameters and all states are as before the
+    round.
 
     decode() and apply() must give the same bits on all peers: use + - * / and roots of whole arrays, and neither
     matrix products nor sums, which are rounded differently on different machines.
