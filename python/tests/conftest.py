@@ -2,6 +2,7 @@
 
 import collections
 import os
+import urllib.request
 
 import pytest
 import support
@@ -52,6 +53,23 @@ def master(request):
 @pytest.fixture
 def address(master):
     return f"127.0.0.1:{master.port}"
+
+
+@pytest.fixture
+def operator(tmp_path):
+    """A master's address, and a call that gives it an operator's command about the peer of a communicator."""
+    token, port = tmp_path / "token", support.free_port()
+    token.write_text("operators-token-1234567890")
+    token.chmod(0o600)
+    options = {"http": f"127.0.0.1:{port}", "admin_token_file": str(token)}
+    headers = {"Authorization": f"Bearer {token.read_text()}"}
+
+    def command(name, comm):
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}/{comm.id}", method="POST", headers=headers)
+        urllib.request.urlopen(request, timeout=support.DEADLINE).close()
+
+    with pccl.MasterNode("127.0.0.1:0", options=options) as node:
+        yield f"127.0.0.1:{node.port}", command
 
 
 @pytest.fixture

@@ -305,6 +305,18 @@ def test_one_is_drained(peers):
     assert three[0].replica.world_size == 2 and not three[0].replica.drained
 
 
+def test_who_is_drained_and_out_of_the_run_does_not_come_back(operator):
+    address, command = operator
+    peer = Peer(address)
+    with peer.replica as replica:
+        peer.step()
+        replica.drain()
+        command("expel", replica.comm)
+        while True:
+            peer.step()
+    assert "does not enter a run again" in replica.drained and replica.step == replica.stats.committed == 1
+
+
 def test_clipping_and_accumulation(peers):
     """Gradients that are clipped are averages, and those of several backwards are averaged once."""
     two = peers(2, make=lambda p: torch.optim.SGD(p, lr=1.0))

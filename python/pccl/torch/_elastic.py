@@ -416,15 +416,16 @@ class Elastic:
         self.stats.admissions += self._replicas.newcomers - before
 
     def _come_back(self, error: PCCLError) -> None:
-        if isinstance(error, DrainedError):
-            self.drained = error.reason
-            raise error
-        if self._inside.size > 1:
-            raise error  # its siblings are in the run: the launcher begins anew with all of them
-        _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)
-        self.stats.returns += 1
-        self._replicas.leave()
-        self.stats.state_bytes += self._replicas.join(self._n_attempts)
+        try:
+            if isinstance(error, DrainedError) or self._inside.size > 1:
+                raise error  # where it has siblings, they are in the run: the launcher begins anew with all of them
+            _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)
+            self.stats.returns += 1
+            self._replicas.leave()
+            self.stats.state_bytes += self._replicas.join(self._n_attempts)
+        except DrainedError as drained:  # from join(): it had asked for its drain before it was out of the run
+            self.drained = drained.reason
+            raise
 
 
 def _settings(optimizer: torch.optim.Optimizer, scaler: Any) -> int:
