@@ -4,11 +4,10 @@ import os
 import random
 import signal
 import threading
-import urllib.request
 
 import numpy as np
 import pytest
-from support import DEADLINE, free_port, parallel
+from support import parallel
 
 import pccl
 from pccl.diloco import DiLoCo
@@ -178,25 +177,15 @@ def test_nobody_updates(address):
     assert "no update came within drain_ms (100 ms)" in loop.drained
 
 
-def test_an_operator_ends_the_loop(tmp_path):
-    token = tmp_path / "token"
-    token.write_text("operators-token-1234567890")
-    token.chmod(0o600)
-    port = free_port()
-    options = {"http": f"127.0.0.1:{port}", "admin_token_file": str(token)}
-    with pccl.MasterNode("127.0.0.1:0", options=options) as node:
-        loop, indices = pccl.loop(f"127.0.0.1:{node.port}", min_peers=1), []
-        for step in loop:
-            with step:
-                indices.append(step.index)
-                if step.index == 2:
-                    request = urllib.request.Request(
-                        f"http://127.0.0.1:{port}/drain/{loop.comm.id}",
-                        method="POST",
-                        headers={"Authorization": f"Bearer {token.read_text()}"},
-                    )
-                    urllib.request.urlopen(request, timeout=DEADLINE).close()
-        assert indices == [0, 1, 2] and loop.drained == "the master drained this peer: an operator drained it"
+def test_an_operator_ends_the_loop(operator):
+    address, command = operator
+    loop, indices = pccl.loop(address, min_peers=1), []
+    for step in loop:
+        with step:
+            indices.append(step.index)
+            if step.index == 2:
+                command("drain", loop.comm)
+    assert indices == [0, 1, 2] and loop.drained == "the master drained this peer: an operator drained it"
 
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
@@ -217,3 +206,24 @@ def test_diloco(address, mode):
     drained, *others = parallel([lambda number=number: train(number) for number in range(3)])
     assert drained[0] == "the master drained this peer: it asked for its drain" and 4 <= drained[1] <= 5 and drained[2]
     assert others == [(None, 8, True)] * 2
+
+
+def test_diloco_remembers_its_drain(address):
+    """A later error does not change why it has left; and who asks before it joins does not join."""
+    diloco = DiLoCo(pccl.Communicator(address), {"w": np.zeros(10, np.float32)}, inner_steps=1, min_peers=1, rounds=8)
+    with diloco:
+        diloco.step()
+        diloco.drain()
+        with pytest.raises(pccl.DrainedError) as caught:
+            while True:
+                diloco.step()
+        with pytest.raises(pccl.NotConnected):
+            diloco.step()
+        assert diloco.drained == caught.value.reason
+        raise caught.value
+    assert diloco.drained == "the master drained this peer: it asked for its drain"
+    comm = pccl.Communicator(address)
+    comm.drain()
+    with pytest.raises(pccl.DrainedError, match="does not enter a run again"):
+        diloco.rejoin(comm)
+    assert "does not enter a run again" in diloco.drained

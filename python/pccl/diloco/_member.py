@@ -197,7 +197,8 @@ class Member:
                     raise self._not_connected()
                 return work()
             except BaseException as error:
-                self.drained = error.reason if isinstance(error, DrainedError) else None
+                if isinstance(error, DrainedError):
+                    self.drained = error.reason
                 self._drop_out()
                 raise
 
