@@ -152,7 +152,7 @@ def test_the_documented_reaction_to_a_deadline_ends(group, count):
 
 @pytest.mark.parametrize("call", ["update_topology", "are_peers_pending"])
 def test_a_joint_call_s_deadline_names_who_is_missing(group, call):
-    run = named(group, "here away", call_timeout_ms=600)
+    run = named(group, "here away", call_timeout_ms=2000)  # in which they also connect
     here, away = numbers(run)
     words = expect_timeout(getattr(run.members[0], call)).words
     assert "call_timeout_ms" in words and away in words and here not in words
