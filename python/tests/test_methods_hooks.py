@@ -427,7 +427,7 @@ def test_bytes_that_nobody_has_encoded_count_for_nothing(address, caplog, wrong,
 
 
 def test_a_peer_without_the_memory_to_decode_leaves(address):
-    """What it cannot decode counts at the others, so it must not go on with other parameters than theirs."""
+    """The other peers count a contribution that this one cannot decode, so their parameters would differ."""
 
     class Short(Whole):
         _kind = "Short"
