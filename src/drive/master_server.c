@@ -164,8 +164,7 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
         [PCCL_ARRIVAL_CROWDED] = "more connections arrive than handshakes can be made, most of them from there",
         [PCCL_ARRIVAL_PLAIN] = pccl_secure_plain_words(keys, PCCL_SECURE_MASTER),
         [PCCL_ARRIVAL_MISSING] =
-            "it does not show that it has a token of this master: it is no peer, or its version of "
-            "PCCL is older than this master's",
+            "it shows no token of this master: it is no peer, or its version of PCCL is older than this master's",
         [PCCL_ARRIVAL_WRONG] = pccl_keys_has_files(keys)
                                    ? "it shows a token, and this master takes certificates, or it is no peer"
                                    : "its token is of another master, or it is no peer"};

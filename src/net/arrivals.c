@@ -94,6 +94,7 @@ static void make_room(struct pccl_arrivals *arrivals)
 {
     bool early = arrivals->early_count > arrivals->ready.count;
     struct arrival *leaves = early ? oldest_early(arrivals) : arrival_of(pccl_turns_most_crowded(&arrivals->ready));
+    PCCL_ASSERT(leaves != NULL);
     if (early)
         remove_early(arrivals, leaves);
     else

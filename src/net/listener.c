@@ -320,8 +320,8 @@ static void pause_accepting(struct pccl_listener *listener)
 }
 
 /*
- * The stranger that makes room: the oldest of the address with the most strangers. A flood then
- * crowds out itself, not those who come from elsewhere over a long path.
+ * Returns the stranger that makes room, or NULL without strangers: the oldest of the address with the most of them. A
+ * flood then crowds out itself, not clients of other addresses with a long path.
  */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
@@ -337,6 +337,7 @@ static struct pccl_connection *most_crowded(const struct pccl_listener *listener
 
 static void drop(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
+    PCCL_ASSERT(stranger != NULL);
     pccl_connection_drop(stranger);
     /* The owner has closed it; one that was already closing is gone. */
     if (stranger->list == &listener->strangers)
@@ -346,6 +347,7 @@ static void drop(struct pccl_listener *listener, struct pccl_connection *strange
 /* Ends a stranger to get its descriptor. */
 static void evict(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
+    PCCL_ASSERT(stranger != NULL);
     if (listener->crowded_out && stranger->state == PCCL_CONNECTION_OPEN) {
         listener->crowded_out(listener->owner, stranger);
         (void)pccl_connection_flush(stranger);
@@ -411,6 +413,7 @@ static bool has_place(const struct pccl_listener *listener)
     if (listener->strangers.count < listener->strangers_max)
         return true;
     const struct pccl_connection *crowded = most_crowded(listener);
+    PCCL_ASSERT(crowded != NULL);
     return crowded->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= crowded->accepted_ms + HANDSHAKE_MS;
 }
 
