@@ -72,7 +72,8 @@ def test_hubs(run):
 
     right(collect(peers, "root_gather", 1, count))
     equal(senders(), 1, "who sends to the root along the ring")
-    harness.poll(lambda: links() == [17, 1], "links to the root")
+    ways = 18 + 16  # around the ring, and to the root: the master has to hear of a link from both of its ends
+    harness.poll(lambda: links() == [17, 1] and sum(links(peer)[1] for peer in peers) == ways, "links to the root")
     update()
     right(collect(peers, "root_gather", 1, count))
     right(collect(peers, "root_blobs", 2, count))
