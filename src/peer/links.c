@@ -211,6 +211,7 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
     link->failed = false; /* a restarted master would take it as evidence, and an address may change */
     link->how = 0;
     link->candidate_count = 0;
+    link->retry_us = 0; /* a retry would dial no address if the link is wanted again before it */
     return false;
 }
 
