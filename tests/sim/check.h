@@ -88,6 +88,7 @@ struct sim_checks {
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended under an earlier master, as a circular buffer */
     uint32_t over_count;
     struct pccl_id founded;               /* the last run that a newcomer has founded */
+    uint64_t continued_boot;              /* of the last master that has continued a run of an earlier one */
     uint64_t updating_boot, first_update; /* the round that was open when it was first seen */
 };
 

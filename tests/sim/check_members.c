@@ -543,13 +543,19 @@ static bool has_ended(const struct sim *sim, const struct pccl_master *m, const 
     return pccl_master_run_is_over(m, lineage);
 }
 
-/* A run whose members have not come by then ends with that: no later master has to wait for them. */
+/*
+ * A run whose members have not come by then ends with that: no later master has to wait for them. A master that has
+ * continued a run does not wait either, when that run ends: the members of other runs it would have turned away.
+ */
 static void check_founded(struct sim *sim, const struct sim_master *master)
 {
+    if (master->machine->founded && !master->machine->founded_by_newcomer && !master->machine->recovering)
+        sim->checks->continued_boot = master->config.boot;
     if (!master->machine->founded_by_newcomer || pccl_id_equal(&sim->checks->founded, &master->machine->lineage))
         return;
     sim->checks->founded = master->machine->lineage;
-    bool early = sim->now < master->started_at + master->config.recover_ms * SIM_MS;
+    bool early = sim->now < master->started_at + master->config.recover_ms * SIM_MS &&
+                 sim->checks->continued_boot != master->config.boot;
     for (uint32_t i = 0; i < sim->peer_count && sim->plan.keeps_run && !sim->lies; i++) {
         const struct sim_peer *peer = sim->peers[i];
         if (!peer->process.alive || peer->machine == NULL || peer->machine->state != PCCL_PEER_MEMBER ||
