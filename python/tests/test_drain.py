@@ -81,7 +81,7 @@ def drain_at_random(script, address, drains):
     everybody, dead = drained + present, set().union(*map(ids_of, killed)) if killed else set()
     for worker in everybody:
         assert worker.lines[-1] == "end the master drained this peer: it asked for its drain", worker.lines[-20:]
-        assert len(ids_of(worker)) == 1  # nobody was out of the run and came again
+        assert len(ids_of(worker)) == 1  # no peer left the run and joined again
         for words in (line.split() for line in worker.lines if line.startswith("failed ")):
             assert words[1] == "PeerLostError" and dead & set(words[2:]), (seed, words, dead)
     return len(killed)

@@ -172,7 +172,7 @@ static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *l
     return status;
 }
 
-/* Returns true if this peer is out of the run and is not to get into it again, with the reason. */
+/* Returns true if this peer is out of the run and must not join again, with the reason. */
 static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = loop->comm->comm;
@@ -187,7 +187,7 @@ static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
     return is;
 }
 
-/* Whatever the call within this one has returned. */
+/* Replaces the result of the inner call. */
 static enum pccl_status end_drained(struct pccl_api_call *call)
 {
     call->inner = pcclSuccess;

@@ -38,7 +38,7 @@ struct pccl_comm_data {
 };
 
 /* Effects of the machine. */
-/* The machine's operation is decided: so is the caller's, unless it goes on. */
+/* The machine's operation is decided, and with it the caller's, unless a second step follows. */
 void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);

@@ -4,8 +4,8 @@
  * connection is made of the pin, which all tokens of a master share; the key of a link is made of its ticket. A master
  * with certificates has no pin and asks for no knock.
  *
- * The greeting contains 32 random bytes, so a knock fits no other greeting. Somebody who has seen both can send them
- * again: this begins one handshake, which does not succeed.
+ * The greeting contains 32 random bytes, so a knock is valid for one greeting only. An eavesdropper can replay both,
+ * which begins one handshake that fails.
  */
 #ifndef PCCL_NET_KNOCK_H
 #define PCCL_NET_KNOCK_H

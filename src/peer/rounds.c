@@ -216,7 +216,7 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
     }
 }
 
-/* PROTOCOL 9.10: a vote that is cast already is cast once more, with the wish. */
+/* PROTOCOL 9.10: sends an outstanding vote again, with the request for the drain. */
 void pccl_peer_drain(struct pccl_peer *p)
 {
     if (p->draining || p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)

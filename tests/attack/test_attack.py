@@ -624,8 +624,8 @@ def test_slow_half_hellos(run):
 
 
 def test_secrets_that_can_be_guessed(run):
-    """A stranger who has seen a knock can try secrets offline: a master accepts none that people think of, and says why
-    without showing it."""
+    """An eavesdropper can try secrets offline: a master refuses guessable secrets, and gives the reason without showing
+    the secret."""
     for secret in ("summer2026summer2026-run", "Summer2026Summer2026-run", "correct-horse-battery-staple"):
         environment = {**run.environment, "PCCL_SECRET": secret}
         command = [harness.executable("master"), "--listen", "127.0.0.1:0"]

@@ -29,7 +29,7 @@ def _secured(run, **master):
 
 
 def _heard(connections):
-    """All that these are told until the other side has ended them."""
+    """Returns the bytes that each connection receives until the other side closes it."""
     harness.poll(lambda: all([connection.is_closed() for connection in connections]), "the end of all")
     return [bytes(connection.buffer) for connection in connections]
 

@@ -574,7 +574,7 @@ static ssize_t answer_to(struct fixture *f, const uint8_t *bytes, size_t length,
     return got;
 }
 
-/* Each gets the same answer, up to a rate, and OpenSSL sees none of them. */
+/* Each gets the same answer, up to a rate, before OpenSSL reads from it. */
 static void who_has_no_knock_is_refused(void **state)
 {
     enum { FLOOD = 400 };
