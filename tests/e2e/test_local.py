@@ -1,6 +1,7 @@
 """Local sockets: which peers of one host connect at a file, and when the files are removed."""
 
 import os
+import pathlib
 import shutil
 import sys
 import time
@@ -9,6 +10,8 @@ import harness
 from harness import check, equal
 from namespaces import SKIPPED, Network, need_root
 from phases import reduce_marked
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 COUNT = 400000  # elements that go from peer to peer
 NOBODY = 65534  # a user
@@ -136,7 +139,9 @@ def test_two_networks(run):
 def test_two_containers(run):
     """Peers in one network namespace with separate /tmp connect in a shared directory, or use TCP."""
     need_root()
-    container = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /tmp && exec "$0" "$@"']
+    # These files stay where they are, also below /tmp.
+    keep = f"mount --bind '{ROOT}' /mnt && mount -t tmpfs none /tmp && mkdir -p '{ROOT}' && mount --bind /mnt '{ROOT}'"
+    container = ["unshare", "--mount", "sh", "-c", f'{keep} && exec "$0" "$@"']
     shared = os.path.join(os.getcwd(), f"local-{os.getpid()}")
     run.at_exit.append(lambda: shutil.rmtree(shared, ignore_errors=True))
     run.environment.pop("XDG_RUNTIME_DIR", None)
