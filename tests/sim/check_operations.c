@@ -167,9 +167,14 @@ static void follow(struct sim *sim, const struct sim_peer *peer, const struct si
 
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 
-/* Of a receive from anybody nobody hears while the master is away, but what is chosen is chosen in order. */
+/*
+ * Books the earlier receives from anybody of the same pair: their choices arrive in order, but while the master is away
+ * no check sees them.
+ */
 static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
+    if (op->instance.pair == 0)
+        return;
     for (const struct pccl_peer_op *other = peer->machine->oldest; other != NULL; other = other->newer)
         if (other->from_anybody && other->instance.subgroup == op->instance.subgroup &&
             other->instance.pair == op->instance.pair && other->instance.tag == op->instance.tag &&

@@ -17,7 +17,10 @@ static bool is_due(const struct sim *sim, uint64_t things)
 void sim_check_master_state(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
-    const char *broken = is_due(sim, m->remote_count) ? pccl_master_check(m) : NULL;
+    uint64_t things = m->remote_count;
+    for (uint32_t i = 0; i < m->group_count; i++)
+        things += m->groups[i]->by_instance.count;
+    const char *broken = is_due(sim, things) ? pccl_master_check(m) : NULL;
     if (broken != NULL)
         sim_fail(sim, "STATE of the master, not so: %s", broken);
 }
