@@ -23,7 +23,7 @@ import traceback
 import ports
 
 SLOW = float(os.environ.get("E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
-LARGE = (16 << 20) // (1 if SLOW == 1 else 4)  # elements of f32 which take a while: each takes longer under sanitizers
+LARGE = (8 << 20) // (1 if SLOW == 1 else 2)  # elements of f32 which take a while: each takes longer under sanitizers
 DEADLINE = 120  # seconds after which a wait hangs: a watchdog, far above what anything takes on a busy machine
 
 SUCCESS, NOT_INITIALIZED, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, TOO_FEW, MASTER_FAILED = range(7)
