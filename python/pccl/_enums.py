@@ -6,9 +6,12 @@ import operator
 from typing import Any, Literal, Type, TypeVar, Union
 
 from ._errors import DTypeError, InvalidArgument
+from ._lazy import Lazy, numpy, torch
 from ._results import Result as Result
 from ._results import _Code
 from ._results import result_name as result_name
+
+_ml_dtypes: Any = Lazy("ml_dtypes")
 
 
 class ReduceOp(_Code):
@@ -114,8 +117,6 @@ class DataType(_Code):
 
     def to_torch_dtype(self) -> Any:
         """The torch.dtype. ValueError if this version of torch has none."""
-        import torch
-
         name = _NAMES[self]
         found = getattr(torch, name, None)
         if found is None:
@@ -133,21 +134,16 @@ class DataType(_Code):
     def to_numpy_dtype(self) -> Any:
         """The numpy.dtype. bfloat16 and the floats of 8 bits are ml_dtypes' where that is installed,
         otherwise ValueError."""
-        import numpy
-
         if self not in _OF_ML_DTYPES:
             return numpy.dtype(_NAMES[self])
         try:
-            import ml_dtypes
+            return numpy.dtype(getattr(_ml_dtypes, _NAMES[self]))
         except ImportError:
             raise ValueError(f"numpy itself has no {_NAMES[self]}; install ml_dtypes") from None
-        return numpy.dtype(getattr(ml_dtypes, _NAMES[self]))
 
     @classmethod
     def from_numpy_dtype(cls, dtype: Any) -> DataType:
         """DTypeError, which is a ValueError and a TypeError, for a type that cannot be sent."""
-        import numpy
-
         dtype = numpy.dtype(dtype)
         kind = BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:

@@ -10,6 +10,7 @@ from typing import Any, Generator, Generic, List, Optional, Tuple, TypeVar
 from . import _operation, _threads
 from ._enums import Result
 from ._errors import PCCLError, TimeoutError_
+from ._lazy import torch
 from ._operation import Operation, Outcome
 from ._reduce import OperationInfo
 
@@ -102,8 +103,6 @@ class _Handle(Generic[_T]):
 
     def torch_future(self) -> Any:
         """The same as a torch.futures.Future."""
-        import torch
-
         made: Any = torch.futures.Future()
 
         def ended(future: Future[_T]) -> None:

@@ -8,6 +8,9 @@ from . import _native
 from ._buffers import Buffer
 from ._enums import DeviceType
 from ._errors import LayoutError
+from ._lazy import Lazy, torch
+
+_staging: Any = Lazy("pccl.torch._staging")
 
 
 def on_device(buffer: Buffer) -> bool:
@@ -23,8 +26,6 @@ class Staged:
     element `begin`, and when the operation has succeeded, what lies from `end` on to `target`."""
 
     def __init__(self, count: int, source: Any, begin: int, target: Any, end: int) -> None:
-        import torch
-
         given = target if source is None else source
         self._target = target
         self._end = end
@@ -50,8 +51,6 @@ def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
     places = [(made, memory) for made, memory in pinned if memory is not None and on_device(memory[0])]
     if not places:
         return None
-    from .torch import _staging
-
     fused = _staging.Fused([send.owner for _, (send, _) in places], [recv.owner for _, (_, recv) in places])
     for (made, _), host in zip(places, fused.hosts):
         made.sendbuf = made.recvbuf = host.data_ptr()

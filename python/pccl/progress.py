@@ -20,7 +20,10 @@ from typing import Any, Callable, Iterator, Optional, TextIO
 
 from ._communicator import Communicator
 from ._errors import PCCLError
+from ._lazy import Lazy
 from ._progress import Progress
+
+_tqdm: Any = Lazy("tqdm.auto")
 
 __all__ = ["Hook", "Progress", "Shown", "Tqdm", "shown"]
 
@@ -68,9 +71,7 @@ class Tqdm:
     """The hook that draws with tqdm, a bar for each call. given: more arguments of tqdm."""
 
     def __init__(self, **given: Any) -> None:
-        from tqdm.auto import tqdm  # pylint: disable=import-outside-toplevel
-
-        self._make: Callable[..., Any] = tqdm
+        self._make: Callable[..., Any] = _tqdm.tqdm
         self._given = given
         self._bar: Any = None
         self._call = ""

@@ -1,4 +1,4 @@
-"""Modules of the package import downwards only: at the top, in functions and for types alike."""
+"""Modules of the package import downwards only: at the top, when they are first used, and for types alike."""
 
 import ast
 import pathlib
@@ -9,7 +9,7 @@ ROOT = pathlib.Path(pccl.__file__).parent
 
 # Every module, from the bottom to the top: each imports only what stands before it.
 ORDER = """
-    pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
+    pccl._lazy pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
     pccl._buffers pccl._codec pccl._core pccl._feedback pccl._recorder pccl._state pccl._threads pccl._master
     pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
 
@@ -69,6 +69,8 @@ def imports_of(path, modules):
                 name = f"{base}.{alias.name}"
                 if name in modules or base in modules:
                     yield name if name in modules else base, node.lineno
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Lazy":
+            yield from ((name.value, node.lineno) for name in node.args if name.value in modules)
 
 
 def test_modules_import_downwards_only():
@@ -82,3 +84,16 @@ def test_modules_import_downwards_only():
         if other != name and place[other] > place[name]
     ]
     assert not upward, "\n".join(upward)
+
+
+def test_no_function_imports():
+    """What may be missing or takes long is Lazy."""
+    inside = [
+        f"{path.relative_to(ROOT.parent)}:{node.lineno}"
+        for path in sorted(ROOT.rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert not inside, inside

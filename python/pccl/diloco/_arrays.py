@@ -15,7 +15,11 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from .._buffers import describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
+from .._lazy import Lazy, numpy, torch
 from ._beside import Beside, Copies, Here
+
+_staging: Any = Lazy("pccl.torch._staging")
+_tensors: Any = Lazy("pccl.torch._tensors")
 
 # Elements of a piece; arithmetic works piece by piece, so that a piece stays in the cache.
 PIECE = 1 << 16
@@ -28,8 +32,6 @@ Flats = List[Any]  # one flat array for each type of the outer copy
 
 class NumpyArrays:
     def __init__(self) -> None:
-        import numpy
-
         self._numpy = numpy
 
     def beside(self, arrays: Sequence[Any]) -> Here:
@@ -94,24 +96,20 @@ class NumpyArrays:
 
 class TorchArrays:
     def __init__(self) -> None:
-        import torch
-
         self._torch = torch
-        self._staging: Any = None  # pccl.torch._staging, where there are devices
+        self._has_devices = False
 
     def beside(self, arrays: Sequence[Any]) -> Here:
         devices = list(dict.fromkeys(array.device for array in arrays if is_on_device(array)))
         if not devices:
             return Here()
-        from ..torch import _staging
-
-        self._staging = _staging
+        self._has_devices = True
         return Beside(devices)
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
         kind = getattr(self._torch, dtype)
-        if staged and self._staging is not None:
-            return self._staging.host_memory(count, kind).zero_()
+        if staged and self._has_devices:
+            return _staging.host_memory(count, kind).zero_()
         return self._torch.zeros(count, dtype=kind)
 
     def check(self, name: str, array: Any) -> None:
@@ -125,16 +123,12 @@ class TorchArrays:
     def local(self, array: Any) -> Any:
         if not is_sharded(array):
             return array
-        from ..torch import _tensors
-
         return _tensors.local(array)
 
     def where(self, array: Any) -> str:
         if not is_sharded(array):
             return ""
-        from ..torch import _tensors
-
-        return _tensors.shard_name(array)
+        return str(_tensors.shard_name(array))
 
     def dtype(self, array: Any) -> str:
         return str(array.dtype).replace("torch.", "", 1)
@@ -149,16 +143,16 @@ class TorchArrays:
         flat.copy_(self._torch.frombuffer(values, dtype=self._torch.float32))
 
     def _copy(self, target: Any, source: Any) -> None:
-        if self._staging is None:
+        if not self._has_devices:
             target.copy_(source)
         else:
-            self._staging.copy(target, source)
+            _staging.copy(target, source)
 
     def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
         """Whether the array is there, so that this has done it."""
         if not is_on_device(array):
             return False
-        self._staging.mix(array.detach(), flat.view(array.shape), alpha)
+        _staging.mix(array.detach(), flat.view(array.shape), alpha)
         return True
 
     def halves(self, count: int) -> Any:
@@ -448,8 +442,6 @@ class Layout:
     def settle(self) -> None:
         """Before this works with the parameters, on the thread that trains them; beside.join() comes after it."""
         if self._gathers is not None:
-            from ..torch import _tensors
-
             _tensors.reshard(self._gathers)
         self.beside.begin()
 
@@ -476,8 +468,6 @@ def square_root(target: Any, source: Any) -> None:
     if is_tensor(source):
         target.copy_(source.double().sqrt_())
     else:
-        import numpy
-
         numpy.sqrt(source, out=target)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Dict, Iterator, List, Sequence
 
+from .._lazy import Lazy
+
+_staging: Any = Lazy("pccl.torch._staging")
+
 
 class Copies:
     """That were asked for."""
@@ -41,9 +45,7 @@ class Beside(Here):
     them but who has to: kernels on the device, the host where it needs the bytes."""
 
     def __init__(self, devices: Sequence[Any]) -> None:
-        from ..torch import _staging
-
-        self._staging, self._devices = _staging, devices
+        self._devices = devices
         self._trained: Dict[Any, Any] = {}  # by device, an event of the program's stream
         self._copied: Dict[Any, Any] = {}
 
@@ -52,7 +54,7 @@ class Beside(Here):
 
     def join(self) -> None:
         for device, end in self._copied.items():
-            self._staging.api.current_stream(device).wait_event(end)
+            _staging.api.current_stream(device).wait_event(end)
         self._copied = {}
 
     def wait(self) -> None:
@@ -64,17 +66,17 @@ class Beside(Here):
         made = Copies()
         with contextlib.ExitStack() as within:
             for device in self._devices:
-                stream = self._staging.stream_of(device, "beside training")
+                stream = _staging.stream_of(device, "beside training")
                 for before in (self._trained.get(device), self._mark(device)):
                     if before is not None:
                         stream.wait_event(before)
-                within.enter_context(self._staging.api.stream(stream))
+                within.enter_context(_staging.api.stream(stream))
             yield made
             self._copied = {device: self._mark(device) for device in self._devices}
             made.ends += self._copied.values()
 
     def _mark(self, device: Any) -> Any:
         """What is in this thread's current stream by now."""
-        event = self._staging.api.Event()
-        event.record(self._staging.api.current_stream(device))
+        event = _staging.api.Event()
+        event.record(_staging.api.current_stream(device))
         return event

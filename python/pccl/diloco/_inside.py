@@ -12,6 +12,9 @@ from typing import Any, Callable, List
 
 from .._communicator import Communicator
 from .._errors import InvalidArgument
+from .._lazy import Lazy, torch
+
+_grid: Any = Lazy("pccl.torch._grid")
 
 _CONFIRM_S = 60.0
 
@@ -22,16 +25,12 @@ class Inside:
         self.group = group
         self.rank, self.size = 0, 1
         if group is not None:
-            import torch.distributed
-
             self.rank, self.size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
     def name(self) -> str:
         """That no other trainer has."""
         name = [uuid.uuid4().hex]
         if self.size > 1:
-            import torch
-
             first = torch.distributed.get_global_rank(self.group, 0)
             torch.distributed.broadcast_object_list(name, first, group=self.group, device=torch.device("cpu"))
         return name[0]
@@ -52,8 +51,6 @@ class Inside:
     def _reduced(self, op: str, *numbers: int) -> List[int]:
         if self.size == 1:
             return list(numbers)
-        import torch
-
         values = torch.tensor(numbers, dtype=torch.int64)
         torch.distributed.all_reduce(values, getattr(torch.distributed.ReduceOp, op), group=self.group)
         return [int(value) for value in values.tolist()]
@@ -68,15 +65,11 @@ class Inside:
                 f"the communicator is of peer group {comm._given_group}; this process is number {self.rank} of "
                 f"{self.size}, and needs Communicator(address, {self.rank})"
             )
-        from ..torch._grid import connect_in_turn
-
-        connect_in_turn(comm, self.group, n_attempts, _CONFIRM_S, fill)
+        _grid.connect_in_turn(comm, self.group, n_attempts, _CONFIRM_S, fill)
 
 
 def of_all_processes() -> Any:
     """The group of all processes of torch.distributed, if it is in use."""
-    import torch
-
     distributed = torch.distributed
     in_use = distributed.is_available() and distributed.is_initialized()
     return distributed.group.WORLD if in_use else None

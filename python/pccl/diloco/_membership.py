@@ -23,11 +23,13 @@ from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
+from .._lazy import Lazy
 from .._state import SharedState
 from .._told import told_by_all
 from ._inside import Inside
 from ._reduction import EXACT, FIRST_TAG, HALF, Packing, codec_words, small
 
+_grid: Any = Lazy("pccl.torch._grid")
 _log = logging.getLogger("pccl.diloco")
 
 PAUSE_S = 0.1  # while there are too few peers, or some are late
@@ -248,9 +250,7 @@ class Membership:
         first process may just have come in, and of another one died."""
         told = told_by_all(self.comm, [self._name, self.established], tag=GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
-            from ..torch._grid import grid_is_full
-
-            return grid_is_full(self.comm, self._inside.size)  # a run begins
+            return bool(_grid.grid_is_full(self.comm, self._inside.size))  # a run begins
         differ = array("q", [0])
         if self.established:
             names = "\n".join(sorted(name for name, _ in told.values()))

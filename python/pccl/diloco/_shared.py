@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _buffers
 from .._errors import InvalidArgument
+from .._lazy import torch
 from .._state import SharedState, TensorInfo
 from . import _arrays
 from ._arrays import Flats, Layout
@@ -22,8 +23,6 @@ def _copy_of(thing: Any) -> Any:
 
 def write_to(target: Any, source: Any) -> None:
     if hasattr(target, "detach"):
-        import torch
-
         target.detach().copy_(torch.as_tensor(source))
     else:
         target[...] = source

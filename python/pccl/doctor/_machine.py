@@ -7,10 +7,13 @@ import ctypes.util
 import platform
 import sys
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from .. import _native
+from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
+
+_resource: Any = Lazy("resource")  # of Unix
 
 _FILES_FEW, _FILES_ENOUGH = 256, 65536
 _BUFFER_MIN = 4 << 20  # what a window of 1 Gbit/s over 30 ms takes
@@ -31,10 +34,10 @@ def _version() -> Finding:
 
 def _limits(name: str) -> Optional[Tuple[int, int]]:
     try:
-        import resource
+        limits: Tuple[int, int] = _resource.getrlimit(getattr(_resource, name))
     except ImportError:
         return None
-    return resource.getrlimit(getattr(resource, name))
+    return limits
 
 
 def _is_below(limit: int, wanted: int) -> bool:

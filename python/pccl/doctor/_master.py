@@ -7,9 +7,12 @@ import socket
 import struct
 import sys
 from dataclasses import dataclass, field
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
+from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
+
+_fcntl: Any = Lazy("fcntl")  # of Unix
 
 DEFAULT_PORT = 48148
 _CONNECT_S = 5.0
@@ -77,15 +80,13 @@ def _interface_mtu(own_address: str) -> Optional[int]:
     """Of the interface with this address, as far as that can be found."""
     if not sys.platform.startswith("linux"):
         return None
-    import fcntl
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
             try:
-                place = fcntl.ioctl(asker, _SIOCGIFADDR, request)
+                place = _fcntl.ioctl(asker, _SIOCGIFADDR, request)
                 if socket.inet_ntoa(place[20:24]) == own_address:
-                    return int(struct.unpack("16si", fcntl.ioctl(asker, _SIOCGIFMTU, request)[:20])[1])
+                    return int(struct.unpack("16si", _fcntl.ioctl(asker, _SIOCGIFMTU, request)[:20])[1])
             except OSError:
                 continue  # it has no address
     return None

@@ -16,6 +16,7 @@ import weakref
 from typing import Any, Optional
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 _log = logging.getLogger("pccl")
 _lock = threading.Lock()
@@ -81,6 +82,4 @@ def watch_steps() -> None:
     global _failure, _hook
     _failure = None
     if _hook is None:
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
         _hook = register_optimizer_step_pre_hook(_before_step)

@@ -11,6 +11,7 @@ from .._codec import QuantizationOptions
 from .._communicator import Communicator
 from .._enums import Attribute, DataType, ReduceOp
 from .._errors import InvalidArgument
+from .._lazy import Lazy
 from .._reduce import (
     ReduceDescriptor,
     ReduceInfo,
@@ -18,6 +19,8 @@ from .._reduce import (
     ReduceOperandDescriptor,
 )
 from . import _staging, _tensors
+
+_dtensor: Any = Lazy("torch.distributed.tensor")
 
 BUCKET_BYTES = 25 << 20
 
@@ -230,9 +233,7 @@ def _as_gradient(slot: Slot) -> torch.Tensor:
     parameter: Any = slot.parameter
     if not _tensors.is_dtensor(parameter):
         return slot.view
-    from torch.distributed.tensor import DTensor
-
-    made: Any = DTensor.from_local(
+    made: Any = _dtensor.DTensor.from_local(
         slot.view,
         parameter.device_mesh,
         parameter.placements,

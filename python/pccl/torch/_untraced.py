@@ -7,11 +7,11 @@ from __future__ import annotations
 import inspect
 from typing import Any, Tuple
 
+from torch._C._dynamo import eval_frame
+
 
 def untrace(kind: type, but: Tuple[str, ...] = ()) -> None:
     """Of a class: all public methods, with what they call, but those whose names begin so."""
-    from torch._C._dynamo import eval_frame
-
     evaluation: Any = eval_frame
     if not hasattr(evaluation, "set_code_exec_strategy"):
         return  # before torch 2.7
