@@ -41,19 +41,20 @@ class Module:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
                 return written_as(node.value)
         beside = self.origins().get(name)
-        return Module(self.path.parent / f"{beside}.py").value_of(name) if beside else None
+        return Module(beside).value_of(name) if beside else None
 
     def definition(self, name):
-        """Finds the class or function with this name, also if it is imported from a module beside this one."""
+        """Finds the class or function with this name, also if it is imported from a module of the package."""
         beside = self.origins().get(name)
-        return self.definitions.get(name) or (beside and Module(self.path.parent / f"{beside}.py").definition(name))
+        return self.definitions.get(name) or (beside and Module(beside).definition(name))
 
     def origins(self):
-        """name -> the module it is imported from, beside this one."""
+        """name -> the file of the module of the package that it is imported from."""
         found = {}
         for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                found.update({alias.name: node.module for alias in node.names})
+            if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module:
+                file = self.path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
+                found.update({alias.name: file for alias in node.names if file.exists()})
         return found
 
 
@@ -82,7 +83,7 @@ def public_names(folder, prefix):
     for name in initial.all():
         node, path = initial.definitions.get(name), initial.path
         if node is None and name in origins:
-            path = initial.path.parent / (origins[name] + ".py")
+            path = origins[name]
             module = modules.setdefault(path, None) or Module(path)
             modules[path] = module
             node = module.definitions.get(name)
@@ -107,7 +108,7 @@ def written_as(node):
 def description_of(node):
     """Returns the class whose fields are the parameters: of its constructor, or of a method with @takes(the class)."""
     if isinstance(node, ast.ClassDef):
-        return node if "described" in decorators(node) else None
+        return node if "described" in decorators(node) or settings_bases(node) else None
     for one in node.decorator_list:
         if isinstance(one, ast.Call) and one.func.id == "takes":
             return node.where.definition(one.args[0].id)
@@ -119,6 +120,8 @@ def public_bases(node):
     for base in node.bases:
         name = written_as(base)
         above = node.where.definition(name) if isinstance(base, ast.Name) else None
+        if above is not None and settings_bases(above):
+            continue
         if not name.startswith("_"):
             yield name
         elif above is not None and description_of(above):
@@ -133,22 +136,41 @@ def described_bases(node):
 
 def described_fields(node):
     """Returns the positional fields of a described class and the others, each with its default."""
-    found = {}
-    for kind in described_bases(node):
+    found, settings = {}, settings_bases(node)
+    for kind in settings or described_bases(node):
         for one in kind.body:
             if isinstance(one, ast.AnnAssign):
                 found.setdefault(one.target.id, one)
-    order = ast.literal_eval(found.pop("_ORDER").value)
-    fields = {name: one for name, one in found.items() if not name.startswith("_")}
+    order = list(found) if settings else ast.literal_eval(found.pop("_ORDER").value)
+    fields = [one for name, one in found.items() if not name.startswith("_")]
     positional, named = [], []
-    for name, field in fields.items():
-        is_positional = isinstance(field.value, ast.Call) and field.value.func.id == "argument"
-        if is_positional:
+    for field in fields:
+        specifier = field.value.func.id if isinstance(field.value, ast.Call) else None
+        default = field.value
+        if specifier in ("argument", "position", "setting"):
             default = next((one.value for one in field.value.keywords if one.arg == "default"), None)
-            positional.append((field, default))
-        else:
-            named.append((field, field.value))
+        (positional if specifier in ("argument", "position") else named).append((field, default))
+    if settings:
+        places = [one.target.id for kind in settings[::-1] for one in kind.body if isinstance(one, ast.AnnAssign)]
+        positional.sort(key=lambda one: places.index(one[0].target.id))
     return positional, sorted(named, key=lambda one: order.index(one[0].target.id))
+
+
+def settings_bases(node):
+    """Returns the class and the classes that it derives from below Declared, in the order in which Python looks for
+    attributes; nothing if it is no class of settings."""
+    known = {}
+
+    def copy_of(one):
+        """A class with the same bases, so that Python itself puts them in order."""
+        above = [one.where.definition(base.id) for base in one.bases if isinstance(base, ast.Name)]
+        key = (one.where.path, one.name)
+        if key not in known:
+            known[key] = type(one.name, tuple(copy_of(base) for base in above if base) or (object,), {"node": one})
+        return known[key]
+
+    kinds = [kind.node for kind in copy_of(node).__mro__[:-1]]
+    return kinds[:-1] if kinds[-1].name == "Declared" else []
 
 
 def described_parts(node):

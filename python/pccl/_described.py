@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Type, TypeVar
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec, dataclass_transform
+    from typing_extensions import Concatenate, ParamSpec
+    from typing_extensions import dataclass_transform as dataclass_transform
 
     _P = ParamSpec("_P")
 else:
@@ -18,15 +20,15 @@ else:
 _S = TypeVar("_S")
 _K = TypeVar("_K")
 _R = TypeVar("_R")
-_REQUIRED = object()
+_REQUIRED: Any = dataclasses.MISSING
 
 
 class _Positional(NamedTuple):
     default: Any
 
 
-class _Field(NamedTuple):
-    annotation: str
+class Field(NamedTuple):
+    annotation: Any
     default: Any
     is_positional: bool
 
@@ -41,7 +43,7 @@ def argument(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
 def described(cls: Type[_K]) -> Type[_K]:
     """Gives a class a constructor for its annotated fields and the fields of its described bases. The constructor sets
     the attributes and calls _begin(). _ORDER is the order of the parameters that are given by name."""
-    known: Dict[str, _Field] = {}
+    known: Dict[str, Field] = {}
     written: Dict[str, str] = cls.__dict__.get("__annotations__", {})
     kind: Any = cls
     kind._own = {name: _field(cls, name, text) for name, text in written.items() if name[0] != "_"}
@@ -53,24 +55,24 @@ def described(cls: Type[_K]) -> Type[_K]:
     kind._taken = {name: field for name, field in known.items() if field.is_positional}
     kind._taken.update({name: known[name] for name in by_name})
     body = "".join(f"\n        self.{name} = {name}" for name in kind._taken) + "\n        self._begin()"
-    made = _function("__init__", kind._taken, body, vars(sys.modules[cls.__module__]), "None")
+    made = function_of("__init__", kind._taken, body, vars(sys.modules[cls.__module__]), "None")
     made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     kind.__init__ = made
     return cls
 
 
-def _field(cls: type, name: str, annotation: str) -> _Field:
+def _field(cls: type, name: str, annotation: str) -> Field:
     """Returns a field, and removes its default from the class."""
     default = cls.__dict__.get(name, _REQUIRED)
     if default is not _REQUIRED:
         delattr(cls, name)
     if isinstance(default, _Positional):
-        return _Field(annotation, default.default, True)
-    return _Field(annotation, default, False)
+        return Field(annotation, default.default, True)
+    return Field(annotation, default, False)
 
 
-def _function(
-    name: str, fields: Dict[str, _Field], body: str, scope: Dict[str, Any], returns: str, **captured: Any
+def function_of(
+    name: str, fields: Dict[str, Field], body: str, scope: Dict[str, Any], returns: str, **captured: Any
 ) -> Callable[..., Any]:
     """Makes a method with these parameters. scope has the names in the annotations."""
     parameters: List[str] = ["self"]
@@ -96,17 +98,17 @@ def takes(kind: Callable[_P, _K]) -> Callable[[Callable[[_S, _K], _R]], Callable
 
     def of(method: Any) -> Any:
         taken: Any = kind
-        fields: Dict[str, _Field] = taken._taken
+        fields: Dict[str, Field] = taken._taken
         given = ", ".join(name if field.is_positional else f"{name}={name}" for name, field in fields.items())
-        scope = {**vars(sys.modules[taken.__module__]), **method.__globals__}
-        made: Any = _function(
+        scope = {**taken.__init__.__globals__, **method.__globals__}
+        made: Any = function_of(
             method.__name__,
             fields,
-            f"\n        return method(self, kind({given}))",
+            f"\n        return _method_of_(self, _kind_of_({given}))",
             scope,
-            method.__annotations__["return"],
-            method=method,
-            kind=kind,
+            method.__annotations__.get("return", "None"),
+            _method_of_=method,
+            _kind_of_=kind,
         )
         made.__module__, made.__qualname__, made.__doc__ = method.__module__, method.__qualname__, method.__doc__
         return made

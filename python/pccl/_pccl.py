@@ -3,13 +3,8 @@
 from ._codec import QuantizationOptions
 from ._communicator import Communicator
 from ._enums import (
-    Attribute,
-    DataType,
-    DeviceType,
-    DistributionHint,
-    QuantizationAlgorithm,
-    ReduceOp,
-    SharedStateSyncStrategy,
+    Attribute, DataType, DeviceType, DistributionHint, QuantizationAlgorithm,
+    ReduceOp, SharedStateSyncStrategy,
 )
 from ._errors import PCCLError
 from ._handles import AsyncReduceHandle

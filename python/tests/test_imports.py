@@ -9,7 +9,8 @@ ROOT = pathlib.Path(pccl.__file__).parent
 
 # Every module, from the bottom to the top: each imports only what stands before it.
 ORDER = """
-    pccl._lazy pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
+    pccl._lazy
+    pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
     pccl._buffers pccl._codec pccl._core pccl._feedback pccl._recorder pccl._state pccl._threads pccl._master
     pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
 
@@ -17,7 +18,7 @@ ORDER = """
     pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging
     pccl.torch._untraced
 
-    pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described
+    pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described pccl._settings
     pccl._operations pccl._calls pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
     pccl.progress pccl
 
@@ -28,7 +29,7 @@ ORDER = """
     pccl.torch._backend
 
     pccl.diloco._beside pccl.diloco._arrays pccl.diloco._catch_up pccl.diloco._fragments pccl.diloco._inside
-    pccl.diloco._outer pccl.diloco._eager pccl.diloco._reduction pccl.diloco._membership
+    pccl.diloco._outer pccl.diloco._eager pccl.diloco._reduction pccl.diloco._settings pccl.diloco._membership
 
     pccl.torch._replica pccl.torch._elastic pccl.torch._sampler
 
@@ -37,10 +38,11 @@ ORDER = """
 
     pccl.torch._objects pccl.torch._moe pccl.torch._diloco pccl.torch
 
-    pccl.methods._hooks pccl.methods._method pccl.methods._accountant pccl.methods._cosine pccl.methods._decoupled
+    pccl.methods._hooks pccl.methods._sparse pccl.methods._settings pccl.methods._method pccl.methods._accountant
+    pccl.methods._cosine pccl.methods._decoupled
     pccl.methods._pipeline_plan pccl.methods._random pccl.methods._averages pccl.methods._dp_lora
     pccl.methods._one_byte pccl.methods._power_sgd pccl.methods._sarsa pccl.methods._sketch pccl.methods._sketched
-    pccl.methods._sparse pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
+    pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
 
     pccl.doctor._finding pccl.doctor._machine pccl.doctor._master pccl.doctor._peers pccl.doctor pccl.__main__
 """.split()

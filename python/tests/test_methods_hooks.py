@@ -1,6 +1,8 @@
 """Methods of a program: the order of hooks, hooks that fail or return wrong values, deaths between them, and their
 states; DeMo and PowerSGD, which are made of hooks."""
 
+import dataclasses
+import inspect
 import logging
 import random
 import re
@@ -19,7 +21,7 @@ np = pytest.importorskip("numpy")
 
 from lab import launch  # noqa: E402
 from pccl.diloco import SGD, Nesterov  # noqa: E402
-from pccl.methods import DeMo, Method, PowerSGD, _cosine  # noqa: E402
+from pccl.methods import DeMo, Method, PowerSGD, Settings, _cosine, setting, takes  # noqa: E402
 from pccl.methods._power_sgd import orthonormal  # noqa: E402
 
 SIZE = 50
@@ -533,6 +535,64 @@ def test_equal_numbers_are_equal_settings(address):
     units = [2, np.float32(2)]
     made = start(address, 2, lambda i, comm: Whole(comm, values[i], unit=units[i]))
     end(made)
+
+
+def _even(name, value):
+    if value % 2:
+        raise pccl.InvalidArgument(f"{name}: {value}; expected an even number")
+    return float(value)
+
+
+class MySettings(Settings):
+    unit: float = setting(default=2, check=_even)
+    color: str = setting(default="red", same=False)
+    inner_steps: int = 2
+
+
+class Mine(Method):
+    @takes(MySettings)
+    def __init__(self, given):
+        self.given = given
+        super().__init__(given.comm, given.params, given)
+
+
+def test_a_class_declares_its_own_settings(address):
+    named = inspect.signature(Mine).parameters
+    assert [*named][:5] == ["comm", "params", "unit", "color", "inner_steps"] and named["inner_steps"].default == 2
+    assert named["rounds"].kind is inspect.Parameter.KEYWORD_ONLY
+    values = [values_of() for _ in range(2)]
+    made = start(address, 2, lambda i, comm: Mine(comm, params=values[i], unit=4, color="red blue".split()[i]))
+    assert made[0].given.unit == 4.0 and type(made[0].given.unit) is float and made[0].inner_steps == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made[0].given.unit = 6
+    end(made)
+
+
+def test_declared_settings_are_compared(address):
+    values, (one,) = begin(address, 1, Mine, admit_every=1)
+    newcomer = Mine(pccl.Communicator(address), values_of(1), unit=6, inner_steps=1, admit_every=1)
+    assert "inner_steps: this peer has 1, the run 2" in refused(one, newcomer)
+    one.close()
+
+
+@pytest.mark.parametrize(
+    "given, error, words",
+    [
+        ({"unit": 3}, pccl.InvalidArgument, "unit: 3; expected an even number"),
+        ({"inner_steps": 0}, pccl.InvalidArgument, "inner_steps: 0; expected an integer of at least 1"),
+        ({"seed": -1}, pccl.InvalidArgument, "seed: -1"),
+        ({"unti": 3}, TypeError, r"Mine.__init__\(\) got an unexpected keyword argument 'unti'"),
+    ],
+)
+def test_declared_settings_are_checked(given, error, words):
+    with pytest.raises(error, match=words):
+        Mine(None, values_of(), **given)
+
+
+def test_settings_are_given_once(address):
+    with pccl.Communicator(address) as comm:
+        with pytest.raises(pccl.InvalidArgument, match="seed: given twice"):
+            Method(comm, values_of(), MySettings(comm, values_of()), seed=3)
 
 
 @pytest.mark.parametrize(

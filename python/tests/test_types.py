@@ -109,15 +109,67 @@ except (pccl.TimeoutError, pccl.ConnectionError) as error:
 """
 
 
-def test_arguments_of_operations(tmp_path):
+METHODS = """
+import pccl
+from pccl.diloco import DiLoCo, LocalSGD, Nesterov
+from pccl.methods import Method, OneByte, PairAverage, Settings, SparseLoCo, setting, takes
+
+comm = pccl.Communicator("")
+
+class Mine(Settings):
+    lr: float = 1.0
+    own: int = setting(default=3, same=False)
+    needed: str = setting()
+
+class One(Method):
+    @takes(Mine)
+    def __init__(self, given: Mine) -> None:
+        self.lr: float = given.lr
+        super().__init__(given.comm, given.params, given)
+"""
+WRONG_SETTINGS = {
+    "DiLoCo(comm, {})": 'Missing named argument "inner_steps" for "DiLoCo"',
+    "DiLoCo(comm, {}, inner_steps='x')": 'Argument "inner_steps" to "DiLoCo"',
+    "DiLoCo(comm, {}, inner_steps=2, outr=Nesterov())": 'Unexpected keyword argument "outr" for "DiLoCo"',
+    "DiLoCo(comm, {}, 3, inner_steps=2)": 'Too many positional arguments for "DiLoCo"',
+    "DiLoCo('comm', {}, inner_steps=2)": 'Argument 1 to "DiLoCo"',
+    "LocalSGD(comm, {}, inner_steps=1, outer=Nesterov())": 'Unexpected keyword argument "outer" for "LocalSGD"',
+    "SparseLoCo(comm, {})": 'Missing named argument "inner_steps" for "SparseLoCo"',
+    "SparseLoCo(comm, {}, inner_steps=1, kept=0.5)": 'Argument "kept" to "SparseLoCo"',
+    "OneByte(comm, {})": 'Missing positional argument "loss"',
+    "PairAverage(comm, {}, inner_steps=1, verify_every=3)": 'keyword argument "verify_every" for "PairAverage"',
+    "Method(comm, {}, {1: 2})": "Dict entry 0",
+    "One(comm, {}, lr=0.5)": 'Missing named argument "needed" for "One"',
+    "One(comm, {}, needed='x', lr='x')": 'Argument "lr" to "One"',
+    "One(comm, {}, needed='x', inner_step=2)": 'Unexpected keyword argument "inner_step" for "One"',
+    "Mine(comm, {}, needed='x').lr = 3": "read-only",
+}
+RIGHT_SETTINGS = """
+One(comm, {}, lr=0.5, needed="x", rounds=3)
+One(comm=comm, params={}, needed="x", own=4)
+DiLoCo(comm=comm, params={}, inner_steps=3, codec=["int4", None], outer=Nesterov(1.0))
+LocalSGD(comm, {}, inner_steps=2, rounds=None)
+OneByte(comm, {}, lambda probe: 1.0)
+Method(comm, {}, settings={"lr": 3}, inner_steps=2)
+"""
+
+
+@pytest.mark.parametrize(
+    "begin, all_wrong, right",
+    [
+        ("import pccl\ncomm = pccl.Communicator('')\nmemory = bytearray(8)\n", WRONG, RIGHT),
+        (METHODS, WRONG_SETTINGS, RIGHT_SETTINGS),
+    ],
+    ids=["operations", "settings"],
+)
+def test_arguments(tmp_path, begin, all_wrong, right):
     program = tmp_path / "program.py"
-    begin = "import pccl\ncomm = pccl.Communicator('')\nmemory = bytearray(8)\n"
-    program.write_text(begin + "".join(f"{line}\n" for line in WRONG) + RIGHT)
+    program.write_text(begin + "".join(f"{line}\n" for line in all_wrong) + right)
     done = mypy(program, tmp_path)
     found = {}
     for line in done.stdout.splitlines():
         if ": error: " in line:
             found.setdefault(int(line.split(":")[1]), []).append(line)
-    for number, (wrong, words) in enumerate(WRONG.items(), begin.count("\n") + 1):
+    for number, (wrong, words) in enumerate(all_wrong.items(), begin.count("\n") + 1):
         assert any(words in line for line in found.pop(number, [])), (wrong, done.stdout)
     assert not found, found

@@ -6,11 +6,11 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
+from typing import Callable, List, Optional, Tuple, TypeVar
 
 from .. import _errors, _threads
 from .._communicator import Communicator
-from .._errors import DrainedError, InvalidArgument, InvalidUsage, LayoutError, NotConnected
+from .._errors import DrainedError, InvalidUsage, LayoutError, NotConnected
 from .._state import TensorInfo
 from ._arrays import Layout
 from ._fragment import FragmentInfo
@@ -233,15 +233,3 @@ class Member:
 
     def _not_connected(self) -> NotConnected:
         return _errors.not_connected(self._kind, "rejoin() takes a new one")
-
-
-def check_whole(*given: Tuple[str, Any, int]) -> None:
-    """(name, value, the least that it may be)"""
-    for name, value, least in given:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InvalidArgument(f"{name}: {value!r}; expected an integer of at least {least}")
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidArgument(f"{name}: {value!r}; there are {', '.join(choices)}")

@@ -155,10 +155,6 @@ class Reduction:
         max_in_flight: int,
     ) -> None:
         """index: of the fragment."""
-        if bucket_bytes < 8:
-            raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
-        if max_in_flight < 1:
-            raise InvalidArgument(f"max_in_flight is {max_in_flight}")
         self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0

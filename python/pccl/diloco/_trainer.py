@@ -8,25 +8,21 @@ import time
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument, InvalidUsage
 from . import _arrays, _catch_up, _checkpoint, _fragments, _membership, _outer, _reduction
-from ._arrays import Flats, Layout, Scratch
+from ._arrays import Flats, Layout, Part, Piece, Scratch
 from ._catch_up import Attendance, CatchUp
 from ._eager import Own
 from ._fragment import Fragment, FragmentInfo, Landing
-from ._fragments import Fragments
 from ._inside import Inside, of_all_processes
-from ._member import Member, StepInfo, check_choice, check_whole
+from ._member import Member, StepInfo
 from ._membership import Meeting, Membership
 from ._outer import SGD, AdamW, Nesterov, Outer
-from ._reduction import BUCKET_BYTES, Codec, Reduction
+from ._reduction import Packing, Reduction
 from ._schedule import Schedule
+from ._settings import CATCH_UPS, MODES, WEIGHTS, DiLoCoSettings, LocalSGDSettings
 from ._shared import Kept, Shared
-
-_MODES = ("sync", "delayed", "eager")
-_WEIGHTS = ("uniform", "tokens")
-_CATCH_UPS = ("whole", "fragments")
 
 
 class _Heard(NamedTuple):
@@ -113,105 +109,38 @@ class DiLoCo(Member):
     six times; if parameters are on a CUDA device, two of these are page-locked.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        inner_steps: int,
-        outer: Union[Outer, Sequence[Outer]] = Nesterov(0.7, 0.9),
-        mode: str = "sync",
-        fragments: Fragments = 1,
-        pattern: str = "strided",
-        offsets: Optional[Sequence[int]] = None,
-        periods: Optional[Sequence[int]] = None,
-        delay: int = 0,
-        alpha: float = 0.0,
-        codec: Union[Codec, Sequence[Codec]] = None,
-        feedback: bool = False,
-        weight: str = "uniform",
-        bucket_bytes: int = BUCKET_BYTES,
-        max_in_flight: int = 4,
-        extra: Optional[Mapping[str, Any]] = None,
-        min_peers: int = 1,
-        verify_every: int = 50,
-        share_buffers: bool = False,
-        rounds: Optional[int] = None,
-        linger_s: float = 0.0,
-        catch_up: Optional[str] = None,
-        process_group: Any = None,
-    ) -> None:
-        check_whole(
-            ("inner_steps", inner_steps, 1), ("delay", delay, 0), ("min_peers", min_peers, 1),
-            ("verify_every", verify_every, 0), ("rounds", 1 if rounds is None else rounds, 1),
-        )
-        if not 0 <= linger_s < math.inf:
-            raise InvalidArgument(f"linger_s: {linger_s!r}; expected a number of seconds, at least 0")
-        if not 0 <= alpha <= 1:
-            raise InvalidArgument(f"alpha: {alpha!r}; expected a number from 0 to 1")
-        check_choice("mode", mode, _MODES)
-        check_choice("weight", weight, _WEIGHTS)
-        self.inner_steps, self._outer, self.mode, self.weight = inner_steps, outer, mode, weight
-        self._verify_every, self._min_peers, self._linger_s = verify_every, min_peers, linger_s
-        self._alpha = alpha
-        named = _arrays.named_parameters(params)
-        inside = Inside(process_group or (of_all_processes() if _arrays.are_sharded(named) else None))
-        pieces = _fragments.split(named, fragments, pattern)
-        self._schedule = Schedule.make(inner_steps, len(pieces), offsets, delay, periods)
-        self._pipelined = mode != "sync"
-        if self._pipelined:
-            if len(pieces) > 1 or delay > 0 or alpha > 0 or periods is not None:
-                raise InvalidArgument(
-                    f'fragments, delay and alpha, and periods, are for mode="sync"; {mode!r} delays the whole model'
-                )
-            self._schedule = replace(self._schedule, delay=inner_steps)
-        catch_up = self._way_to_catch_up(catch_up, bool(extra or share_buffers), inside)
-        self._layout, self._inside = Layout(named, pieces, params), inside
+    @takes(DiLoCoSettings)
+    def __init__(self, given: DiLoCoSettings) -> None:
+        self._begin(given, given.outer)
+
+    def _begin(self, given: LocalSGDSettings, outer: Union[Outer, Sequence[Outer]]) -> None:
+        self.inner_steps, self._outer, self.mode, self.weight = given.inner_steps, outer, given.mode, given.weight
+        self._verify_every, self._min_peers, self._linger_s = given.verify_every, given.min_peers, given.linger_s
+        self._alpha, self._pipelined = given.alpha, given.mode != "sync"
+        named = _arrays.named_parameters(given.params)
+        sharded = _arrays.are_sharded(named)
+        self._inside = inside = Inside(given.process_group or (of_all_processes() if sharded else None))
+        pieces = _fragments.split(named, given.fragments, given.pattern)
+        self._schedule = self._scheduled(given, len(pieces))
+        catch_up = self._way_to_catch_up(given.catch_up, bool(given.extra or given.share_buffers), inside)
+        self._layout = Layout(named, pieces, given.params)
         self._scratch = Scratch(self._layout)
         self._delta, self._mean = self._layout.zeros(staged=True), self._layout.zeros()
-        buffers = _arrays.persistent_buffers(params) if share_buffers else None
-        outers = _outer.per_fragment(outer, len(pieces))
-        if self._layout.is_of_torch_doubles and any(isinstance(one, AdamW) for one in outers):
-            raise InvalidArgument("outer: AdamW is not for float64 of torch, whose square roots differ among machines")
-        self._shared = Shared(self._layout, extra, buffers, second=any(isinstance(one, AdamW) for one in outers))
-        if mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
-            raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
-        if mode == "eager" and _outer.has_schedule(outers[0]):
-            raise InvalidArgument('outer: mode="eager" needs one rate, and not a schedule')
-        packings = _reduction.packings_of(codec, feedback, self._layout, len(pieces))
-        self._fragments = []
-        for index, (part, rule, packing) in enumerate(zip(self._layout.parts, outers, packings)):
-            delta, mean = part.of(self._delta), part.of(self._mean)
-            reduction = Reduction(index, delta, mean, self._layout.arrays, packing, bucket_bytes, max_in_flight)
-            period = self._schedule.periods[index]
-            self._fragments.append(Fragment(index, part, self._layout, self._shared, rule, period, reduction, inside))
-        settings = (
-            _membership.listing("params", self._layout.lines()),
-            _membership.number("inner_steps", inner_steps),
-            _membership.listing("fragments", [", ".join(piece.label for piece in part) for part in pieces]),
-            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
-            _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
-            _membership.listing("periods", [str(period) for period in self._schedule.periods]),
-            _membership.number("delay", delay),
-            _membership.fraction("alpha", alpha),
-            _membership.listing("outer", [_outer.words(one) for one in outers]),
-            _membership.choice("mode", mode, _MODES),
-            _membership.codecs(packings, is_default=codec is None),
-            _membership.choice("weight", weight, _WEIGHTS),
-            _membership.number("bucket_bytes", bucket_bytes),
-            _membership.number("min_peers", min_peers),
-            _membership.number("verify_every", verify_every),
-            _membership.limit("rounds", rounds),
-            _membership.fraction("linger_s", linger_s),
-            _membership.choice("catch_up", catch_up, _CATCH_UPS),
-        )
-        membership = Membership(comm, self._kind, self._shared, min_peers, rounds, settings, inside)
+        outers = self._rules(outer)
+        buffers = _arrays.persistent_buffers(given.params) if given.share_buffers else None
+        has_second = any(isinstance(one, AdamW) for one in outers)
+        self._shared = Shared(self._layout, given.extra, buffers, second=has_second)
+        packings = _reduction.packings_of(given.codec, given.feedback, self._layout, len(pieces))
+        parts = zip(self._layout.parts, outers, packings)
+        self._fragments = [self._fragment(given, index, *about) for index, about in enumerate(parts)]
+        settings = self._compared(given, pieces, outers, packings, catch_up)
+        membership = Membership(given.comm, self._kind, self._shared, given.min_peers, given.rounds, settings, inside)
         membership.counters = self._shared if catch_up == "fragments" else None
-        super().__init__(self._layout, self._shared, membership, rounds)
+        super().__init__(self._layout, self._shared, membership, given.rounds)
         if inside.size > 1:
             for fragment in self._fragments:
                 fragment.reduction.name = membership.number
-        self._own = Own(self._layout) if mode == "eager" else None
+        self._own = Own(self._layout) if given.mode == "eager" else None
         self._is_midway = False  # a state was loaded, with this peer's own parameters
         self._feedback: Optional[Flats] = None  # that a loaded state has
         self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
@@ -223,12 +152,70 @@ class DiLoCo(Member):
         self._last_weight = 0.0  # of all peers, in the last reduction
         self._stays_until = 0.0  # after the end of the run
 
+    def _scheduled(self, given: LocalSGDSettings, count: int) -> Schedule:
+        schedule = Schedule.make(given.inner_steps, count, given.offsets, given.delay, given.periods)
+        if not self._pipelined:
+            return schedule
+        if count > 1 or given.delay > 0 or given.alpha > 0 or given.periods is not None:
+            raise InvalidArgument(
+                f'fragments, delay and alpha, and periods, are for mode="sync"; {given.mode!r} delays the whole model'
+            )
+        return replace(schedule, delay=given.inner_steps)
+
+    def _rules(self, outer: Union[Outer, Sequence[Outer]]) -> List[Outer]:
+        """The outer optimizer of each fragment."""
+        outers = _outer.per_fragment(outer, len(self._layout.parts))
+        if self._layout.is_of_torch_doubles and any(isinstance(one, AdamW) for one in outers):
+            raise InvalidArgument("outer: AdamW is not for float64 of torch, whose square roots differ among machines")
+        if self.mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
+            raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
+        if self.mode == "eager" and _outer.has_schedule(outers[0]):
+            raise InvalidArgument('outer: mode="eager" needs one rate, and not a schedule')
+        return outers
+
+    def _fragment(self, given: LocalSGDSettings, index: int, part: Part, rule: Outer, packing: Packing) -> Fragment:
+        reduction = Reduction(
+            index, part.of(self._delta), part.of(self._mean), self._layout.arrays, packing, given.bucket_bytes,
+            given.max_in_flight,
+        )
+        period = self._schedule.periods[index]
+        return Fragment(index, part, self._layout, self._shared, rule, period, reduction, self._inside)
+
+    def _compared(
+        self,
+        given: LocalSGDSettings,
+        pieces: Sequence[Sequence[Piece]],
+        outers: Sequence[Outer],
+        packings: Sequence[Packing],
+        catch_up: str,
+    ) -> Sequence[_membership.Setting]:
+        """What must be the same on all peers."""
+        return (
+            _membership.listing("params", self._layout.lines()),
+            _membership.number("inner_steps", given.inner_steps),
+            _membership.listing("fragments", [", ".join(piece.label for piece in part) for part in pieces]),
+            _membership.mark("extra and buffers", self._shared.mark(), self._shared.lines()),
+            _membership.listing("offsets", [str(offset) for offset in self._schedule.offsets]),
+            _membership.listing("periods", [str(period) for period in self._schedule.periods]),
+            _membership.number("delay", given.delay),
+            _membership.fraction("alpha", given.alpha),
+            _membership.listing("outer", [_outer.words(one) for one in outers]),
+            _membership.choice("mode", given.mode, MODES),
+            _membership.codecs(packings, is_default=given.codec is None),
+            _membership.choice("weight", given.weight, WEIGHTS),
+            _membership.number("bucket_bytes", given.bucket_bytes),
+            _membership.number("min_peers", given.min_peers),
+            _membership.number("verify_every", given.verify_every),
+            _membership.limit("rounds", given.rounds),
+            _membership.fraction("linger_s", given.linger_s),
+            _membership.choice("catch_up", catch_up, CATCH_UPS),
+        )
+
     def _way_to_catch_up(self, given: Optional[str], has_more: bool, inside: Inside) -> str:
         overlaps = self._schedule.delay > 0 or len(self._schedule.offsets) > 1
         may = overlaps and not self._pipelined and not has_more and inside.size == 1
         if given is None:
             return "fragments" if may else "whole"
-        check_choice("catch_up", given, _CATCH_UPS)
         if given == "fragments" and not may:
             raise InvalidArgument(
                 'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra`, buffers or shards'
@@ -689,5 +676,6 @@ class LocalSGD(DiLoCo):
     """DiLoCo whose outer step is the plain average: parameters become the mean of the peers'
     parameters."""
 
-    def __init__(self, comm: Communicator, params: Any, *, inner_steps: int, **settings: Any) -> None:
-        super().__init__(comm, params, inner_steps=inner_steps, outer=Nesterov(1.0, 0.0), **settings)
+    @takes(LocalSGDSettings)
+    def __init__(self, given: LocalSGDSettings) -> None:
+        self._begin(given, Nesterov(1.0, 0.0))

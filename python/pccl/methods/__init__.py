@@ -13,6 +13,8 @@ pccl.diloco handles them.
 
 from __future__ import annotations
 
+from .._described import takes
+from .._settings import setting
 from ._accountant import Accountant
 from ._averages import PairAverage, PartialAverage
 from ._decoupled import DeMo
@@ -22,11 +24,13 @@ from ._one_byte import OneByte
 from ._pipeline import Pipeline, PipelineInfo, Stage
 from ._power_sgd import PowerSGD
 from ._sarsa import Agent, CooperativeSarsa
+from ._settings import Settings
 from ._sketch import CountSketch, Hadamard
 from ._sketched import Sketched
 from ._sparse_loco import SparseLoCo
 
 __all__ = [
     "Accountant", "Agent", "CooperativeSarsa", "CountSketch", "DPLoRA", "DeMo", "Hadamard", "Method", "OneByte",
-    "PairAverage", "PartialAverage", "Pipeline", "PipelineInfo", "PowerSGD", "Sketched", "SparseLoCo", "Stage",
+    "PairAverage", "PartialAverage", "Pipeline", "PipelineInfo", "PowerSGD", "Settings", "Sketched", "SparseLoCo",
+    "Stage", "setting", "takes",
 ]

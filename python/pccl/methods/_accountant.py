@@ -6,8 +6,7 @@ import math
 from typing import Any, List, Sequence
 
 from .._errors import InvalidArgument
-from ..diloco._member import check_whole
-from ._method import check_fraction
+from .._settings import finite, integer
 
 # Of the divergences that are kept account of. Each gives a bound; the least of them counts.
 ORDERS = (*range(2, 65), *range(72, 129, 8), *range(160, 513, 32), 768, 1024)
@@ -46,14 +45,14 @@ class Accountant:
     """
 
     def __init__(self, noise: float, rate: float) -> None:
-        self.noise = check_fraction("noise", noise, zero=True, most=math.inf)
-        self.rate = check_fraction("rate", rate)
+        self.noise = finite(zero=True, most=math.inf)("noise", noise)
+        self.rate = finite()("rate", rate)
         self._step = [divergence(order, self.noise, self.rate) for order in ORDERS]
         self.spent: List[float] = [0.0] * len(ORDERS)
 
     def add(self, steps: int = 1) -> None:
         """Counts so many steps more."""
-        check_whole(("steps", steps, 0))
+        integer(0)("steps", steps)
         if steps > 0:
             self.spent = [spent + steps * one for spent, one in zip(self.spent, self._step)]
 

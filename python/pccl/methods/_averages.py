@@ -6,19 +6,26 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import MembersChangedError, PeerLostError, TooFewPeersError
 from .._handles import AsyncReduceHandle
-from ..diloco import _membership
+from .._settings import finite, integer, setting
 from ..diloco._arrays import NumpyArrays
 from ..diloco._member import StepInfo
-from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
+from ..diloco._reduction import Reduction, codec_of
+from ..diloco._settings import Trained
 from . import _random
 from ._hooks import as_numpy
-from ._method import DATA_TAG, Method, check_fraction
+from ._method import DATA_TAG, Method
+from ._settings import Coded, Drawn
 
 # What a transfer ends with when the partner has gone.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
+
+
+class PairAverageSettings(Drawn, Trained):
+    inner_steps: int = setting(check=integer(1))
+    momentum: float = setting(default=0.0, check=finite(zero=True, most=0.99))
 
 
 class PairAverage(Method):
@@ -37,23 +44,10 @@ class PairAverage(Method):
 
     _is_common = False
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        inner_steps: int,
-        momentum: float = 0.0,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        rounds: Optional[int] = None,
-    ) -> None:
-        self.momentum = check_fraction("momentum", momentum, zero=True, most=0.99)
-        super().__init__(
-            comm, params, {"momentum": self.momentum}, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
-            admit_every=admit_every, verify_every=0, rounds=rounds,
-        )
+    @takes(PairAverageSettings)
+    def __init__(self, given: PairAverageSettings) -> None:
+        self.momentum = given.momentum
+        super().__init__(given.comm, given.params, given)
         self._theirs = self._layout.zeros()
         # What the last round has changed, and where this one began.
         self._last, self._start = (self._layout.zeros() if self.momentum > 0 else [] for _ in range(2))
@@ -135,6 +129,11 @@ def _succeeded(handle: AsyncReduceHandle) -> bool:
     return True
 
 
+class PartialAverageSettings(Coded, Drawn, Trained):
+    fraction: float = setting(default=0.005, check=finite())
+    inner_steps: int = setting(default=1, check=integer(1))
+
+
 class PartialAverage(Method):
     """After inner_steps steps of their own, all peers average a random part of the parameters, which
     is another one each time (SPARTA): what is sent is that fraction of the model.
@@ -146,37 +145,15 @@ class PartialAverage(Method):
     Newcomers get the parameters of some peer. For the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        fraction: float = 0.005,
-        inner_steps: int = 1,
-        codec: Codec = None,
-        bucket_bytes: int = BUCKET_BYTES,
-        max_in_flight: int = 4,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        rounds: Optional[int] = None,
-    ) -> None:
-        self.fraction = check_fraction("fraction", fraction)
-        packing = codec_of(codec, False, ())
-        settings = {
-            "fraction": self.fraction,
-            "codec": _membership.listing("codec", [codec_words(packing)]),
-            "bucket_bytes": bucket_bytes,
-        }
-        super().__init__(
-            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=0, rounds=rounds,
-        )
-        codec_of(codec, False, self._layout.dtypes)
+    @takes(PartialAverageSettings)
+    def __init__(self, given: PartialAverageSettings) -> None:
+        self.fraction = given.fraction
+        super().__init__(given.comm, given.params, given)
+        packing = codec_of(given.codec, False, self._layout.dtypes)
         self._theta = as_numpy(self._shared.theta)
         counts = [max(1, round(self.fraction * len(flat))) if len(flat) else 0 for flat in self._theta]
         own, mean = ([np.zeros(count, flat.dtype) for count, flat in zip(counts, self._theta)] for _ in range(2))
-        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, given.bucket_bytes, given.max_in_flight)
 
     _is_common = False
 

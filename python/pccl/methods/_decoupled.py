@@ -7,15 +7,38 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument
-from ..diloco._member import check_whole
+from .._settings import finite, integer, setting
 from . import _cosine
 from ._hooks import Named
-from ._method import Method, check_fraction
+from ._method import Method
+from ._settings import Settings
 
 _CHUNK_MAX = 256  # an index is one byte
 _LEVELS = 127
+
+
+def _chunk(name: str, value: Any) -> Any:
+    chunk = integer(2)(name, value)
+    if chunk > _CHUNK_MAX or chunk & (chunk - 1):
+        raise InvalidArgument(f"{name}: {chunk}; expected a power of two up to {_CHUNK_MAX}")
+    return chunk
+
+
+class DeMoSettings(Settings):
+    chunk: int = setting(default=64, check=_chunk)
+    kept: int = setting(default=4, check=integer(1))
+    decay: float = setting(default=0.999, check=finite(zero=True))
+    lr: Union[float, Callable[[int], float]] = setting(
+        default=1e-3,
+        check=lambda name, lr: lr if callable(lr) else finite(most=math.inf)(name, lr),
+        same=lambda lr: getattr(lr, "__qualname__", type(lr).__qualname__) if callable(lr) else lr,
+    )
+
+    def _check(self) -> None:
+        if self.kept > self.chunk:
+            raise InvalidArgument(f"kept: {self.kept}; expected at most chunk, {self.chunk}")
 
 
 class DeMo(Method):
@@ -36,27 +59,10 @@ class DeMo(Method):
     eight times as much, in f32. For the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        chunk: int = 64,
-        kept: int = 4,
-        decay: float = 0.999,
-        lr: Union[float, Callable[[int], float]] = 1e-3,
-        **common: Any,
-    ) -> None:
-        check_whole(("chunk", chunk, 2), ("kept", kept, 1))
-        if chunk > _CHUNK_MAX or chunk & (chunk - 1):
-            raise InvalidArgument(f"chunk: {chunk}; expected a power of two up to {_CHUNK_MAX}")
-        if kept > chunk:
-            raise InvalidArgument(f"kept: {kept}; expected at most chunk, {chunk}")
-        self.chunk, self.kept, self.decay = chunk, kept, check_fraction("decay", decay, zero=True)
-        self.lr = lr if callable(lr) else check_fraction("lr", lr, most=math.inf)
-        rate = getattr(lr, "__qualname__", type(lr).__qualname__) if callable(lr) else self.lr
-        settings = {"chunk": chunk, "kept": kept, "decay": self.decay, "lr": rate}
-        super().__init__(comm, params, settings, **common)
+    @takes(DeMoSettings)
+    def __init__(self, given: DeMoSettings) -> None:
+        self.chunk, self.kept, self.decay, self.lr = given.chunk, given.kept, given.decay, given.lr
+        super().__init__(given.comm, given.params, given)
 
     def _blocks(self, params: Named) -> Any:
         count = sum(array.size for array in params.values())

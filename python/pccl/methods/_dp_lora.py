@@ -8,20 +8,46 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .. import _buffers
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument
-from ..diloco import _arrays, _membership
+from .._settings import finite, function, integer, position, setting
+from ..diloco import _arrays
 from ..diloco._arrays import Layout, NumpyArrays
-from ..diloco._member import StepInfo, check_whole
-from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
+from ..diloco._member import StepInfo
+from ..diloco._reduction import Reduction, codec_of
 from . import _random
 from ._accountant import Accountant, check_delta
 from ._hooks import as_numpy
-from ._method import Method, check_fraction
+from ._method import Method
+from ._settings import Coded, Settings
 
 # (rows, columns): of each example, or of each place in each, vectors whose outer product, summed over
 # the places, is the gradient.
 Factors = Tuple[Any, Any]
+
+
+class DPLoRASettings(Coded, Settings):
+    gradients: Callable[[Any], Mapping[str, Factors]] = position(kw_only=False)
+    examples: int = setting(check=integer(1), same=False)
+    batch: int = setting(check=integer(1), same=False)
+    rank: int = setting(default=4, check=integer(1), same=False)
+    scale: float = setting(default=1.0, check=finite(most=math.inf))
+    targets: Optional[Sequence[str]] = setting(default=None, same=False)
+    clip: float = setting(default=1.0, check=finite(most=math.inf))
+    noise: float = setting(default=1.0, check=finite(zero=True, most=math.inf))
+    delta: float = setting(default=1e-6, check=lambda _, delta: check_delta(delta), same=False)
+    lr: float = setting(default=0.1, check=finite(most=math.inf))
+    inner_steps: int = 4
+    noise_seed: Optional[int] = setting(default=None, same=False)
+
+    def _check(self) -> None:
+        if self.batch > self.examples:
+            raise InvalidArgument(f"batch: {self.batch}; expected at most examples, {self.examples}")
+        if self.delta * self.examples >= 1:
+            raise InvalidArgument(
+                f"delta: {self.delta!r}; expected less than 1 / {self.examples}, or an example may be shown"
+            )
+        function("gradients", self.gradients)
 
 
 class DPLoRA(Method):
@@ -58,68 +84,26 @@ class DPLoRA(Method):
     other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        gradients: Callable[[Any], Mapping[str, Factors]],
-        *,
-        examples: int,
-        batch: int,
-        rank: int = 4,
-        scale: float = 1.0,
-        targets: Optional[Sequence[str]] = None,
-        clip: float = 1.0,
-        noise: float = 1.0,
-        delta: float = 1e-6,
-        lr: float = 0.1,
-        inner_steps: int = 4,
-        noise_seed: Optional[int] = None,
-        codec: Codec = None,
-        bucket_bytes: int = BUCKET_BYTES,
-        max_in_flight: int = 4,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        check_whole(("examples", examples, 1), ("batch", batch, 1), ("rank", rank, 1))
-        if batch > examples:
-            raise InvalidArgument(f"batch: {batch}; expected at most examples, {examples}")
-        if check_delta(delta) * examples >= 1:
-            raise InvalidArgument(f"delta: {delta!r}; expected less than 1 / {examples}, or an example may be shown")
-        if not callable(gradients):
-            raise InvalidArgument(f"gradients: {gradients!r} cannot be called")
-        self.gradients, self.examples, self.batch, self.delta = gradients, examples, batch, delta
-        self.scale = check_fraction("scale", scale, most=math.inf)
-        self.clip = check_fraction("clip", clip, most=math.inf)
-        self.lr = check_fraction("lr", lr, most=math.inf)
-        self._accountant = Accountant(noise, batch / examples)
-        self.noise, self._noise_seed = self._accountant.noise, noise_seed
-        named = _arrays.named_parameters(params)
-        self._targets = _targets(named, targets, rank)
+    @takes(DPLoRASettings)
+    def __init__(self, given: DPLoRASettings) -> None:
+        self.gradients, self.examples, self.batch = given.gradients, given.examples, given.batch
+        self.scale, self.clip, self.lr, self.noise = given.scale, given.clip, given.lr, given.noise
+        self.delta, self._noise_seed = given.delta, given.noise_seed
+        self._accountant = Accountant(given.noise, given.batch / given.examples)
+        named = _arrays.named_parameters(given.params)
+        self._targets = _targets(named, given.targets, given.rank)
         self._merged = Layout(named, [self._targets])
         self._frozen, self._room = self._merged.zeros(), self._merged.zeros()
         self._merged.read(self._frozen)
-        self._adapters = self._founded(rank, seed)
-        packing = codec_of(codec, False, ())
-        settings = {
-            "frozen parameters": _digest(named),
-            "scale": self.scale,
-            "clip": self.clip,
-            "noise": self.noise,
-            "lr": self.lr,
-            "codec": _membership.listing("codec", [codec_words(packing)]),
-            "bucket_bytes": bucket_bytes,
-        }
-        super().__init__(
-            comm, self._adapters, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
-            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
-        )
-        codec_of(codec, False, self._layout.dtypes)
+        self._digest = _digest(named)
+        self._adapters = self._founded(given.rank, given.seed)
+        super().__init__(given.comm, self._adapters, given)
+        packing = codec_of(given.codec, False, self._layout.dtypes)
         own, mean = self._layout.zeros(), self._layout.zeros()
-        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, given.bucket_bytes, given.max_in_flight)
+
+    def _also_compared(self) -> Mapping[str, Any]:
+        return {"frozen parameters": self._digest}
 
     def _founded(self, rank: int, seed: int) -> Dict[str, Any]:
         """A of random signs, so that a step can be told from none, and B of zeros: the model is what it was."""

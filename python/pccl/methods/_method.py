@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument, InvalidUsage, PeerLostError
+from .._settings import integer, position
 from ..diloco import _arrays, _membership
 from ..diloco._arrays import Flats, Layout
-from ..diloco._member import Member, StepInfo, check_whole
+from ..diloco._member import Member, StepInfo
 from ..diloco._membership import Meeting, Membership
 from ..diloco._reduction import FIRST_TAG, Reduction
 from ..diloco._shared import Shared, check_shape, write_to
 from ._hooks import Hooks, Named, as_numpy
+from ._settings import Drawn, Settings
 
 # Tags of DiLoCo's membership are below, those of its fragments above.
 ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
@@ -28,11 +30,35 @@ _HOOKS = ("parts", "own_state", "shared_state", "room", "encode", "decode", "app
 _log = logging.getLogger("pccl.methods")
 
 
+class _Given(Settings):
+    settings: Union[None, Mapping[str, Any], Drawn] = position(kw_only=False, default=None)
+
+    def of_all(self) -> Drawn:
+        """Returns the settings of all methods."""
+        if not isinstance(self.settings, Drawn):
+            return self
+        twice = [name for name, value in self.compared().items() if value != self._taken[name].default]
+        if twice:
+            raise InvalidArgument(f"{twice[0]}: given twice, by its name and in the settings")
+        return self.settings
+
+    def of_one(self, taken: Sequence[str]) -> Mapping[str, Any]:
+        """Returns the settings of this method, which differ from those by these names."""
+        own = self.settings
+        if isinstance(own, Drawn):
+            return {name: value for name, value in own.compared().items() if name not in taken}
+        for name in own or {}:
+            if not isinstance(name, str) or name in taken:
+                raise InvalidArgument(f"settings: {name!r}; expected a name that all methods do not have already")
+        return own or {}
+
+
 class Method(Member):
     """A peer in a run of a method, and the base class for new methods. All methods have these settings:
 
     settings: those of the method, by name: numbers, strings, True, False, None, or tuples of these. All peers need
-        equal ones; a peer with others is refused with the name of the setting.
+        equal ones; a peer with others is refused with the name of the setting. Or a Settings, which has also those
+        that follow.
     seed: for everything that all peers draw alike; the same on all peers.
     inner_steps: steps that a peer trains by itself before it talks to others; a round.
     min_peers: with fewer, the end of a round waits for more.
@@ -85,30 +111,14 @@ class Method(Member):
         if changes and "_kind" not in cls.__dict__:  # else it is its base for other peers
             cls._kind = cls.__name__
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        settings: Optional[Mapping[str, Any]] = None,
-        *,
-        inner_steps: int = 1,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
+    @takes(_Given)
+    def __init__(self, given: _Given) -> None:
         """Calls hooks: set the attributes that they use before."""
-        check_whole(
-            ("inner_steps", inner_steps, 1), ("seed", seed, 0), ("min_peers", min_peers, 1),
-            ("admit_every", admit_every, 1), ("verify_every", verify_every, 0),
-            ("rounds", 1 if rounds is None else rounds, 1), ("parts", self.parts, 1),
-        )
-        if seed >= 1 << 63:
-            raise InvalidArgument(f"seed: {seed}; expected less than 2**63")
-        self.inner_steps, self.seed = inner_steps, seed
-        self._min_peers, self._admit_every, self._verify_every = min_peers, admit_every, verify_every
-        named = _arrays.named_parameters(params)
+        common = given.of_all()
+        integer(1)("parts", self.parts)
+        self.inner_steps, self.seed, self._min_peers = common.inner_steps, common.seed, common.min_peers
+        self._admit_every, self._verify_every = common.admit_every, common.verify_every
+        named = _arrays.named_parameters(given.params)
         layout = Layout(named, [sorted(named)])
         if type(self)._exchange is Method._exchange:
             gathers = type(self).decode is not Method.decode
@@ -117,25 +127,25 @@ class Method(Member):
         shared = Shared(layout, extra, momentum=self._has_momentum, is_common=self._is_common)
         if self._hooks is not None:
             self._hooks.show(as_numpy(shared.theta))
-        compared = [
-            _membership.listing("params", layout.lines()),
-            _membership.number("inner_steps", inner_steps),
-            _membership.number("seed", seed),
-            _membership.number("min_peers", min_peers),
-            _membership.number("admit_every", admit_every),
-            _membership.number("verify_every", verify_every),
-            _membership.limit("rounds", rounds),
-        ]
-        taken = {one.name for one in compared}
-        for name, value in (settings or {}).items():
-            if not isinstance(name, str) or name in taken:
-                raise InvalidArgument(f"settings: {name!r}; expected a name that all methods do not have already")
-            compared.append(_membership.setting(name, value))
+        compared = [_membership.listing("params", layout.lines()), *self._compared(given, common)]
         if self._hooks is not None:
             compared.append(_membership.listing("room and shared_state", [*self._hooks.lines(), *shared.lines()]))
-        membership = Membership(comm, self._kind, shared, min_peers, rounds, compared)
-        super().__init__(layout, shared, membership, rounds)
+        membership = Membership(given.comm, self._kind, shared, common.min_peers, common.rounds, compared)
+        super().__init__(layout, shared, membership, common.rounds)
         self._present = 0  # peers at the last meeting or exchange, as all peers know it
+
+    def _compared(self, given: _Given, common: Drawn) -> List[_membership.Setting]:
+        """The settings that must be the same on all peers: those of all methods, then those of this one."""
+        compared = [
+            _membership.number("inner_steps", common.inner_steps),
+            _membership.number("seed", common.seed),
+            _membership.number("min_peers", common.min_peers),
+            _membership.number("admit_every", common.admit_every),
+            _membership.number("verify_every", common.verify_every),
+            _membership.limit("rounds", common.rounds),
+        ]
+        own = {**self._also_compared(), **given.of_one(["params", *(one.name for one in compared)])}
+        return [*compared, *(_membership.setting(name, value) for name, value in own.items())]
 
     # ---- hooks
 
@@ -180,6 +190,10 @@ class Method(Member):
         return {} if self._hooks is None else self._hooks.shared.given
 
     # ---- overridden by methods of this package
+
+    def _also_compared(self) -> Mapping[str, Any]:
+        """What all peers need equal values of, besides settings."""
+        return {}
 
     def _exchange(self) -> StepInfo:
         """The joint part of a round."""
@@ -352,18 +366,3 @@ class Method(Member):
             for name, value in given.items():
                 write_to(own[name], value)
             self._has_state = True
-
-
-def check_fraction(name: str, value: Any, *, zero: bool = False, most: float = 1.0) -> float:
-    number = _number(name, value)
-    if not (0 <= number if zero else 0 < number) or number > most:
-        least = "at least 0" if zero else "more than 0"
-        limit = "" if most == float("inf") else f" and at most {most:g}"
-        raise InvalidArgument(f"{name}: {value!r}; expected {least}{limit}")
-    return number
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0:
-        raise InvalidArgument(f"{name}: {value!r}; expected a finite number")
-    return float(value)

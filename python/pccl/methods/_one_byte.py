@@ -12,12 +12,15 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument, InvalidUsage
-from ..diloco._member import StepInfo, check_choice, check_whole
+from .._settings import choice, finite, function, integer, position, setting, truth
+from ..diloco._member import StepInfo
+from ..diloco._settings import Trained, Verified
 from . import _random
 from ._hooks import as_numpy
-from ._method import DATA_TAG, Method, check_fraction
+from ._method import DATA_TAG, Method
+from ._settings import Drawn
 
 _log = logging.getLogger("pccl.methods")
 
@@ -56,6 +59,19 @@ def decode(payload: bytes, codec: str) -> List[float]:
     return [_DECODED[code] for code in payload]
 
 
+class OneByteSettings(Drawn, Verified, Trained):
+    loss: Callable[[int], float] = position(kw_only=False)
+    probes: int = setting(default=8, check=integer(1, _PROBES_MAX), same=False)
+    epsilon: float = setting(default=1e-3, check=finite())
+    lr: float = setting(default=1e-3, check=finite(most=math.inf))
+    codec: str = setting(default="byte", check=choice(_CODECS))
+    replay: bool = setting(default=True, check=truth)
+    log_bytes: int = setting(default=64 << 20, check=integer(0), same=False)
+
+    def _check(self) -> None:
+        function("loss", self.loss)
+
+
 class OneByte(Method):
     """Learns from numbers instead of gradients (Just One Byte): in each step a peer tries `probes`
     random directions, there and back, and tells the others the slope of its loss along each of them,
@@ -77,47 +93,19 @@ class OneByte(Method):
     alone. For the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        loss: Callable[[int], float],
-        *,
-        probes: int = 8,
-        epsilon: float = 1e-3,
-        lr: float = 1e-3,
-        codec: str = "byte",
-        replay: bool = True,
-        log_bytes: int = 64 << 20,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        check_whole(("probes", probes, 1), ("log_bytes", log_bytes, 0))
-        if probes > _PROBES_MAX:
-            raise InvalidArgument(f"probes: {probes}; expected at most {_PROBES_MAX}")
-        if not callable(loss):
-            raise InvalidArgument(f"loss: {loss!r} cannot be called")
-        check_choice("codec", codec, _CODECS)
-        if not isinstance(replay, bool):
-            raise InvalidArgument(f"replay: {replay!r}; expected True or False")
-        self.loss, self.probes, self.codec = loss, probes, codec
-        self.epsilon, self.lr = check_fraction("epsilon", epsilon), check_fraction("lr", lr, most=math.inf)
+    @takes(OneByteSettings)
+    def __init__(self, given: OneByteSettings) -> None:
+        self.loss, self.probes, self.codec = given.loss, given.probes, given.codec
+        self.epsilon, self.lr = given.epsilon, given.lr
         self._payload, self._skipped = b"", False
-        settings = {"epsilon": self.epsilon, "lr": self.lr, "codec": codec, "replay": replay}
-        super().__init__(
-            comm, params, settings, seed=seed, min_peers=min_peers, admit_every=admit_every, verify_every=verify_every,
-            rounds=rounds,
-        )
+        super().__init__(given.comm, given.params, given)
         self._theta = as_numpy(self._shared.theta)
         self._room = self._layout.zeros()
         self._totals = as_numpy(self._room)
         self._own_id = ""
         self._numbers: Dict[str, int] = {}  # of the peers, as all peers know them
-        self._history = History(log_bytes)
-        if replay:
+        self._history = History(given.log_bytes)
+        if given.replay:
             self._membership.catch_up = self._catch_up
 
     # ---- steps

@@ -12,16 +12,19 @@ import numpy as np
 
 from .. import _buffers
 from .._communicator import Communicator
+from .._described import takes
 from .._errors import (
     InvalidArgument,
     MembersChangedError,
     PeerLostError,
     TooFewPeersError,
 )
+from .._settings import choice, integer, optional, position, setting, truth
 from ..diloco import _arrays
 from ..diloco._arrays import Layout
-from ..diloco._member import StepInfo, check_choice, check_whole
+from ..diloco._member import StepInfo
 from ..diloco._membership import PAUSE_S, Meeting
+from ..diloco._settings import Verified
 from . import _random
 from ._hooks import as_numpy
 from ._method import DATA_TAG, ROLL_TAG, Gathered, Method
@@ -38,7 +41,8 @@ from ._pipeline_plan import (
     missing,
     schedule,
 )
-from ._sparse_loco import Changes, Sparsely
+from ._settings import Sparsely
+from ._sparse_loco import Changes
 
 _log = logging.getLogger("pccl.methods")
 
@@ -237,6 +241,26 @@ class _Told:
             raise InvalidArgument(f"{peer} has sent what no Pipeline says of its stages")
 
 
+class PipelineSettings(Sparsely, Verified):
+    stages: Sequence[Callable[[], Stage]] = position(kw_only=False)
+    batch: Callable[[int, int], Sequence[Any]] = position(kw_only=False)
+    known: Callable[[Any], Any] = position(kw_only=False)
+    width: int = setting(check=integer(1), same=False)
+    inner_steps: int = setting(check=integer(1))
+    rank: Optional[int] = setting(default=None, check=optional(integer(1)), same=False)
+    whole: bool = setting(default=False, check=truth, same=False)
+    compress: str = setting(default="pipelines", check=choice(COMPRESS))
+    ahead: int = setting(default=0, check=integer(0))
+    admit_every: int = 1
+
+    def _check(self) -> None:
+        if self.rank is not None and self.rank > self.width:
+            raise InvalidArgument(f"rank: {self.rank}; expected at most width, {self.width}")
+        makers = list(self.stages)
+        if not makers or not all(map(callable, makers)):
+            raise InvalidArgument("stages: expected a function for each, which makes it")
+
+
 class Pipeline(Method):
     """Trains a model that is cut into stages, in replicas of two kinds: peers with the whole model, and pipelines of
     peers with one stage each, which hand on what they compute (SparseLoCo with subspace pipelines). Each replica
@@ -265,50 +289,15 @@ class Pipeline(Method):
     rejoin() or load_state_dict(). For the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        stages: Sequence[Callable[[], Stage]],
-        batch: Callable[[int, int], Sequence[Any]],
-        known: Callable[[Any], Any],
-        *,
-        width: int,
-        inner_steps: int,
-        rank: Optional[int] = None,
-        whole: bool = False,
-        compress: str = "pipelines",
-        ahead: int = 0,
-        kept: int = 64,
-        decay: float = 0.95,
-        lr: float = 1.0,
-        clip: bool = True,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 1,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        check_whole(("width", width, 1), ("ahead", ahead, 0))
-        rank = max(1, width // 8) if rank is None else rank
-        check_whole(("rank", rank, 1))
-        if rank > width:
-            raise InvalidArgument(f"rank: {rank}; expected at most width, {width}")
-        if not isinstance(whole, bool):
-            raise InvalidArgument(f"whole: {whole!r}; expected True or False")
-        check_choice("compress", compress, COMPRESS)
-        self._makers = list(stages)
-        if not self._makers or not all(map(callable, self._makers)):
-            raise InvalidArgument("stages: expected a function for each, which makes it")
-        self._how = Sparsely(kept, decay, lr, clip)
-        self.batch, self.known, self.width, self.rank, self.whole = batch, known, width, rank, whole
-        self._compresses = compress == "all" or (compress == "pipelines" and not whole)
-        self._ahead = ahead
-        self._basis = basis(seed, width, rank)
-        settings = {"stages": len(self._makers), "compress": compress, "ahead": ahead, **self._how.settings()}
-        super().__init__(
-            comm, {"basis": self._basis}, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers,
-            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
-        )
+    @takes(PipelineSettings)
+    def __init__(self, given: PipelineSettings) -> None:
+        self._makers, self._how = list(given.stages), given
+        self.batch, self.known, self.width, self.whole = given.batch, given.known, given.width, given.whole
+        self.rank = max(1, given.width // 8) if given.rank is None else given.rank
+        self._compresses = given.compress == "all" or (given.compress == "pipelines" and not given.whole)
+        self._ahead = given.ahead
+        self._basis = basis(given.seed, given.width, self.rank)
+        super().__init__(given.comm, {"basis": self._basis}, given)
         self._held: Dict[int, _Held] = {}
         self._seats: Dict[str, Seat] = {}
         self._seat = Seat(0, WHOLE)
@@ -320,8 +309,11 @@ class Pipeline(Method):
         self._lost = False  # the replica has no part in this round any more
         self._has_met = self._have_gone = False
         self._stage_bytes = 0  # of stages that came from others, since the last step
-        if whole:
+        if given.whole:
             self._hold(range(len(self._makers)))
+
+    def _also_compared(self) -> Mapping[str, Any]:
+        return {"stages": len(self._makers)}
 
     # ---- what this peer has
 

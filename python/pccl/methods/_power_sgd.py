@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
-from .._communicator import Communicator
-from .._errors import InvalidArgument
-from ..diloco import _membership, _outer
-from ..diloco._member import check_whole
+from .._described import takes
+from .._settings import integer, setting
+from ..diloco import _outer
 from ..diloco._outer import SGD, Nesterov
 from . import _random
 from ._hooks import Named
 from ._method import Method
+from ._settings import Settings, Stepped
 
 _ROUNDING = 1e-6  # of f32, relative
+
+
+class PowerSGDSettings(Stepped, Settings):
+    rank: int = setting(default=4, check=integer(1))
 
 
 class PowerSGD(Method):
@@ -36,22 +40,11 @@ class PowerSGD(Method):
 
     parts = 2
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        rank: int = 4,
-        outer: Union[Nesterov, SGD] = SGD(1.0),
-        **common: Any,
-    ) -> None:
-        check_whole(("rank", rank, 1))
-        if not isinstance(outer, (Nesterov, SGD)):
-            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov or an SGD")
-        self.rank, self.outer = rank, outer
+    @takes(PowerSGDSettings)
+    def __init__(self, given: PowerSGDSettings) -> None:
+        self.rank, self.outer = given.rank, given.outer
         self._basis: Named = {}
-        settings = {"rank": rank, "outer": _membership.listing("outer", [_outer.words(outer)])}
-        super().__init__(comm, params, settings, **common)
+        super().__init__(given.comm, given.params, given)
 
     def _thin(self, params: Named) -> Named:
         """Returns the parameters that are sent as matrices of low rank, in the shape of matrices."""

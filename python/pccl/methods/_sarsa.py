@@ -8,11 +8,14 @@ from typing import Any, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument
+from .._settings import finite, position, setting
 from ..diloco._member import StepInfo
+from ..diloco._settings import Trained, Verified
 from ._hooks import as_numpy
-from ._method import DATA_TAG, Gathered, Method, check_fraction
+from ._method import DATA_TAG, Gathered, Method
+from ._settings import Drawn
 
 
 class Agent(Protocol):
@@ -35,6 +38,19 @@ class _Choice(NamedTuple):
     value: float
 
 
+class CooperativeSarsaSettings(Drawn, Verified, Trained):
+    agent: Agent = position(kw_only=False)
+    discount: float = setting(default=0.9, check=finite(zero=True))
+    lr: float = setting(default=0.05, check=finite(most=math.inf))
+    explore: float = setting(default=0.1, check=finite(zero=True), same=False)
+    explore_seed: Optional[int] = setting(default=None, same=False)
+
+    def _check(self) -> None:
+        for name in ("tell", "hear", "act"):
+            if not callable(getattr(self.agent, name, None)):
+                raise InvalidArgument(f"agent: {self.agent!r} has no {name}()")
+
+
 class CooperativeSarsa(Method):
     """Each peer is an agent. In each step all agents tell each other what they see and hold; then each
     chooses its next action by what it has heard: one of the highest value or, with the chance
@@ -52,33 +68,11 @@ class CooperativeSarsa(Method):
     finite counts for nothing. For the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        agent: Agent,
-        *,
-        discount: float = 0.9,
-        lr: float = 0.05,
-        explore: float = 0.1,
-        explore_seed: Optional[int] = None,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        for name in ("tell", "hear", "act"):
-            if not callable(getattr(agent, name, None)):
-                raise InvalidArgument(f"agent: {agent!r} has no {name}()")
-        self.agent = agent
-        self.discount = check_fraction("discount", discount, zero=True)
-        self.lr = check_fraction("lr", lr, most=math.inf)
-        self.explore, self._explore_seed = check_fraction("explore", explore, zero=True), explore_seed
-        super().__init__(
-            comm, params, {"discount": self.discount, "lr": self.lr}, seed=seed, min_peers=min_peers,
-            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
-        )
+    @takes(CooperativeSarsaSettings)
+    def __init__(self, given: CooperativeSarsaSettings) -> None:
+        self.agent, self.discount, self.lr = given.agent, given.discount, given.lr
+        self.explore, self._explore_seed = given.explore, given.explore_seed
+        super().__init__(given.comm, given.params, given)
         shapes = [slot.shape for slot in self._layout.whole.slots]
         if len(shapes) != 1 or len(shapes[0]) != 1:
             raise InvalidArgument(f"params: the shapes {shapes}; expected one array of one dimension, the weights")

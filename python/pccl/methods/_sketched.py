@@ -7,17 +7,42 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument
-from ..diloco import _membership, _outer
+from .._settings import choice, finite, setting
+from ..diloco import _outer
 from ..diloco._arrays import NumpyArrays, Scratch
-from ..diloco._member import StepInfo, check_choice
+from ..diloco._member import StepInfo
 from ..diloco._outer import SGD, Nesterov
-from ..diloco._reduction import BUCKET_BYTES, Codec, Reduction, codec_of, codec_words
+from ..diloco._reduction import Reduction, codec_of
 from . import _random
 from ._hooks import as_numpy
-from ._method import Method, check_fraction
+from ._method import Method
+from ._settings import Coded, Settings, Stepped
 from ._sketch import KINDS
+
+
+def _ratio(name: str, value: Any) -> float:
+    if finite(most=math.inf)(name, value) < 1:
+        raise InvalidArgument(f"{name}: {value!r}; expected at least 1")
+    return float(value)
+
+
+class SketchedSettings(Stepped, Coded, Settings):
+    ratio: float = setting(default=8.0, check=_ratio)
+    kind: str = setting(default="count", check=choice(tuple(KINDS)))
+    outer: Union[Nesterov, SGD] = SGD(1.0)
+    clip: Optional[float] = setting(
+        default=None, check=lambda name, clip: math.inf if clip is None else finite(most=math.inf)(name, clip)
+    )
+    noise: float = setting(default=0.0, check=finite(zero=True, most=math.inf))
+    noise_seed: Optional[int] = setting(default=None, same=False)
+
+    def _check(self) -> None:
+        if _outer.has_schedule(self.outer):
+            raise InvalidArgument("outer: sketches need one rate, and not a schedule")
+        if self.noise > 0 and self.clip == math.inf:
+            raise InvalidArgument("noise: it is in multiples of clip, which is not given")
 
 
 class Sketched(Method):
@@ -41,65 +66,23 @@ class Sketched(Method):
     the other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        ratio: float = 8.0,
-        kind: str = "count",
-        inner_steps: int = 1,
-        outer: Union[Nesterov, SGD] = SGD(1.0),
-        clip: Optional[float] = None,
-        noise: float = 0.0,
-        noise_seed: Optional[int] = None,
-        codec: Codec = None,
-        bucket_bytes: int = BUCKET_BYTES,
-        max_in_flight: int = 4,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        self.ratio = check_fraction("ratio", ratio, most=math.inf)
-        if self.ratio < 1:
-            raise InvalidArgument(f"ratio: {ratio!r}; expected at least 1")
-        check_choice("kind", kind, tuple(KINDS))
-        if not isinstance(outer, (Nesterov, SGD)):
-            raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov or an SGD")
-        if _outer.has_schedule(outer):
-            raise InvalidArgument("outer: sketches need one rate, and not a schedule")
-        self.clip = math.inf if clip is None else check_fraction("clip", clip, most=math.inf)
-        self.noise = check_fraction("noise", noise, zero=True, most=math.inf)
-        if self.noise > 0 and clip is None:
-            raise InvalidArgument("noise: it is in multiples of clip, which is not given")
-        self.outer = outer
-        packing = codec_of(codec, False, ())
-        settings = {
-            "ratio": self.ratio,
-            "kind": kind,
-            "outer": _membership.listing("outer", [_outer.words(outer)]),
-            "clip": self.clip,
-            "noise": self.noise,
-            "codec": _membership.listing("codec", [codec_words(packing)]),
-            "bucket_bytes": bucket_bytes,
-        }
-        self._has_momentum = outer.momentum > 0
-        super().__init__(
-            comm, params, settings, inner_steps=inner_steps, seed=seed, min_peers=min_peers, admit_every=admit_every,
-            verify_every=verify_every, rounds=rounds,
-        )
-        codec_of(codec, False, self._layout.dtypes)
+    @takes(SketchedSettings)
+    def __init__(self, given: SketchedSettings) -> None:
+        self.ratio, self.noise, self.outer = given.ratio, given.noise, given.outer
+        self.clip = math.inf if given.clip is None else given.clip
+        self._has_momentum = given.outer.momentum > 0
+        super().__init__(given.comm, given.params, given)
+        packing = codec_of(given.codec, False, self._layout.dtypes)
         self._scratch = Scratch(self._layout)
-        self._dice = np.random.default_rng(noise_seed)
+        self._dice = np.random.default_rng(given.noise_seed)
         self._room = self._layout.zeros()
         self._change = as_numpy(self._room)
+        make = KINDS[given.kind]
         self._maps = [
-            KINDS[kind](len(flat), self.ratio, flat.dtype.name, seed, index) for index, flat in enumerate(self._change)
+            make(len(flat), self.ratio, flat.dtype.name, self.seed, index) for index, flat in enumerate(self._change)
         ]
         own, mean = ([np.zeros(one.width, flat.dtype) for one, flat in zip(self._maps, self._change)] for _ in range(2))
-        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, bucket_bytes, max_in_flight)
+        self._reduction = Reduction(0, own, mean, NumpyArrays(), packing, given.bucket_bytes, given.max_in_flight)
 
     def _exchange(self) -> StepInfo:
         self._layout.measure(self._shared.theta, self._room)

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 
-from .._communicator import Communicator
+from .._described import takes
 from .._errors import InvalidArgument
 from .._operations import AllGatherV
+from .._settings import integer, setting
 from ..diloco._arrays import Flats, Layout, NumpyArrays
-from ..diloco._member import StepInfo, check_whole
+from ..diloco._member import StepInfo
 from ._hooks import as_numpy
-from ._method import DATA_TAG, Gathered, Method, check_fraction
-from ._sparse import CHUNK, Sparse
+from ._method import DATA_TAG, Gathered, Method
+from ._settings import Settings, Sparsely
+from ._sparse import Sparse
 
 _PEERS_MAX = 256
 _BLOBS_MIN = 256 << 20
-
-
-class Sparsely:
-    """How a change is told: see SparseLoCo."""
-
-    def __init__(self, kept: int, decay: float, lr: float, clip: bool) -> None:
-        check_whole(("kept", kept, 1))
-        if kept > CHUNK:
-            raise InvalidArgument(f"kept: {kept}; expected at most {CHUNK}")
-        if not isinstance(clip, bool):
-            raise InvalidArgument(f"clip: {clip!r}; expected True or False")
-        self.kept, self.clip = kept, clip
-        self.decay, self.lr = check_fraction("decay", decay, zero=True), check_fraction("lr", lr, most=math.inf)
-
-    def settings(self) -> Dict[str, Any]:
-        return {"kept": self.kept, "decay": self.decay, "lr": self.lr, "clip": self.clip}
 
 
 class Changes:
@@ -128,6 +114,10 @@ class Changes:
         return {f"feedback.{dtype}": flat for dtype, flat in zip(self._layout.dtypes, self.feedback)}
 
 
+class SparseLoCoSettings(Sparsely, Settings):
+    inner_steps: int = setting(check=integer(1))
+
+
 class SparseLoCo(Method):
     """Each peer trains by itself for inner_steps steps; then each tells the others the largest part of
     what it has changed, and all make the outer step with the mean of these parts (SparseLoCo). What a
@@ -147,28 +137,10 @@ class SparseLoCo(Method):
     other settings see Method.
     """
 
-    def __init__(
-        self,
-        comm: Communicator,
-        params: Any,
-        *,
-        inner_steps: int,
-        kept: int = 64,
-        decay: float = 0.95,
-        lr: float = 1.0,
-        clip: bool = True,
-        seed: int = 0,
-        min_peers: int = 1,
-        admit_every: int = 10,
-        verify_every: int = 50,
-        rounds: Optional[int] = None,
-    ) -> None:
-        how = Sparsely(kept, decay, lr, clip)
-        super().__init__(
-            comm, params, how.settings(), inner_steps=inner_steps, seed=seed, min_peers=min_peers,
-            admit_every=admit_every, verify_every=verify_every, rounds=rounds,
-        )
-        self._changes = Changes(self._layout, self._shared.theta, how, self._warn_of)
+    @takes(SparseLoCoSettings)
+    def __init__(self, given: SparseLoCoSettings) -> None:
+        super().__init__(given.comm, given.params, given)
+        self._changes = Changes(self._layout, self._shared.theta, given, self._warn_of)
 
     @property
     def packed_bytes(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from .._communicator import Communicator, Group
 from .._enums import number
 from .._errors import InvalidArgument, InvalidUsage, PeerLostError
-from ..diloco._member import check_choice, check_whole
+from .._settings import choice, integer
 from . import _overlap, _placing
 from ._overlap import LOST, TAGS_OF_A_CHUNK, Exchange, Traffic
 from ._placing import Holding
@@ -347,8 +347,9 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         max_bytes: int = 1 << 30,
     ) -> None:
         super().__init__()
-        check_whole(("top_k", top_k, 1), ("chunks", chunks, 1), ("max_bytes", max_bytes, 1))
-        check_choice("on_death", on_death, ("drop", "take_over"))
+        for name, value in (("top_k", top_k), ("chunks", chunks), ("max_bytes", max_bytes)):
+            integer(1)(name, value)
+        choice(("drop", "take_over"))("on_death", on_death)
         given = list(experts)
         if not given or not all(isinstance(one, torch.nn.Module) for one in given):
             raise InvalidArgument("experts: expected modules, at least one")
