@@ -125,7 +125,7 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 /*
  * On a short path bbr's pacing costs processor time and gains nothing; nothing else fills a long
  * lossy one, and one of unknown length may be that. The buffer sizes are left to the system.
- * bench/RESULTS.md has the figures.
+ * bench/history/collectives.md has the figures.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
