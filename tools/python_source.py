@@ -1,5 +1,6 @@
 """The Python package as syntax trees: modules, public names, signatures. Nothing is imported."""
 import ast
+import functools
 import re
 
 PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
@@ -41,12 +42,12 @@ class Module:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
                 return written_as(node.value)
         beside = self.origins().get(name)
-        return Module(beside).value_of(name) if beside else None
+        return module_at(beside).value_of(name) if beside else None
 
     def definition(self, name):
         """Finds the class or function with this name, also if it is imported from a module of the package."""
         beside = self.origins().get(name)
-        return self.definitions.get(name) or (beside and Module(beside).definition(name))
+        return self.definitions.get(name) or (beside and module_at(beside).definition(name))
 
     def origins(self):
         """name -> the file of the module of the package that it is imported from."""
@@ -56,6 +57,11 @@ class Module:
                 file = self.path.parents[node.level - 1].joinpath(*node.module.split(".")).with_suffix(".py")
                 found.update({alias.name: file for alias in node.names if file.exists()})
         return found
+
+
+@functools.lru_cache(maxsize=None)
+def module_at(path):
+    return Module(path)
 
 
 class Public:

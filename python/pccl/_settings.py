@@ -26,7 +26,7 @@ def setting(
 
     default: without it the setting must be given.
     check: a function of the name and the value, which returns the value to use, or raises.
-    same: all peers need an equal value. A function: it makes of the value what peers compare.
+    same: all peers need an equal value. A function: returns for the value the one that peers compare.
     """
     about = {"same": same} if check is None else {"same": same, "check": check}
     return dataclasses.field(default=default, metadata=about)
@@ -40,9 +40,9 @@ def position(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting, position))
 class Declared:
-    """Makes each class that derives from it a frozen dataclass. Its constructor takes the fields by name, those of the
-    class itself first, and checks the values once; then it calls _check(). A field that is declared again, with
-    another default, keeps its check."""
+    """Makes each class that derives from it a frozen dataclass. The constructor takes the fields by name, in the order
+    of the classes, and checks the values once; then it calls _check(). A field that is declared again with another
+    default keeps its check."""
 
     _about: Dict[str, Any] = {}
 
@@ -76,7 +76,7 @@ class Declared:
         """Raises if settings do not go together."""
 
     def compared(self) -> Dict[str, Any]:
-        """Returns what all peers need equal values of."""
+        """Returns the values that must be equal on all peers, by name."""
         same = {name: self._about[name]["same"] for name in self._taken}
         return {
             name: how(getattr(self, name)) if callable(how) else getattr(self, name)
@@ -88,7 +88,7 @@ class Declared:
 
 
 def _annotations(cls: type) -> Dict[str, Any]:
-    """Those of the class itself."""
+    """Returns the annotations that the class has itself."""
     if sys.version_info < (3, 10):
         return dict(cls.__dict__.get("__annotations__", {}))
     return dict(cls.__annotations__)
@@ -98,7 +98,7 @@ def _annotations(cls: type) -> Dict[str, Any]:
 
 
 def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
-    """words: what is expected of a value that exceeds `most`."""
+    """words: the expectation in the error for a value above `most`."""
 
     def check(name: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -126,7 +126,7 @@ def finite(*, zero: bool = False, most: float = 1.0) -> Check:
 
 
 def where(holds: Callable[[Any], bool], expected: str, found: str = ": ") -> Check:
-    """found: what is between name and value in the error."""
+    """found: the text between name and value in the error."""
 
     def check(name: str, value: Any) -> Any:
         try:

@@ -89,7 +89,7 @@ def test_modules_import_downwards_only():
 
 
 def test_no_function_imports():
-    """What may be missing or takes long is Lazy."""
+    """Modules that may be missing, or take long to import, are Lazy."""
     inside = [
         f"{path.relative_to(ROOT.parent)}:{node.lineno}"
         for path in sorted(ROOT.rglob("*.py"))

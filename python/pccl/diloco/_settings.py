@@ -1,4 +1,4 @@
-"""The settings that runs share, and those of DiLoCo."""
+"""The settings that runs share, and the settings of DiLoCo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATCH_UPS = ("whole", "fragments")
 
 
 class Run(Declared):
-    """Of each peer in a run."""
+    """Settings of every run."""
 
     comm: Communicator = position(kw_only=False)
     min_peers: int = setting(default=1, check=integer(1))
@@ -25,7 +25,7 @@ class Run(Declared):
 
 
 class Trained(Run):
-    """Of runs with parameters."""
+    """Settings of runs that train given parameters."""
 
     params: Any = position(kw_only=False)
 
@@ -39,7 +39,7 @@ def _size(least: int) -> Check:
 
 
 class Reduced(Run):
-    """Of runs that reduce deltas, in buckets."""
+    """Settings of runs that reduce deltas, in buckets."""
 
     bucket_bytes: int = setting(default=BUCKET_BYTES, check=_size(8))
     max_in_flight: int = setting(default=4, check=_size(1), same=False)

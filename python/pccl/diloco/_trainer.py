@@ -189,7 +189,7 @@ class DiLoCo(Member):
         packings: Sequence[Packing],
         catch_up: str,
     ) -> Sequence[_membership.Setting]:
-        """What must be the same on all peers."""
+        """Returns the settings that must be the same on all peers."""
         return (
             _membership.listing("params", self._layout.lines()),
             _membership.number("inner_steps", given.inner_steps),

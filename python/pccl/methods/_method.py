@@ -135,7 +135,7 @@ class Method(Member):
         self._present = 0  # peers at the last meeting or exchange, as all peers know it
 
     def _compared(self, given: _Given, common: Drawn) -> List[_membership.Setting]:
-        """The settings that must be the same on all peers: those of all methods, then those of this one."""
+        """Returns the settings that must be the same on all peers: the common ones, then the others."""
         compared = [
             _membership.number("inner_steps", common.inner_steps),
             _membership.number("seed", common.seed),
@@ -192,7 +192,7 @@ class Method(Member):
     # ---- overridden by methods of this package
 
     def _also_compared(self) -> Mapping[str, Any]:
-        """What all peers need equal values of, besides settings."""
+        """Returns values that must be equal on all peers besides the settings, by name."""
         return {}
 
     def _exchange(self) -> StepInfo:

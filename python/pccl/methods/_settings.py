@@ -15,7 +15,7 @@ from ._sparse import CHUNK
 
 
 class Drawn(Run):
-    """Of all methods. Those whose settings lack the two below have these values."""
+    """Settings of all methods. The two values below are for methods that have no such setting."""
 
     seed: int = setting(default=0, check=integer(0, (1 << 63) - 1, "less than 2**63"))
     admit_every: int = setting(default=10, check=integer(1))
@@ -25,9 +25,8 @@ class Drawn(Run):
 
 
 class Settings(Drawn, Verified, Trained):
-    """What the constructor of a method takes: the communicator, the parameters, and the settings that all methods
-    have (see Method). A class that derives from this one is a frozen dataclass, which declares what its method has
-    besides:
+    """The arguments of a method's constructor: the communicator, the parameters, and the settings that all methods
+    have (see Method). A class that derives from this one is a frozen dataclass, and declares further settings:
 
         class MySettings(Settings):
             lr: float = 0.1
@@ -50,7 +49,7 @@ def _packs(_: str, codec: Codec) -> Codec:
 
 
 class Coded(Reduced):
-    """Of methods that average what a codec packs."""
+    """Settings of methods that send packed arrays."""
 
     codec: Codec = setting(
         default=None,
@@ -75,7 +74,7 @@ def _momentum_rule(name: str, outer: Any) -> Union[Nesterov, SGD]:
 
 
 class Stepped(Drawn):
-    """Of methods that make the outer step with a momentum."""
+    """Settings of methods whose outer step may have a momentum."""
 
     outer: Union[Nesterov, SGD] = setting(
         default=SGD(1.0),

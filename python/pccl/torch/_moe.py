@@ -347,8 +347,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         max_bytes: int = 1 << 30,
     ) -> None:
         super().__init__()
-        for name, value in (("top_k", top_k), ("chunks", chunks), ("max_bytes", max_bytes)):
-            integer(1)(name, value)
+        top_k, chunks, max_bytes = map(integer(1), ("top_k", "chunks", "max_bytes"), (top_k, chunks, max_bytes))
         choice(("drop", "take_over"))("on_death", on_death)
         given = list(experts)
         if not given or not all(isinstance(one, torch.nn.Module) for one in given):
