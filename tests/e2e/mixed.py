@@ -9,10 +9,10 @@ from harness import check, equal, say
 from loops import kill_all, right_steps
 from phases import PATIENT
 
-QUANTIZED = ("broadcast", "gather", "root_gather", "root_scatter", "all_to_all")
 SCANS = ("exclusive_scan", "inclusive_scan")
 KINDS = (
-    *QUANTIZED, "scatter", "root_sum", "barrier", "blobs", "root_blobs", "blobs_given", "blobs_for_all", *SCANS
+    "broadcast", "gather", "root_gather", "root_scatter", "all_to_all", "scatter", "root_sum", "barrier",
+    "blobs", "root_blobs", "blobs_given", "blobs_for_all", *SCANS,
 )
 BULK = 100000  # elements of 4 bytes for each member
 

@@ -31,7 +31,7 @@ static void release_operation(struct slot *slot, struct operation *operation)
 
 /*
  * TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace,
- * offset=BYTES, quant=ALGORITHM:DTYPE
+ * quant=ALGORITHM:DTYPE
  */
 static void parse_reduction(const struct command *command, int first, uint64_t index,
                             pcclReduceDescriptor_t *descriptor, struct values *values)
@@ -42,7 +42,7 @@ static void parse_reduction(const struct command *command, int first, uint64_t i
         bad_command(command, "no such data type or operation");
     descriptor->op = (pcclRedOp_t)op;
     descriptor->src_descriptor.datatype = (pcclDataType_t)type;
-    const char *quant = option(command, "quant"), *offset = option(command, "offset");
+    const char *quant = option(command, "quant");
     if (quant != NULL) {
         descriptor->quantization_options.algorithm = (pcclQuantizationAlgorithm_t)strtoul(quant, NULL, 0);
         const char *colon = strchr(quant, ':');
@@ -55,8 +55,7 @@ static void parse_reduction(const struct command *command, int first, uint64_t i
                                .pattern = word(command, first + 4),
                                .salt = descriptor->tag,
                                .in_place = option(command, "inplace") != NULL,
-                               .rough = quant != NULL,
-                               .offset = offset != NULL ? strtoul(offset, NULL, 0) : 0};
+                               .rough = quant != NULL};
     if (!values_make(values, &wish))
         bad_command(command, "bad pattern");
 }

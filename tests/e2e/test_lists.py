@@ -36,16 +36,6 @@ def ended(calls, code):
         yield result
 
 
-def test_results(run):
-    """Whatever is in flight, by two to four."""
-    run.start_master(**PATIENT)
-    peers = run.join(2)
-    for world in range(2, 5):
-        for seed in range(0, 10, 2):
-            equal(right(run_list(peers, seed, most=(1, 2, 8, None)[seed // 2 % 4])), [world] * OPS, "worlds")
-        peers.append(run.join(1, peers))
-
-
 def unused(peers, values, elements=BULK):
     """Runs lists whose entries hold these values in members that their kind does not use."""
     calls = [peer.start("unused", value, elements) for peer, value in zip(peers, values)]

@@ -130,19 +130,6 @@ double values_load(int type, const uint8_t *at)
     }
 }
 
-static bool from_hex(uint8_t *at, size_t bytes, const char *text)
-{
-    if (strlen(text) != 2 * bytes)
-        return false;
-    for (size_t i = 0; i < bytes; i++) {
-        char pair[] = {text[2 * i], text[2 * i + 1], 0}, *end;
-        at[i] = (uint8_t)strtoul(pair, &end, 16);
-        if (*end != 0)
-            return false;
-    }
-    return true;
-}
-
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -167,8 +154,6 @@ static void from_random(uint8_t *at, int type, size_t count, uint64_t seed)
 static bool fill(uint8_t *at, int type, size_t count, const char *pattern)
 {
     size_t element_bytes = values_element_bytes(type);
-    if (strncmp(pattern, "hex:", 4) == 0)
-        return from_hex(at, count * element_bytes, pattern + 4);
     if (strncmp(pattern, "rand:", 5) == 0) {
         from_random(at, type, count, strtoull(pattern + 5, NULL, 10));
         return true;

@@ -42,7 +42,7 @@ struct values_wish {
 };
 
 /*
- * Patterns: those of marks.h, hex:<all bytes>, const:<value>, ramp:<first>:<step>, rand:<seed> (any
+ * Patterns: those of marks.h, const:<value>, ramp:<first>:<step>, rand:<seed> (any
  * bits; floats between -1 and 1). false: the pattern does not fit.
  */
 bool values_make(struct values *values, const struct values_wish *wish);

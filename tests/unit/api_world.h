@@ -1,5 +1,5 @@
 /*
- * A master and up to three peers of one group in this process, for tests of the public functions.
+ * A master and up to PEERS peers of one group in this process, for tests of the public functions.
  */
 #ifndef PCCL_TESTS_UNIT_API_WORLD_H
 #define PCCL_TESTS_UNIT_API_WORLD_H
@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <uv.h>
 
-enum { PEERS = 3 };
+#ifndef PEERS /* a test with larger worlds defines it */
+#define PEERS 3
+#endif
 
 struct world {
     pcclMasterInstance_t *master;

@@ -1,6 +1,6 @@
 /*
- * The public functions in one process: arguments, states and codes, and two peers that really
- * reduce.
+ * The public functions in one process: what is known of a failure, lists of PCCL 1.0, waits, and the ends of masters.
+ * Codes of arguments and states are in unit/api_codes, results in unit/api_matrix.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "api_support.h"
+#include "api_world.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,57 +17,15 @@
 #include <string.h>
 #include <uv.h>
 
-/* ---- shared by the tests: a master and two members of one group ---- */
+/* ---- shared by the tests ---- */
 
-struct world {
-    pcclMasterInstance_t *master;
-    pcclComm_t *peers[2];
-    char address[64];
-};
-
-static void connect_second(void *argument)
+static int init(void **state)
 {
-    struct world *world = argument;
-    assert_int_equal(pcclConnect(world->peers[1]), pcclSuccess);
+    (void)state;
+    return pcclInit();
 }
 
-static int setup(void **state)
-{
-    static struct world world;
-    uint16_t port;
-    uv_thread_t thread;
-    pcclOptions_t *options;
-    *state = &world;
-    assert_int_equal(pcclInit(), pcclSuccess);
-    assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &world.master), pcclSuccess);
-    assert_int_equal(pcclRunMaster(world.master), pcclSuccess);
-    assert_int_equal(pcclMasterGetPort(world.master, &port), pcclSuccess);
-    (void)snprintf(world.address, sizeof world.address, "127.0.0.1:%u", port);
-    assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "bind_address", "127.0.0.1"), pcclSuccess);
-    assert_int_equal(pcclSetOption(options, "port", "0"), pcclSuccess);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pcclCreateCommunicatorWithOptions(world.address, options, &world.peers[i]), pcclSuccess);
-    assert_int_equal(pcclDestroyOptions(options), pcclSuccess);
-    assert_int_equal(pcclConnect(world.peers[0]), pcclSuccess);
-    assert_int_equal(world_of(world.peers[0]), 1);
-    assert_int_equal(uv_thread_create(&thread, connect_second, &world), 0);
-    while (world_of(world.peers[0]) < 2)
-        assert_int_equal(pcclUpdateTopology(world.peers[0]), pcclSuccess);
-    assert_int_equal(uv_thread_join(&thread), 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *world = *state;
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pcclDestroyCommunicator(world->peers[i]), pcclSuccess);
-    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
-    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
-    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
-    return 0;
-}
+static int start_two(void **state) { return start_world(state, 2, "8192"); }
 
 static pcclReduceDescriptor_t floats(size_t count, pcclRedOp_t op, uint64_t tag)
 {
@@ -108,101 +66,6 @@ static void read_ids(const pcclComm_t *comm, char ids[][PCCL_PEER_ID_SIZE], int 
 }
 
 /* ---- without a network ---- */
-
-static void nothing_works_before_init(void **state)
-{
-    pcclComm_t *comm = NULL;
-    pcclCommCreateParams_t params = {.master_address = {.port = 1}};
-    float x = 0;
-    int number;
-    bool pending;
-    pcclReduceDescriptor_t descriptor = floats(1, pcclSum, 0);
-    pcclReduceOpDescriptor_t list = {&x, &x, descriptor};
-    pcclAsyncReduceOp_t handle = {0};
-    pcclSharedState_t shared = {0};
-    (void)state;
-    assert_int_equal(pcclCreateCommunicator(&params, &comm), pcclNotInitialized);
-    assert_int_equal(pcclCreateCommunicatorWithOptions("127.0.0.1", NULL, &comm), pcclNotInitialized);
-    assert_int_equal(pcclConnect(comm), pcclNotInitialized);
-    assert_int_equal(pcclDestroyCommunicator(comm), pcclNotInitialized);
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &number), pcclNotInitialized);
-    assert_int_equal(pcclUpdateTopology(comm), pcclNotInitialized);
-    assert_int_equal(pcclArePeersPending(comm, &pending), pcclNotInitialized);
-    assert_int_equal(pcclOptimizeTopology(comm), pcclNotInitialized);
-    assert_int_equal(pcclGetTopology(comm, NULL, 0, NULL), pcclNotInitialized);
-    assert_int_equal(pcclAllReduceAsync(&x, &x, &descriptor, comm, &handle), pcclNotInitialized);
-    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclNotInitialized);
-    assert_int_equal(pcclAllReduce(&x, &x, &descriptor, comm, NULL), pcclNotInitialized);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(&list, 1, comm, NULL, 1), pcclNotInitialized);
-    assert_int_equal(pcclSynchronizeSharedState(comm, &shared, 0, NULL), pcclNotInitialized);
-    assert_int_equal(pcclAwaitAsyncReduceFor(&handle, 1, NULL), pcclNotInitialized);
-    assert_int_equal(pcclTestAsyncReduce(&handle, &pending), pcclNotInitialized);
-    assert_int_equal(pcclAbortOperations(comm), pcclNotInitialized);
-    words_say(NULL, "pcclInit");
-    assert_null(comm);
-}
-
-static void the_process_can_be_asked(void **state)
-{
-    pcclBuildInfo_t info = {false};
-    char text[8];
-    (void)state;
-    assert_int_equal(pcclInit(), pcclSuccess);
-    assert_int_equal(pcclInit(), pcclSuccess);
-    assert_int_equal(pcclGetBuildInfo(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclGetBuildInfo(&info), pcclSuccess);
-    assert_int_equal(pcclGetVersion(), PCCL_VERSION_MAJOR * 10000 + PCCL_VERSION_MINOR * 100 + PCCL_VERSION_PATCH);
-    for (int i = -1; i < 40; i++)
-        assert_true(strlen(pcclGetErrorString((pcclResult_t)i)) > 3);
-    assert_int_equal(pcclSetLogLevel((pcclLogLevel_t)99), pcclInvalidArgument);
-    assert_int_equal(pcclSetLogLevel(pcclLogNone), pcclSuccess);
-    assert_int_equal(pcclSetLogCallback(NULL, NULL), pcclSuccess);
-    for (size_t i = 0; i < pcclGetParameterCount(); i++) {
-        pcclParameterInfo_t parameter = PCCL_PARAMETER_INFO_INIT;
-        assert_int_equal(pcclGetParameterInfo(i, &parameter), pcclSuccess);
-        assert_non_null(parameter.help);
-    }
-    pcclParameterInfo_t parameter = {0};
-    assert_int_equal(pcclGetParameterInfo(0, &parameter), pcclInvalidArgument);
-    assert_int_equal(pcclGetParameterInfo(0, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclGetParameterInfo(pcclGetParameterCount(), &parameter), pcclInvalidArgument);
-    assert_int_equal(pcclCreateOptions(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclSetOption(NULL, "port", "1"), pcclInvalidArgument);
-    assert_int_equal(pcclGetOption(NULL, "port", text, sizeof text), pcclSuccess);
-    assert_string_equal(text, "48149");
-    assert_int_equal(pcclGetOption(NULL, "port", text, 2), pcclInvalidArgument);
-    assert_int_equal(pcclGetOption(NULL, "no such", text, sizeof text), pcclInvalidArgument);
-    assert_int_equal(pcclGetOption(NULL, NULL, text, sizeof text), pcclInvalidArgument);
-    assert_int_equal(pcclDestroyOptions(NULL), pcclInvalidArgument);
-}
-
-static void bad_addresses_are_explained(void **state)
-{
-    pcclComm_t *comm = NULL;
-    pcclMasterInstance_t *master = NULL;
-    pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = 7}, .port = 1}};
-    ccoip_socket_address_t zero = {0};
-    (void)state;
-    assert_int_equal(pcclCreateCommunicator(NULL, &comm), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicator(&params, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicator(&params, &comm), pcclInvalidArgument);
-    params.master_address = zero;
-    assert_int_equal(pcclCreateCommunicator(&params, &comm), pcclInvalidArgument);
-    words_say(NULL, "port");
-    assert_int_equal(pcclCreateCommunicatorWithOptions(NULL, NULL, &comm), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicatorWithOptions("", NULL, &comm), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicatorWithOptions("1.2.3.4:0", NULL, &comm), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicatorWithOptions("a b", NULL, &comm), pcclInvalidArgument);
-    assert_int_equal(pcclCreateCommunicatorWithOptions("h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h", NULL, &comm),
-                     pcclInvalidArgument);
-    words_say(NULL, "more than 16");
-    assert_int_equal(pcclCreateMaster(zero, &master), pcclInvalidArgument);
-    assert_int_equal(pcclCreateMaster((ccoip_socket_address_t){.port = 1}, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclCreateMasterWithOptions("::1:::", NULL, &master), pcclInvalidArgument);
-    assert_int_equal(pcclCreateMasterWithOptions(NULL, NULL, &master), pcclInvalidArgument);
-    assert_null(comm);
-    assert_null(master);
-}
 
 static void ask_without_a_failure(void *argument)
 {
@@ -247,45 +110,6 @@ static void the_last_failure_is_known_by_thread_and_communicator(void **state)
     assert_true(later.known.size == sizeof later && later.unknown == 0);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(other), pcclSuccess);
-}
-
-static void an_unconnected_communicator_says_so(void **state)
-{
-    pcclComm_t *comm;
-    float x = 0;
-    int number = 5;
-    bool pending;
-    char text[64];
-    pcclReduceDescriptor_t descriptor = floats(1, pcclSum, 0);
-    pcclReduceOpDescriptor_t list = {&x, &x, descriptor};
-    pcclAsyncReduceOp_t handle;
-    pcclSharedState_t shared = {0};
-    (void)state;
-    assert_int_equal(pcclCreateCommunicatorWithOptions("127.0.0.1:1", NULL, &comm), pcclSuccess);
-    handle = (pcclAsyncReduceOp_t){comm, 1};
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &number), pcclInvalidUsage);
-    assert_int_equal(pcclGetAttribute(comm, (pcclAttribute_t)9, &number), pcclInvalidArgument);
-    assert_int_equal(pcclGetAttribute(comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, NULL), pcclInvalidArgument);
-    assert_int_equal(number, 5);
-    assert_int_equal(pcclUpdateTopology(comm), pcclInvalidUsage);
-    assert_int_equal(pcclArePeersPending(comm, &pending), pcclInvalidUsage);
-    assert_int_equal(pcclArePeersPending(comm, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclOptimizeTopology(comm), pcclInvalidUsage);
-    assert_int_equal(pcclAllReduceAsync(&x, &x, &descriptor, comm, &handle), pcclInvalidUsage);
-    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidUsage);
-    assert_int_equal(pcclAwaitAsyncReduceFor(&handle, 1, NULL), pcclInvalidUsage);
-    assert_int_equal(pcclTestAsyncReduce(&handle, &pending), pcclInvalidUsage);
-    assert_int_equal(pcclAbortOperations(comm), pcclInvalidUsage);
-    assert_int_equal(pcclAllReduce(&x, &x, &descriptor, comm, NULL), pcclInvalidUsage);
-    words_say(comm, "not connected");
-    assert_int_equal(pcclAllReduceMultipleWithRetry(&list, 1, comm, NULL, 1), pcclInvalidUsage);
-    assert_int_equal(pcclSynchronizeSharedState(comm, &shared, 0, NULL), pcclInvalidUsage);
-    assert_int_equal(pcclDescribeWaits(comm, text, 0), pcclInvalidArgument);
-    assert_int_equal(pcclDescribeWaits(comm, text, sizeof text), pcclSuccess);
-    assert_string_equal(text, "");
-    assert_int_equal(pcclConnect(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclDestroyCommunicator(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
 
 /* A port that is free now: the system chose it for a listener that has gone. */
@@ -386,148 +210,7 @@ static void a_master_is_interrupted_by_signals_within_signals(void **state)
     (void)signal(SIGUSR2, SIG_DFL);
 }
 
-static void a_master_has_one_life(void **state)
-{
-    pcclMasterInstance_t *master, *second;
-    uint16_t port;
-    char address[64];
-    (void)state;
-    assert_int_equal(pcclRunMaster(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclInterruptMaster(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclMasterAwaitTermination(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclDestroyMaster(NULL), pcclInvalidArgument);
-    assert_int_equal(pcclCreateMasterWithOptions("localhost:0", NULL, &master), pcclSuccess);
-    assert_int_equal(pcclInterruptMaster(master), pcclInvalidUsage);
-    assert_int_equal(pcclMasterAwaitTermination(master), pcclInvalidUsage);
-    assert_int_equal(pcclMasterGetPort(master, &port), pcclInvalidUsage);
-    assert_int_equal(pcclRunMaster(master), pcclSuccess);
-    assert_int_equal(pcclRunMaster(master), pcclInvalidUsage);
-    assert_int_equal(pcclMasterGetPort(master, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclMasterGetPort(master, &port), pcclSuccess);
-    (void)snprintf(address, sizeof address, "localhost:%u", port);
-    assert_int_equal(pcclCreateMasterWithOptions(address, NULL, &second), pcclSuccess);
-    assert_int_equal(pcclRunMaster(second), pcclInvalidUsage);
-    words_say(NULL, "in use");
-    assert_int_equal(pcclDestroyMaster(master), pcclInvalidUsage);
-    assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
-    assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
-    assert_int_equal(pcclMasterAwaitTermination(master), pcclSuccess);
-    assert_int_equal(pcclMasterAwaitTermination(master), pcclSuccess);
-    assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
-    assert_int_equal(pcclRunMaster(master), pcclInvalidUsage);
-    assert_int_equal(pcclRunMaster(second), pcclSuccess); /* the port is free, and a failed run may be repeated */
-    assert_int_equal(pcclInterruptMaster(second), pcclSuccess);
-    assert_int_equal(pcclMasterAwaitTermination(second), pcclSuccess);
-    assert_int_equal(pcclDestroyMaster(second), pcclSuccess);
-    assert_int_equal(pcclDestroyMaster(master), pcclSuccess);
-}
-
 /* ---- two peers ---- */
-
-static void wrong_arguments_launch_nothing(void **state)
-{
-    struct world *world = *state;
-    pcclComm_t *comm = world->peers[0];
-    static float x[4096], y[4096];
-    pcclAsyncReduceOp_t handle;
-    const pcclReduceDescriptor_t good = floats(16, pcclSum, 1);
-    pcclReduceDescriptor_t bad;
-    assert_int_equal(pcclAllReduceAsync(NULL, y, &good, comm, &handle), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x, NULL, &good, comm, &handle), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x, y, NULL, comm, &handle), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x, y, &good, NULL, &handle), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x, y, &good, comm, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x, x + 15, &good, comm, &handle), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceAsync(x + 15, x, &good, comm, &handle), pcclInvalidArgument);
-    words_say(comm, "overlap");
-#define REFUSED(change)                                                                                                \
-    do {                                                                                                               \
-        bad = good;                                                                                                    \
-        change;                                                                                                        \
-        assert_int_equal(pcclAllReduceAsync(x, y, &bad, comm, &handle), pcclInvalidArgument);                          \
-        assert_int_equal(pcclAllReduce(x, y, &bad, comm, NULL), pcclInvalidArgument);                                  \
-    } while (0)
-    REFUSED(bad.count = 0);
-    REFUSED(bad.count = SIZE_MAX);
-    REFUSED(bad.op = (pcclRedOp_t)9);
-    REFUSED(bad.src_descriptor.datatype = (pcclDataType_t)15);
-    REFUSED(bad.src_descriptor.distribution_hint = (pcclDistributionHint_t)3);
-    REFUSED(bad.quantization_options.algorithm = (pcclQuantizationAlgorithm_t)3);
-    REFUSED((bad.quantization_options.algorithm = pcclQuantMinMax,
-             bad.quantization_options.quantized_datatype = (pcclDataType_t)77));
-    REFUSED((bad.src_descriptor.datatype = pcclInt32, bad.quantization_options.algorithm = pcclQuantMinMax));
-#undef REFUSED
-    pcclReduceOpDescriptor_t list[2] = {{x, x, good}, {y, y, good}};
-    assert_int_equal(pcclAllReduceMultipleWithRetry(NULL, 1, comm, NULL, 1), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(list, 0, comm, NULL, 1), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(list, 2, comm, NULL, 0), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(list, 2, NULL, NULL, 1), pcclInvalidArgument);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(list, 2, comm, NULL, 1), pcclInvalidArgument);
-    words_say(comm, "twice");
-    list[1].descriptor = floats(0, pcclSum, 2);
-    assert_int_equal(pcclAllReduceMultipleWithRetry(list, 2, comm, NULL, 1), pcclInvalidArgument);
-    words_say(comm, "entry 1");
-    handle = (pcclAsyncReduceOp_t){comm, 1};
-    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidArgument); /* none of them was launched */
-    assert_int_equal(pcclAwaitAsyncReduce(NULL, NULL), pcclInvalidArgument);
-    assert_int_equal(pcclConnect(comm), pcclInvalidUsage);
-}
-
-static void both_reduce_and_read_the_same(void **state)
-{
-    struct world *world = *state;
-    const int32_t mine[2][3] = {{1, -2, 3}, {10, 20, -30}};
-    int32_t result[2][3];
-    pcclAsyncReduceOp_t handles[2];
-    pcclReduceInfo_t info;
-    pcclReduceDescriptor_t descriptor = {
-        .count = 3, .op = pcclSum, .tag = 77, .src_descriptor = {.datatype = pcclInt32}};
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pcclAllReduceAsync(mine[i], result[i], &descriptor, world->peers[i], &handles[i]),
-                         pcclSuccess);
-    assert_int_equal(pcclAllReduceAsync(mine[0], result[0], &descriptor, world->peers[0], &handles[0]),
-                     pcclInvalidArgument);
-    words_say(world->peers[0], "in use");
-    assert_int_equal(pcclUpdateTopology(world->peers[0]), pcclPendingAsyncOps);
-    assert_int_equal(pcclOptimizeTopology(world->peers[0]), pcclPendingAsyncOps);
-    pcclSharedState_t shared = {0};
-    assert_int_equal(pcclSynchronizeSharedState(world->peers[0], &shared, 0, NULL), pcclPendingAsyncOps);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], &info), pcclSuccess);
-        assert_int_equal(info.local_world_size, 2);
-        assert_int_equal(info.tx_bytes, 12);
-        assert_int_equal(info.rx_bytes, 12);
-        assert_int_equal(result[i][0], 11);
-        assert_int_equal(result[i][1], 18);
-        assert_int_equal(result[i][2], -27);
-        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], &info), pcclInvalidArgument);
-    }
-    assert_int_equal(mine[0][0], 1);
-}
-
-static void tags_are_awaited_in_any_order(void **state)
-{
-    enum { TAGS = 20 };
-    struct world *world = *state;
-    float x[2][TAGS];
-    pcclAsyncReduceOp_t handles[2][TAGS];
-    for (int i = 0; i < 2; i++) {
-        for (int k = 0; k < TAGS; k++) {
-            int tag = i == 0 ? k : TAGS - 1 - k;
-            pcclReduceDescriptor_t descriptor = floats(1, pcclMax, (uint64_t)tag);
-            x[i][tag] = (float)(tag * (i + 1));
-            assert_int_equal(pcclAllReduceAsync(&x[i][tag], &x[i][tag], &descriptor, world->peers[i], &handles[i][tag]),
-                             pcclSuccess);
-        }
-    }
-    for (int i = 0; i < 2; i++) {
-        for (int k = 0; k < TAGS; k++) {
-            int tag = i == 1 ? k : TAGS - 1 - k;
-            assert_int_equal(pcclAwaitAsyncReduce(&handles[i][tag], NULL), pcclSuccess);
-            assert_true(x[i][tag] == (float)(tag * 2));
-        }
-    }
-}
 
 static void different_arguments_fail_for_both_and_restore_the_input(void **state)
 {
@@ -818,24 +501,16 @@ static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **sta
     assert_int_equal(info.local_world_size, 1);
     assert_int_equal(pcclOptimizeTopology(world->peers[0]), pcclInvalidUsage);
     assert_int_equal(pcclCreateCommunicatorWithOptions(world->address, NULL, &comm), pcclSuccess);
-    world->peers[1] = comm; /* for teardown */
+    world->peers[1] = comm; /* for the end of the world */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_works_before_init),
-        cmocka_unit_test(the_process_can_be_asked),
-        cmocka_unit_test(bad_addresses_are_explained),
         cmocka_unit_test(the_last_failure_is_known_by_thread_and_communicator),
-        cmocka_unit_test(an_unconnected_communicator_says_so),
         cmocka_unit_test(connecting_without_a_master_fails_and_may_be_repeated),
-        cmocka_unit_test(a_master_has_one_life),
     };
     const struct CMUnitTest group_tests[] = {
-        cmocka_unit_test(wrong_arguments_launch_nothing),
-        cmocka_unit_test(both_reduce_and_read_the_same),
-        cmocka_unit_test(tags_are_awaited_in_any_order),
         cmocka_unit_test(different_arguments_fail_for_both_and_restore_the_input),
         cmocka_unit_test(a_list_is_done_with_any_number_in_flight),
         cmocka_unit_test(a_master_is_interrupted_by_signals_within_signals),
@@ -846,6 +521,6 @@ int main(void)
         cmocka_unit_test(who_waits_while_it_tells_is_not_told_again),
         cmocka_unit_test(a_reduction_that_nobody_awaits_ends_with_its_communicator),
     };
-    int failed = cmocka_run_group_tests_name("without a group", tests, NULL, NULL);
-    return failed + cmocka_run_group_tests_name("two peers", group_tests, setup, teardown);
+    int failed = cmocka_run_group_tests_name("without a group", tests, init, NULL);
+    return failed + cmocka_run_group_tests_name("two peers", group_tests, start_two, end_world);
 }

@@ -1,6 +1,6 @@
 /*
- * The all-gather of blobs through the public functions: three peers here, with blobs that go through
- * the master and such that do not.
+ * Collectives of blobs through the public functions: three peers here, and a group of two of them, with parts that go
+ * through the master and such that do not; launched by functions and as structs; and who sees parts when they come.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,83 +11,399 @@
 #include "api_world.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { LARGE = 300001, TAGS = 40 };
+enum { LARGE = 300001, TAGS = 36, KINDS = 4 };
 
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int start_three_of_lengths(void **state) { return start_world(state, 3, "0"); }
 static int start_one(void **state) { return start_world(state, 1, "8192"); }
 
-static uint8_t byte(int peer, size_t length, size_t at) { return (uint8_t)(31 * peer + 7 * length + at + at / 251); }
-
-static uint8_t *bytes(int peer, size_t length)
+static uint8_t byte(int from, int to, size_t length, size_t at)
 {
-    uint8_t *made = malloc(length + 1);
-    assert_non_null(made);
-    for (size_t i = 0; i < length; i++)
-        made[i] = byte(peer, length, i);
-    return made;
+    return (uint8_t)(31 * from + 87 * to + 7 * length + at + at / 251);
 }
 
-/* Of the peers of the world from this one on, in the order of their admission, one behind the other. */
-static void are_blobs(const struct world *world, int first, const pcclBlobs_t *blobs, const size_t lengths[PEERS])
+/* ---- operations of all kinds ---- */
+
+struct seen {
+    uv_thread_t thread;
+    pcclBlob_t parts[PEERS];
+    int count;
+    bool elsewhere;
+};
+
+/* The peers that carry out an operation, by rank. */
+struct team {
+    pcclComm_t *comms[PEERS];
+    int world;
+};
+
+struct operation {
+    const struct team *team;
+    pcclCollective_t kind;
+    int peer, root;
+    size_t lengths[PEERS][PEERS]; /* by who sends and who receives */
+    pcclPart_t parts[PEERS];
+    pcclBlobs_t blobs;
+    pcclAsyncReduceOp_t handle;
+    struct seen seen;
+};
+
+static void see(const pcclBlob_t *part, void *user_data)
+{
+    struct seen *seen = user_data;
+    const uv_thread_t self = uv_thread_self();
+    seen->elsewhere = seen->elsewhere || !uv_thread_equal(&self, &seen->thread);
+    if (seen->count < PEERS)
+        seen->parts[seen->count] = *part;
+    seen->count++;
+}
+
+static bool comes(const struct operation *op, int from, int to)
+{
+    return op->kind == pcclCollectiveScatterV  ? from == op->root
+           : op->kind == pcclCollectiveGatherV ? to == op->root
+                                               : true;
+}
+
+/* What one has for another; for all alike where it is a blob. */
+static size_t length_of(const struct operation *op, int from, int to)
+{
+    const bool for_each = op->kind == pcclCollectiveScatterV || op->kind == pcclCollectiveAllToAllV;
+    return op->lengths[from][for_each ? to : 0];
+}
+
+static void make_parts(struct operation *op)
+{
+    for (int to = 0; to < op->team->world; to++) {
+        const size_t length = length_of(op, op->peer, to);
+        const bool alike = op->kind == pcclCollectiveGatherV || op->kind == pcclCollectiveAllGatherV;
+        uint8_t *data = length > 0 ? malloc(length) : NULL;
+        for (size_t i = 0; i < length; i++)
+            data[i] = byte(op->peer, alike ? 0 : to, length, i);
+        op->parts[to] = (pcclPart_t){data, length};
+    }
+}
+
+static bool is_in_parts(const struct operation *op)
+{
+    return op->kind == pcclCollectiveScatterV || op->kind == pcclCollectiveAllToAllV;
+}
+
+static pcclOperation_t entry_of(struct operation *op, const pcclCollectiveOptions_t *options)
+{
+    pcclOperation_t entry = PCCL_OPERATION_INIT;
+    entry.collective = op->kind;
+    entry.sendbuf = is_in_parts(op) ? (const void *)op->parts : op->parts->data;
+    entry.count = is_in_parts(op) ? (size_t)op->team->world : op->parts->length;
+    entry.root = (uint32_t)op->root;
+    entry.blobs = &op->blobs;
+    entry.options = options;
+    return entry;
+}
+
+static pcclResult_t launch_by_function(struct operation *op, const pcclCollectiveOptions_t *options)
+{
+    const pcclPart_t *own = op->parts;
+    const pcclComm_t *comm = op->team->comms[op->peer];
+    const uint32_t root = (uint32_t)op->root;
+    const size_t world = (size_t)op->team->world;
+    switch (op->kind) {
+    case pcclCollectiveGatherV:
+        return pcclGatherVAsync(own->data, own->length, root, options, comm, &op->blobs, &op->handle);
+    case pcclCollectiveScatterV:
+        return pcclScatterVAsync(op->peer == op->root ? own : NULL, world, root, options, comm, &op->blobs,
+                                 &op->handle);
+    case pcclCollectiveAllToAllV: return pcclAllToAllVAsync(own, world, options, comm, &op->blobs, &op->handle);
+    default: return pcclAllGatherVAsync(own->data, own->length, options, comm, &op->blobs, &op->handle);
+    }
+}
+
+static void launch(struct operation *op, const pcclCollectiveOptions_t *options)
+{
+    op->blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+    const pcclOperation_t entry = entry_of(op, options);
+    if (op->peer % 2 == (op->kind == pcclCollectiveGatherV))
+        assert_int_equal(launch_by_function(op, options), pcclSuccess);
+    else
+        assert_int_equal(pcclStart(&entry, op->team->comms[op->peer], &op->handle), pcclSuccess);
+}
+
+static void is_blob(const struct operation *op, int from, const pcclBlob_t *blob)
 {
     char id[PCCL_PEER_ID_SIZE];
-    size_t before = 0;
-    assert_int_equal(blobs->count, PEERS - first);
-    for (int i = first; i < PEERS; i++) {
-        const pcclBlob_t *blob = &blobs->blobs[i - first];
-        assert_int_equal(pcclGetPeerId(world->peers[i], id, sizeof id), pcclSuccess);
-        assert_string_equal(blob->peer.digits, id);
-        assert_int_equal(blob->length, lengths[i]);
-        assert_ptr_equal(blob->data, (const uint8_t *)blobs->blobs[0].data + before);
-        for (size_t k = 0; k < lengths[i]; k++)
-            if (((const uint8_t *)blob->data)[k] != byte(i, lengths[i], k))
-                fail_msg("byte %zu of blob %d", k, i);
-        before += lengths[i];
-    }
-    assert_int_equal(blobs->bytes, before);
+    const size_t length = length_of(op, from, op->peer);
+    const bool alike = op->kind == pcclCollectiveGatherV || op->kind == pcclCollectiveAllGatherV;
+    assert_int_equal(pcclGetPeerId(op->team->comms[from], id, sizeof id), pcclSuccess);
+    assert_string_equal(blob->peer.digits, id);
+    assert_int_equal(blob->length, length);
+    assert_non_null(blob->data);
+    for (size_t i = 0; i < length; i++)
+        if (((const uint8_t *)blob->data)[i] != byte(from, alike ? 0 : op->peer, length, i))
+            fail_msg("byte %zu of the blob of %d at %d", i, from, op->peer);
 }
 
-/* Of so many tags in flight at once, their lengths follow from the tag; every await gives the blobs. */
-static void blobs_of_all_lengths_come_to_all(void **state)
+/* One behind the other, in the order of ranks. */
+static void are_blobs(const struct operation *op)
+{
+    size_t count = 0, bytes = 0;
+    for (int from = 0; from < op->team->world; from++) {
+        if (!comes(op, from, op->peer))
+            continue;
+        assert_ptr_equal(op->blobs.blobs[count].data, (const uint8_t *)op->blobs.blobs[0].data + bytes);
+        is_blob(op, from, &op->blobs.blobs[count++]);
+        bytes += length_of(op, from, op->peer);
+    }
+    assert_int_equal(op->blobs.count, count);
+    assert_int_equal(op->blobs.bytes, bytes);
+    assert_int_equal(op->blobs.blobs != NULL, count > 0);
+}
+
+/* Each part once, as it lies among the blobs. */
+static void were_seen(const struct operation *op)
+{
+    assert_int_equal(op->seen.count, op->blobs.count);
+    assert_false(op->seen.elsewhere);
+    for (size_t i = 0; i < op->blobs.count; i++) {
+        int found = 0;
+        for (int k = 0; k < op->seen.count; k++)
+            found += op->seen.parts[k].data == op->blobs.blobs[i].data &&
+                     strcmp(op->seen.parts[k].peer.digits, op->blobs.blobs[i].peer.digits) == 0 &&
+                     op->seen.parts[k].length == op->blobs.blobs[i].length;
+        assert_int_equal(found, 1);
+    }
+}
+
+static void end(struct operation *op)
+{
+    assert_int_equal(pcclFreeBlobs(&op->blobs), pcclSuccess);
+    assert_true(op->blobs.blobs == NULL && op->blobs.count == 0);
+    assert_int_equal(pcclFreeBlobs(&op->blobs), pcclSuccess); /* there are none */
+    for (int i = 0; i < op->team->world; i++)
+        free((void *)(uintptr_t)op->parts[i].data);
+}
+
+static struct operation operation_of(const struct team *team, uint64_t tag, int peer)
+{
+    static const size_t some[] = {0, 1, 12, 300, 2000, LARGE, 0};
+    static const pcclCollective_t kinds[KINDS] = {pcclCollectiveAllToAllV, pcclCollectiveGatherV,
+                                                  pcclCollectiveScatterV, pcclCollectiveAllGatherV};
+    struct operation op = {.team = team, .kind = kinds[tag % KINDS], .peer = peer};
+    op.root = (int)(tag / KINDS % (uint64_t)team->world);
+    for (uint64_t i = 0; i < PEERS * PEERS; i++)
+        op.lengths[i / PEERS][i % PEERS] = tag < 2 * KINDS ? some[tag / KINDS] : some[(tag + i * (tag / 3)) % 7];
+    make_parts(&op);
+    op.seen.thread = uv_thread_self();
+    return op;
+}
+
+static void await(struct operation *op, uint64_t tag)
+{
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    pcclReduceInfo_t reduced;
+    pcclResult_t result = pcclTimeout;
+    if (tag % 5 == 0) { /* by the function of PCCL 1.0 */
+        assert_int_equal(pcclAwaitAsyncReduce(&op->handle, &reduced), pcclSuccess);
+        assert_int_equal(reduced.local_world_size, op->team->world);
+        return;
+    }
+    while (result == pcclTimeout)
+        result = pcclAwaitOperation(&op->handle, tag % 2 ? UINT32_MAX : 1, &info);
+    assert_int_equal(result, pcclSuccess);
+    assert_true(info.tag == tag && info.world == (uint32_t)op->team->world && info.rank == (uint32_t)op->peer);
+}
+
+/* So many tags in flight at once. Some callers see what comes; others await it again and again. */
+static void blobs_come(const struct team *team)
+{
+    static struct operation ops[TAGS][PEERS];
+    for (uint64_t tag = 0; tag < TAGS; tag++)
+        for (int i = 0; i < team->world; i++) {
+            pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+            ops[tag][i] = operation_of(team, tag, i);
+            options.tag = tag;
+            options.on_arrival = tag % 3 ? see : NULL;
+            options.user_data = &ops[tag][i].seen;
+            launch(&ops[tag][i], &options);
+        }
+    for (size_t tag = 0; tag < TAGS; tag++)
+        for (int i = 0; i < team->world; i++) {
+            await(&ops[tag][i], tag);
+            are_blobs(&ops[tag][i]);
+            if (tag % 3)
+                were_seen(&ops[tag][i]);
+        }
+    for (size_t tag = 0; tag < TAGS; tag++)
+        for (int i = 0; i < team->world; i++)
+            end(&ops[tag][i]);
+}
+
+static struct team team_of_all(const struct world *world)
+{
+    struct team team = {.world = world->count};
+    memcpy(team.comms, world->peers, sizeof team.comms);
+    return team;
+}
+
+static void blobs_of_all_lengths_come(void **state)
+{
+    const struct team team = team_of_all(*state);
+    blobs_come(&team);
+}
+
+/* ---- provisionally ---- */
+
+/* One gives up when all the others have seen something: what they saw stays where it was until they free it. */
+static void what_was_seen_before_an_abort_stays(void **state)
 {
     struct world *world = *state;
-    static const size_t some[] = {0, 1, 12, 2718, 2719, 5000, 0, LARGE};
-    pcclAsyncReduceOp_t handles[TAGS][PEERS];
-    pcclBlobs_t blobs[TAGS][PEERS];
-    uint8_t *given[TAGS][PEERS];
-    size_t lengths[TAGS][PEERS];
-    for (uint64_t tag = 0; tag < TAGS; tag++)
+    const struct team team = team_of_all(world);
+    struct operation ops[PEERS];
+    for (int turn = 0; turn < 6; turn++) {
         for (int i = 0; i < PEERS; i++) {
             pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-            options.tag = tag;
-            size_t length = lengths[tag][i] = tag < 8 ? some[tag] : some[(tag * (uint64_t)(i + 1) + tag / 8) % 8];
-            given[tag][i] = length > 0 || tag % 2 ? bytes(i, length) : NULL;
-            blobs[tag][i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
-            assert_int_equal(
-                pcclAllGatherVAsync(given[tag][i], length, &options, world->peers[i], &blobs[tag][i], &handles[tag][i]),
-                pcclSuccess);
+            ops[i] = (struct operation){.team = &team, .kind = pcclCollectiveAllToAllV, .peer = i};
+            ops[i].lengths[0][1] = 100 * (size_t)LARGE; /* what is empty is seen at once */
+            make_parts(&ops[i]);
+            ops[i].seen.thread = uv_thread_self();
+            options.on_arrival = see;
+            options.user_data = &ops[i].seen;
+            launch(&ops[i], &options);
         }
-    for (size_t tag = 0; tag < TAGS; tag++)
-        for (int i = 0; i < PEERS; i++) {
-            pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
-            pcclReduceInfo_t reduced;
-            if (tag % 2) {
-                assert_int_equal(pcclAwaitOperation(&handles[tag][i], UINT32_MAX, &info), pcclSuccess);
-                assert_true(info.tag == tag && info.world == PEERS && info.rank == (uint32_t)i);
-            } else {
-                assert_int_equal(pcclAwaitAsyncReduce(&handles[tag][i], &reduced), pcclSuccess);
-                assert_int_equal(reduced.local_world_size, PEERS);
-            }
-            are_blobs(world, 0, &blobs[tag][i], lengths[tag]);
-            assert_int_equal(pcclFreeBlobs(&blobs[tag][i]), pcclSuccess);
-            assert_true(blobs[tag][i].blobs == NULL && blobs[tag][i].count == 0);
-            assert_int_equal(pcclFreeBlobs(&blobs[tag][i]), pcclSuccess); /* there are none */
-        }
-    for (size_t tag = 0; tag < TAGS; tag++)
+        while (ops[2].seen.count < PEERS) /* the first of its parts comes with the lengths */
+            if (pcclAwaitOperation(&ops[2].handle, 1, NULL) != pcclTimeout)
+                break;
+        assert_int_equal(pcclAbortOperations(world->peers[turn % PEERS]), pcclSuccess);
+        pcclResult_t first = pcclAwaitOperation(&ops[0].handle, UINT32_MAX, NULL);
+        pcclResult_t second = pcclAwaitOperation(&ops[1].handle, UINT32_MAX, NULL);
+        assert_true(first == second && (first == pcclRankConnectionLost || first == pcclSuccess));
+        (void)pcclAwaitOperation(&ops[2].handle, UINT32_MAX, NULL);
+        assert_int_equal(ops[2].blobs.count, first == pcclSuccess ? PEERS : 0);
+        assert_non_null(ops[2].blobs.blobs);
+        for (int k = 0; k < ops[2].seen.count; k++)
+            assert_int_equal(ops[2].seen.parts[k].length, 0);
         for (int i = 0; i < PEERS; i++)
-            free(given[tag][i]);
+            end(&ops[i]);
+    }
+    blobs_of_all_lengths_come(state);
+}
+
+/* A caller gives up, when others have not come yet, or while the blobs move. */
+static void an_abort_ends_it_for_all(void **state)
+{
+    struct world *world = *state;
+    uint8_t *data = calloc(8, LARGE);
+    assert_non_null(data);
+    for (int turn = 0; turn < 8; turn++) {
+        pcclAsyncReduceOp_t handles[PEERS];
+        pcclBlobs_t blobs[PEERS];
+        for (int i = 0; i < PEERS; i++) {
+            blobs[i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
+            if (turn == 0 && i == 2)
+                assert_int_equal(pcclAbortOperations(world->peers[1]), pcclSuccess);
+            assert_int_equal(pcclAllGatherVAsync(data, 8 * LARGE, NULL, world->peers[i], &blobs[i], &handles[i]),
+                             pcclSuccess);
+        }
+        if (turn > 0)
+            assert_int_equal(pcclAbortOperations(world->peers[turn % PEERS]), pcclSuccess);
+        pcclResult_t first = pcclAwaitOperation(&handles[0], UINT32_MAX, NULL);
+        assert_true(first == pcclRankConnectionLost || (turn > 0 && first == pcclSuccess));
+        for (int i = 1; i < PEERS; i++)
+            assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL),
+                             i == 2 && first != pcclSuccess ? pcclAborted : first);
+        for (int i = 0; i < PEERS; i++) {
+            assert_int_equal(blobs[i].blobs != NULL, first == pcclSuccess);
+            assert_int_equal(pcclFreeBlobs(&blobs[i]), pcclSuccess);
+        }
+    }
+    free(data);
+    blobs_of_all_lengths_come(state);
+}
+
+/* ---- what is refused ---- */
+
+static void refuse(pcclResult_t result, const pcclComm_t *comm, const char *words)
+{
+    assert_int_equal(result, pcclInvalidArgument);
+    words_say(comm, words);
+}
+
+static void wrong_arguments_are_explained(void **state)
+{
+    struct world *world = *state;
+    const pcclComm_t *comm = world->peers[0];
+    const pcclPart_t parts[PEERS] = {{"a", 1}, {NULL, 0}, {"abc", 3}}, missing[PEERS] = {{"a", 1}, {NULL, 1}, {"a", 1}};
+    const pcclPart_t huge[PEERS] = {{"a", SIZE_MAX / 2}, {NULL, 0}, {NULL, 0}};
+    const size_t counts[PEERS] = {0};
+    pcclBlobs_t blobs = PCCL_BLOBS_INIT, unset = {0};
+    pcclOperation_t entry = PCCL_OPERATION_INIT;
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    refuse(pcclAllToAllV(parts, 2, NULL, comm, &blobs, NULL), comm, "there are 2 parts, but 3 members");
+    refuse(pcclAllToAllV(parts, 5000, NULL, comm, &blobs, NULL), comm, "more parts than any group has members");
+    refuse(pcclAllToAllV(NULL, 3, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
+    refuse(pcclAllToAllV(NULL, 0, NULL, comm, &blobs, NULL), comm, "there are 0 parts, but 3 members");
+    refuse(pcclAllToAllV(missing, 3, NULL, comm, &blobs, NULL), comm, "part 1 has no data");
+    refuse(pcclAllToAllV(huge, 3, NULL, comm, &blobs, NULL), comm, "part 0 is larger than any memory");
+    refuse(pcclScatterV(NULL, 0, 0, NULL, comm, &blobs, NULL), comm, "there are 0 parts, but 3 members");
+    refuse(pcclScatterV(parts, 3, 3, NULL, comm, &blobs, NULL), comm, "the root is rank 3, but there are 3 members");
+    refuse(pcclGatherV("a", 1, 3, NULL, comm, &blobs, NULL), comm, "the root is rank 3, but there are 3 members");
+    refuse(pcclGatherV(NULL, 1, 0, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
+    refuse(pcclAllGatherV(NULL, 1, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
+    refuse(pcclAllGatherV("abc", 3, NULL, comm, NULL, NULL), comm, "a buffer is NULL");
+    refuse(pcclAllGatherV("abc", 3, NULL, comm, &unset, NULL), comm, "PCCL_BLOBS_INIT");
+    refuse(pcclAllGatherVAsync("abc", 3, NULL, comm, &blobs, NULL), comm, "the handle is NULL");
+    options.max_bytes = 5;
+    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given max_bytes");
+    options.counts = counts;
+    options.counts_length = PEERS;
+    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "only a reduce-scatter is given counts");
+    options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.quantization.algorithm = pcclQuantMinMax;
+    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "there is nothing here that can be quantized");
+    assert_int_equal(pcclFreeBlobs(NULL), pcclSuccess);
+    options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.on_arrival = see;
+    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given on_arrival");
+    entry.collective = pcclCollectiveAllToAllV;
+    entry.sendbuf = parts;
+    entry.count = 3;
+    entry.blobs = &blobs;
+    entry.options = &options;
+    refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: an operation of a list is not given on_arrival");
+    blobs_of_all_lengths_come(state); /* nothing was launched */
+}
+
+/* No member may get more than this, and all hear who would. */
+static void what_one_cannot_have_nobody_gets(void **state)
+{
+    struct world *world = *state;
+    const struct team team = team_of_all(world);
+    char words[200], source[200], id[PCCL_PEER_ID_SIZE];
+    for (size_t length = 10; length <= LARGE; length += LARGE - 10) {
+        struct operation ops[PEERS];
+        for (int i = 0; i < PEERS; i++) {
+            pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+            ops[i] = (struct operation){.team = &team, .kind = pcclCollectiveAllToAllV, .peer = i};
+            for (int k = 0; k < PEERS * PEERS; k++)
+                ops[i].lengths[k / PEERS][k % PEERS] = length + (k == 7);
+            make_parts(&ops[i]);
+            options.max_bytes = 3 * length;
+            launch(&ops[i], &options);
+        }
+        assert_int_equal(pcclGetPeerId(world->peers[1], id, sizeof id), pcclSuccess);
+        (void)snprintf(words, sizeof words, "the blobs for peer %.8s", id);
+        assert_int_equal(pcclGetPeerId(world->peers[2], id, sizeof id), pcclSuccess);
+        (void)snprintf(source, sizeof source, "the longest is that of peer %.8s", id);
+        for (int i = 0; i < PEERS; i++) {
+            assert_int_equal(pcclAwaitOperation(&ops[i].handle, UINT32_MAX, NULL),
+                             i == 2 ? pcclPeerMismatch : pcclInvalidUsage); /* it wants to know it precisely */
+            words_say(world->peers[i], words);
+            words_say(world->peers[i], "that max_bytes permits");
+            words_say(world->peers[i], source);
+            end(&ops[i]);
+        }
+    }
 }
 
 /* All pass these, and fail with this result and these words. */
@@ -127,70 +443,53 @@ static void what_all_cannot_have_nobody_gets(void **state)
     fails_for_all(world, beyond, given, pcclInvalidUsage, "the blobs of all are 18446744073709551615 bytes long");
     fails_for_all(world, huge, any, pcclInternalError, "out of memory for a result of 1152921504606846977 bytes");
     fails_for_all(world, beyond, any, pcclInternalError, "out of memory for a result of 18446744073709551615 bytes");
-    blobs_of_all_lengths_come_to_all(state);
+    blobs_of_all_lengths_come(state);
 }
 
-static void refuse(pcclResult_t result, const pcclComm_t *comm, const char *words)
-{
-    assert_int_equal(result, pcclInvalidArgument);
-    words_say(comm, words);
-}
+/* ---- lists ---- */
 
-static void wrong_arguments_are_explained(void **state)
-{
-    struct world *world = *state;
-    pcclComm_t *comm = world->peers[0];
-    const uint8_t data[3] = {0};
-    const size_t counts[PEERS] = {0};
-    pcclAsyncReduceOp_t handle;
-    pcclBlobs_t blobs = PCCL_BLOBS_INIT, unset = {0};
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    refuse(pcclAllGatherV(NULL, 1, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
-    refuse(pcclAllGatherV(data, 3, NULL, comm, NULL, NULL), comm, "a buffer is NULL");
-    refuse(pcclAllGatherV(data, 3, NULL, comm, &unset, NULL), comm, "PCCL_BLOBS_INIT");
-    refuse(pcclAllGatherVAsync(data, 3, NULL, comm, &blobs, NULL), comm, "the handle is NULL");
-    options.max_bytes = 5;
-    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given max_bytes");
-    options.counts = counts;
-    options.counts_length = PEERS;
-    refuse(pcclAllGatherVAsync(data, 3, &options, comm, &blobs, &handle), comm,
-           "only a reduce-scatter is given counts");
-    options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
-    options.quantization.algorithm = pcclQuantMinMax;
-    refuse(pcclAllGatherV(data, 3, &options, comm, &blobs, NULL), comm, "there is nothing here that can be quantized");
-    assert_int_equal(pcclFreeBlobs(NULL), pcclSuccess);
-    blobs_of_all_lengths_come_to_all(state); /* nothing was launched */
-}
+struct list {
+    const struct team *team;
+    int peer;
+    struct operation ops[KINDS];
+    pcclResult_t result;
+};
 
-/* A caller gives up, when others have not come yet, or while the blobs move. */
-static void an_abort_ends_it_for_all(void **state)
+static void run_list(void *argument)
 {
-    struct world *world = *state;
-    uint8_t *data = bytes(0, 8 * LARGE);
-    for (int turn = 0; turn < 8; turn++) {
-        pcclAsyncReduceOp_t handles[PEERS];
-        pcclBlobs_t blobs[PEERS];
-        for (int i = 0; i < PEERS; i++) {
-            blobs[i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
-            if (turn == 0 && i == 2)
-                assert_int_equal(pcclAbortOperations(world->peers[1]), pcclSuccess);
-            assert_int_equal(pcclAllGatherVAsync(data, 8 * LARGE, NULL, world->peers[i], &blobs[i], &handles[i]),
-                             pcclSuccess);
-        }
-        if (turn > 0)
-            assert_int_equal(pcclAbortOperations(world->peers[turn % PEERS]), pcclSuccess);
-        pcclResult_t first = pcclAwaitOperation(&handles[0], UINT32_MAX, NULL);
-        assert_true(first == pcclRankConnectionLost || (turn > 0 && first == pcclSuccess));
-        for (int i = 1; i < PEERS; i++)
-            assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL),
-                             i == 2 && first != pcclSuccess ? pcclAborted : first);
-        for (int i = 0; i < PEERS; i++) {
-            assert_int_equal(blobs[i].blobs != NULL, first == pcclSuccess);
-            assert_int_equal(pcclFreeBlobs(&blobs[i]), pcclSuccess);
-        }
+    struct list *list = argument;
+    pcclOperation_t entries[KINDS];
+    pcclCollectiveOptions_t options[KINDS];
+    for (int i = 0; i < KINDS; i++) {
+        options[i] = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
+        options[i].tag = (uint64_t)i;
+        list->ops[i].blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
+        entries[i] = entry_of(&list->ops[i], &options[i]);
     }
-    free(data);
-    blobs_of_all_lengths_come_to_all(state);
+    list->result = pcclRunOperations(entries, KINDS, NULL, list->team->comms[list->peer]);
+}
+
+static void lists_have_them(void **state)
+{
+    const struct team team = team_of_all(*state);
+    for (uint64_t first = 0; first < TAGS; first += KINDS) {
+        static struct list lists[PEERS];
+        uv_thread_t threads[PEERS];
+        for (int i = 0; i < PEERS; i++) {
+            lists[i] = (struct list){.team = &team, .peer = i};
+            for (uint64_t k = 0; k < KINDS; k++)
+                lists[i].ops[k] = operation_of(&team, first + k, i);
+            assert_int_equal(uv_thread_create(&threads[i], run_list, &lists[i]), 0);
+        }
+        for (int i = 0; i < PEERS; i++)
+            assert_int_equal(uv_thread_join(&threads[i]), 0);
+        for (int i = 0; i < PEERS; i++)
+            for (int k = 0; k < KINDS; k++) {
+                assert_int_equal(lists[i].result, pcclSuccess);
+                are_blobs(&lists[i].ops[k]);
+                end(&lists[i].ops[k]);
+            }
+    }
 }
 
 /* ---- in a group ---- */
@@ -207,9 +506,10 @@ static void found_thread(void *argument)
 }
 
 /* Of all but the first. */
-static void found(struct world *world, pcclComm_t *groups[PEERS])
+static struct team found(const struct world *world)
 {
     struct founding foundings[PEERS];
+    struct team team = {.world = PEERS - 1};
     pcclPeerId_t ids[PEERS];
     uv_thread_t threads[PEERS];
     size_t count;
@@ -220,119 +520,97 @@ static void found(struct world *world, pcclComm_t *groups[PEERS])
     }
     for (int i = 1; i < PEERS; i++) {
         assert_int_equal(uv_thread_join(&threads[i]), 0);
-        groups[i] = foundings[i].group;
-        assert_non_null(groups[i]);
+        team.comms[i - 1] = foundings[i].group;
+        assert_non_null(foundings[i].group);
     }
+    return team;
 }
 
-static void launch(pcclComm_t *comm, uint64_t tag, const uint8_t *data, size_t length, pcclBlobs_t *blobs,
-                   pcclAsyncReduceOp_t *handle)
-{
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    options.tag = tag;
-    *blobs = (pcclBlobs_t)PCCL_BLOBS_INIT;
-    assert_int_equal(pcclAllGatherVAsync(data, length, &options, comm, blobs, handle), pcclSuccess);
-}
-
-/* Beside those of all peers, with the same tags. */
 static void a_group_has_the_blobs_of_its_members(void **state)
 {
-    struct world *world = *state;
-    static const size_t some[] = {0, 1, 12, 2718, 5000, LARGE};
-    enum { SOME = sizeof some / sizeof *some };
-    pcclComm_t *groups[PEERS];
-    found(world, groups);
-    for (uint64_t tag = 0; tag < SOME; tag++) {
-        size_t lengths[PEERS];
-        uint8_t *given[PEERS];
-        pcclBlobs_t blobs[2][PEERS];
-        pcclAsyncReduceOp_t handles[2][PEERS];
-        for (int i = 0; i < PEERS; i++) {
-            lengths[i] = some[(tag + (uint64_t)i) % SOME];
-            given[i] = bytes(i, lengths[i]);
-            launch(world->peers[i], tag, given[i], lengths[i], &blobs[0][i], &handles[0][i]);
-            if (i > 0)
-                launch(groups[i], tag, given[i], lengths[i], &blobs[1][i], &handles[1][i]);
-        }
-        for (int of = 1; of >= 0; of--)
-            for (int i = of; i < PEERS; i++) {
-                pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
-                assert_int_equal(pcclAwaitOperation(&handles[of][i], UINT32_MAX, &info), pcclSuccess);
-                assert_true(info.world == (uint32_t)(PEERS - of) && info.rank == (uint32_t)(i - of));
-                are_blobs(world, of, &blobs[of][i], lengths);
-                assert_int_equal(pcclFreeBlobs(&blobs[of][i]), pcclSuccess);
-            }
-        for (int i = 0; i < PEERS; i++)
-            free(given[i]);
-    }
-    for (int i = 1; i < PEERS; i++)
-        assert_int_equal(pcclDestroyCommunicator(groups[i]), pcclSuccess);
+    const struct team team = found(*state);
+    blobs_come(&team);
+    for (int i = 0; i < team.world; i++)
+        assert_int_equal(pcclDestroyCommunicator(team.comms[i]), pcclSuccess);
 }
 
 /* It has told how long its blob is, and does not move it any more: that ends the group, and nothing else. */
 static void who_closes_a_group_between_the_steps_stays_in_the_run(void **state)
 {
-    struct world *world = *state;
-    uint8_t *data = bytes(0, LARGE);
     for (int turn = 0; turn < 10; turn++) {
-        pcclComm_t *groups[PEERS];
-        pcclBlobs_t blobs[PEERS];
-        pcclAsyncReduceOp_t handles[PEERS];
-        found(world, groups);
-        for (int i = PEERS - 1; i > 0; i--)
-            launch(groups[i], 0, data, LARGE, &blobs[i], &handles[i]);
-        assert_int_equal(pcclDestroyCommunicator(groups[1]), pcclSuccess);
-        pcclResult_t result = pcclAwaitOperation(&handles[2], UINT32_MAX, NULL);
+        const struct team team = found(*state);
+        const pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+        struct operation ops[PEERS];
+        for (int i = team.world - 1; i >= 0; i--) {
+            ops[i] = (struct operation){.team = &team, .kind = pcclCollectiveAllGatherV, .peer = i};
+            ops[i].lengths[i][0] = LARGE;
+            make_parts(&ops[i]);
+            launch(&ops[i], &options);
+        }
+        assert_int_equal(pcclDestroyCommunicator(team.comms[0]), pcclSuccess);
+        pcclResult_t result = pcclAwaitOperation(&ops[1].handle, UINT32_MAX, NULL);
         assert_true(result == pcclRankConnectionLost || result == pcclSuccess);
-        assert_int_equal(pcclDestroyCommunicator(groups[2]), pcclSuccess);
-        for (int i = 1; i < PEERS; i++)
-            assert_int_equal(pcclFreeBlobs(&blobs[i]), pcclSuccess);
+        assert_int_equal(pcclDestroyCommunicator(team.comms[1]), pcclSuccess);
+        for (int i = 0; i < team.world; i++)
+            end(&ops[i]);
     }
-    free(data);
-    blobs_of_all_lengths_come_to_all(state);
+    blobs_of_all_lengths_come(state);
 }
 
 /* ---- alone ---- */
 
-static void alone_it_gives_the_own_blob_if_that_is_wanted(void **state)
+static void alone_it_has_its_own_part(void **state)
 {
     struct world *world = *state;
-    pcclComm_t *comm = world->peers[0];
+    const pcclComm_t *comm = world->peers[0];
+    const pcclPart_t part = {"abc", 3};
     char id[PCCL_PEER_ID_SIZE];
-    pcclBlobs_t blobs = PCCL_BLOBS_INIT;
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    assert_int_equal(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), pcclTooFewPeers);
-    options.alone_ok = true;
-    assert_int_equal(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), pcclSuccess);
     assert_int_equal(pcclGetPeerId(comm, id, sizeof id), pcclSuccess);
-    assert_true(blobs.count == 1 && blobs.bytes == 3 && blobs.blobs[0].length == 3);
-    assert_string_equal(blobs.blobs[0].peer.digits, id);
-    assert_memory_equal(blobs.blobs[0].data, "abc", 3);
-    assert_int_equal(pcclFreeBlobs(&blobs), pcclSuccess);
-    assert_int_equal(pcclAllGatherV(NULL, 0, &options, comm, &blobs, NULL), pcclSuccess);
-    assert_true(blobs.count == 1 && blobs.blobs[0].length == 0 && blobs.blobs[0].data != NULL);
-    assert_int_equal(pcclFreeBlobs(&blobs), pcclSuccess);
-    options.max_bytes = 2;
-    assert_int_equal(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), pcclInvalidUsage);
-    assert_null(blobs.blobs);
+    for (int kind = 0; kind < 5; kind++) {
+        struct seen seen = {.thread = uv_thread_self()};
+        pcclBlobs_t blobs = PCCL_BLOBS_INIT;
+        pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+        const size_t length = kind == 4 ? 0 : 3;
+        assert_int_equal(pcclAllToAllV(&part, 1, NULL, comm, &blobs, NULL), pcclTooFewPeers);
+        assert_int_equal(pcclAllGatherV("abc", 3, NULL, comm, &blobs, NULL), pcclTooFewPeers);
+        options.alone_ok = true;
+        options.on_arrival = see;
+        options.user_data = &seen;
+        assert_int_equal(kind == 0   ? pcclAllToAllV(&part, 1, &options, comm, &blobs, NULL)
+                         : kind == 1 ? pcclScatterV(&part, 1, 0, &options, comm, &blobs, NULL)
+                         : kind == 2 ? pcclGatherV("abc", 3, 0, &options, comm, &blobs, NULL)
+                                     : pcclAllGatherV(kind == 4 ? NULL : "abc", length, &options, comm, &blobs, NULL),
+                         pcclSuccess);
+        assert_true(blobs.count == 1 && blobs.bytes == length && seen.count == 1 && !seen.elsewhere);
+        assert_true(blobs.blobs[0].data != NULL && memcmp(blobs.blobs[0].data, "abc", length) == 0);
+        assert_string_equal(blobs.blobs[0].peer.digits, id);
+        assert_ptr_equal(seen.parts[0].data, blobs.blobs[0].data);
+        assert_int_equal(pcclFreeBlobs(&blobs), pcclSuccess);
+        options.max_bytes = 2;
+        assert_int_equal(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), pcclInvalidUsage);
+        assert_null(blobs.blobs);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest three[] = {
-        cmocka_unit_test(blobs_of_all_lengths_come_to_all),
-        cmocka_unit_test(what_all_cannot_have_nobody_gets),
-        cmocka_unit_test(wrong_arguments_are_explained),
+        cmocka_unit_test(blobs_of_all_lengths_come),
+        cmocka_unit_test(what_was_seen_before_an_abort_stays),
         cmocka_unit_test(an_abort_ends_it_for_all),
+        cmocka_unit_test(wrong_arguments_are_explained),
+        cmocka_unit_test(what_one_cannot_have_nobody_gets),
+        cmocka_unit_test(what_all_cannot_have_nobody_gets),
+        cmocka_unit_test(lists_have_them),
         cmocka_unit_test(a_group_has_the_blobs_of_its_members),
         cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
     };
     const struct CMUnitTest lengths[] = {
-        cmocka_unit_test(blobs_of_all_lengths_come_to_all),
+        cmocka_unit_test(blobs_of_all_lengths_come),
         cmocka_unit_test(a_group_has_the_blobs_of_its_members),
         cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
     };
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_gives_the_own_blob_if_that_is_wanted)};
+    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_has_its_own_part)};
     int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
     failed += cmocka_run_group_tests_name("nothing is tiny", lengths, start_three_of_lengths, end_world);
     return failed + cmocka_run_group_tests_name("one peer", one, start_one, end_world);

@@ -207,6 +207,9 @@ static void test_not_initialized(void **state)
     assert_fails(NULL, pcclAllReduceMultipleWithRetry(&entry, 1, NULL, NULL, 1), pcclNotInitialized, "pcclInit");
     assert_fails(NULL, pcclSynchronizeSharedState(NULL, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL),
                  pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAwaitAsyncReduceFor(&handle, 1, NULL), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclTestAsyncReduce(&handle, &pending), pcclNotInitialized, "pcclInit");
+    assert_fails(NULL, pcclAbortOperations(NULL), pcclNotInitialized, "pcclInit");
 }
 
 static void test_what_needs_no_init(void **state)
@@ -384,6 +387,8 @@ static void test_create(void **state)
     assert_fails(NULL, pcclCreateCommunicatorWithOptions("host", NULL, NULL), pcclInvalidArgument, "NULL");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_fails(NULL, pcclCreateCommunicatorWithOptions(bad[i], NULL, &comm), pcclInvalidArgument, "");
+    assert_fails(NULL, pcclCreateCommunicatorWithOptions("h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h", NULL, &comm),
+                 pcclInvalidArgument, "more than 16");
     assert_null(comm);
     pcclOptions_t *options = NULL;
     assert_ok(pcclCreateOptions(&options));
@@ -460,6 +465,7 @@ static void test_master(void **state)
     assert_ok(pcclMasterAwaitTermination(master));
     assert_ok(pcclInterruptMaster(master));
     assert_ok(pcclReloadMaster(master));
+    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "run before");
     assert_ok(pcclDestroyMaster(master));
     assert_ok(pcclRunMaster(other));
     end_master(other);
@@ -502,6 +508,9 @@ static void test_unconnected(void **state)
     assert_fails(comm, pcclAllReduceAsync(&value, &result_value, &reduce, comm, &handle), pcclInvalidUsage,
                  "not connected");
     assert_fails(comm, pcclAwaitAsyncReduce(&handle, NULL), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclAwaitAsyncReduceFor(&handle, 1, NULL), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclTestAsyncReduce(&handle, &pending), pcclInvalidUsage, "not connected");
+    assert_fails(comm, pcclAbortOperations(comm), pcclInvalidUsage, "not connected");
     assert_fails(comm, pcclAllReduce(&value, &result_value, &reduce, comm, NULL), pcclInvalidUsage, "not connected");
     assert_fails(comm, pcclAllReduceMultipleWithRetry(&entry, 1, comm, NULL, 1), pcclInvalidUsage, "not connected");
     assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR, NULL),
@@ -727,6 +736,16 @@ static void test_reduce_arguments(void **state)
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "pcclCreateCodec");
     reduce.quantization_options = (pcclQuantizationOptions_t){(pcclDataType_t)15, pcclQuantMinMax};
     assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "data type");
+    reduce = descriptor(1, 4);
+    reduce.src_descriptor.distribution_hint = (pcclDistributionHint_t)3;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "distribution");
+    reduce = descriptor(1, 4);
+    reduce.quantization_options.algorithm = pcclQuantMinMax;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "i32");
+    reduce.src_descriptor.datatype = pcclFloat; /* whatever the size */
+    reduce.op = pcclMax;
+    reduce.quantization_options.algorithm = pcclQuantZeroPointScale;
+    assert_fails(a, pcclAllReduce(send, recv, &reduce, a, NULL), pcclInvalidArgument, "max");
     reduce = descriptor(1, 3);
     assert_fails(a, pcclAllReduce(send, send + 1, &reduce, a, NULL), pcclInvalidArgument, "overlap");
     assert_fails(a, pcclAllReduce(send + 1, send, &reduce, a, NULL), pcclInvalidArgument, "overlap");
