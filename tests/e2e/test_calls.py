@@ -41,44 +41,6 @@ def named(run, count=ALL, **peers):
     return members
 
 
-def test_mismatch(run):
-    """Count, data type, operation or quantization differ: InvalidUsage on every peer, words that
-    say who differs in what, inputs intact; the next operation works."""
-    peers = named(run)
-    usual = ["8", "f32", "sum", "const:3"]
-    cases = {
-        "count": (["9", "f32", "sum", "const:3"], ("8", "9")),
-        "data type": (["8", "u32", "sum", "const:3"], ("f32", "u32")),
-        "width": (["4", "f64", "sum", "const:3"], ("f32", "f64")),
-        "operation": (["8", "f32", "max", "const:3"], ("sum", "max")),
-        "algorithm": (["8", "f32", "sum", "const:3", "quant=1:u8"], ("quantization",)),
-    }
-    tag = 0
-    for what, (other, parts) in cases.items():
-        for odd in range(ALL):
-            tag += 1
-            calls = [
-                peer.start("reduce", tag, *(other if i == odd else usual), "inplace") for i, peer in enumerate(peers)
-            ]
-            for peer, call in zip(peers, calls):
-                result = call.wait(rc=INVALID_USAGE)
-                check(result["intact"], f"input changed by a mismatch of {what}")
-                for part in parts:
-                    check(part in result["words"], f"'{part}' in the words: {result['words']}")
-                ids = {run.id_of(peer) for peer in peers}
-                mentioned = [name for name in ids if name in result["words"]]
-                equal(len(mentioned), 2, f"peers named in: {result['words']}")
-            calls = [peer.start("reduce", tag, *usual) for peer in peers]
-            equal(len({call.wait(rc=SUCCESS)["digest"] for call in calls}), 1, "different results")
-    # A list with retry ends, for no retry mends it.
-    calls = [peer.start("multi", 3, 2, 500, *(usual if i else cases["count"][0])) for i, peer in enumerate(peers)]
-    for call in calls:
-        call.wait(rc=INVALID_USAGE)
-    calls = [peer.start("multi", 3, 2, 600, *usual) for peer in peers]
-    for call in calls:
-        call.wait(rc=SUCCESS)
-
-
 def test_mismatch_code(run):
     """With extended results the codes are precise."""
     run.start_master()

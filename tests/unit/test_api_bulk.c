@@ -96,42 +96,75 @@ static void forty_two_and_forty_three_are_eighty_five(void **state)
 
 /* ---- peers that differ ---- */
 
+/* Two peers are named, once each: the one that differs, and another one. */
+static void names_two(const struct world *world, const char *words, int odd)
+{
+    int named = 0;
+    for (int i = 0; i < world->count; i++) {
+        char id[PCCL_PEER_ID_SIZE];
+        assert_int_equal(pcclGetPeerId(world->peers[i], id, sizeof id), pcclSuccess);
+        id[8] = '\0';
+        const char *first = strstr(words, id);
+        named += first != NULL;
+        if ((first == NULL && i == odd) || (first != NULL && strstr(first + 1, id) != NULL))
+            fail_msg("peer %d, where %d differs, in '%s'", i, odd, words);
+    }
+    assert_int_equal(named, 2);
+}
+
 /*
- * The second peer asks for something else. All are told, with a reason that names both requests,
+ * One peer asks for something else, each in turn. All are told, with a reason that names both requests,
  * and keep their input.
  */
 static void differ(struct world *world, const pcclReduceDescriptor_t *ours, const pcclReduceDescriptor_t *theirs,
                    const char *our_word, const char *their_word)
 {
     static float x[PEERS][COUNT], before[COUNT];
-    pcclAsyncReduceOp_t handles[PEERS];
-    for (int i = 0; i < world->count; i++) {
-        fill(x[i], 0);
-        assert_int_equal(pcclAllReduceAsync(x[i], x[i], i == 1 ? theirs : ours, world->peers[i], &handles[i]),
-                         pcclSuccess);
+    for (int odd = 0; odd < world->count; odd++) {
+        pcclAsyncReduceOp_t handles[PEERS];
+        for (int i = 0; i < world->count; i++) {
+            fill(x[i], 0);
+            assert_int_equal(pcclAllReduceAsync(x[i], x[i], i == odd ? theirs : ours, world->peers[i], &handles[i]),
+                             pcclSuccess);
+        }
+        fill(before, 0);
+        for (int i = 0; i < world->count; i++) {
+            assert_int_equal(pcclAwaitAsyncReduce(&handles[i], NULL), i == 2 ? pcclPeerMismatch : pcclInvalidUsage);
+            words_say(world->peers[i], our_word);
+            words_say(world->peers[i], their_word);
+            names_two(world, pcclGetLastError(world->peers[i]), odd);
+            assert_null(strstr(pcclGetLastError(world->peers[i]), "through the master")); /* nobody chooses that */
+            assert_memory_equal(x[i], before, sizeof before);
+        }
+        all_reduce(world);
     }
-    fill(before, 0);
-    for (int i = 0; i < world->count; i++) {
-        assert_int_equal(pcclAwaitAsyncReduce(&handles[i], NULL), i == 2 ? pcclPeerMismatch : pcclInvalidUsage);
-        words_say(world->peers[i], our_word);
-        words_say(world->peers[i], their_word);
-        assert_null(strstr(pcclGetLastError(world->peers[i]), "through the master")); /* nobody chooses that */
-        assert_memory_equal(x[i], before, sizeof before);
-    }
-    all_reduce(world);
 }
 
 static void peers_that_differ_are_told(void **state)
 {
-    pcclReduceDescriptor_t ours = describe(COUNT, pcclFloat, pcclSum, 1);
-    pcclReduceDescriptor_t theirs = describe(COUNT - 1, pcclFloat, pcclSum, 1);
-    differ(*state, &ours, &theirs, "20011", "20010");
-    theirs = describe(COUNT, pcclInt32, pcclSum, 1);
-    differ(*state, &ours, &theirs, "f32", "i32");
-    theirs = describe(COUNT, pcclFloat, pcclProd, 1);
-    differ(*state, &ours, &theirs, "sum", "prod");
-    theirs = describe(5, pcclFloat, pcclSum, 1); /* small enough to go through the master */
-    differ(*state, &ours, &theirs, "called sum of 20011 f32", "called sum of 5 f32");
+    const struct {
+        size_t ours, theirs;
+        pcclDataType_t type;
+        pcclRedOp_t op;
+        const char *words[2];
+    } cases[] = {
+        {COUNT, COUNT - 1, pcclFloat, pcclSum, {"20011", "20010"}},
+        {COUNT, COUNT / 2, pcclFloat, pcclSum, {"20011", "10005"}},
+        {COUNT, COUNT, pcclInt32, pcclSum, {"f32", "i32"}},
+        {COUNT, COUNT / 2, pcclDouble, pcclSum, {"f32", "f64"}},
+        {COUNT, COUNT, pcclFloat, pcclProd, {"sum", "prod"}},
+        {COUNT, 5, pcclFloat, pcclSum, {"called sum of 20011 f32", "called sum of 5 f32"}}, /* through the master */
+        {COUNT, 5, pcclUint8, pcclSum, {"f32", "u8"}},
+        {8, 9, pcclFloat, pcclSum, {"8", "9"}}, /* all are */
+        {8, 8, pcclUint32, pcclSum, {"f32", "u32"}},
+        {8, 4, pcclDouble, pcclSum, {"f32", "f64"}},
+        {8, 8, pcclFloat, pcclMax, {"sum", "max"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const pcclReduceDescriptor_t ours = describe(cases[i].ours, pcclFloat, pcclSum, i);
+        const pcclReduceDescriptor_t theirs = describe(cases[i].theirs, cases[i].type, cases[i].op, i);
+        differ(*state, &ours, &theirs, cases[i].words[0], cases[i].words[1]);
+    }
 }
 
 /*
