@@ -6,8 +6,8 @@ processes over loopback.
         losses on text that was held back, and bytes, beside those of what they are compared with
     build/venv/bin/python bench/methods.py rounds
         rounds of a few bytes a second
-    build/venv/bin/python bench/methods.py agents [--seeds 0,1,2,3,4] [--plot FILE.svg]
-        users that agents serve who learn together, beside others; the plot shows where they fly
+    build/venv/bin/python bench/methods.py agents --seeds 0,1,2,3,4 [--jobs 2]
+        users that agents serve: information x learning x swarm
 
 It must be a Python that has numpy. All take --build build/default.
 """
@@ -130,57 +130,31 @@ def rounds(given):
 
 
 def agents(given):
-    import pccl  # pylint: disable=import-outside-toplevel
+    import multiprocessing  # pylint: disable=import-outside-toplevel
+
     from lab import agents as lab  # pylint: disable=import-outside-toplevel
 
-    row("seed", "together", "independent Q-learning", "particle swarm")
+    wanted = [*lab.CELLS, ("bound", True)]
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+        flat = iter(pool.map(lab.scored, [(*cell, seed) for cell in wanted for seed in given.seeds], chunksize=1))
+    found = {cell: list(itertools.islice(flat, len(given.seeds))) for cell in wanted}
+
+    def told(values, sign=""):
+        mean, half = lab.interval(values)
+        return f"{mean:{sign}.1f} ± {half:.1f}"
+
+    row("users served", "own information", "shared information", "of seeds, shared")
     row(*["---"] * 4)
-    found = []
-    for seed in given.seeds:
-        with pccl.MasterNode("127.0.0.1:0") as master:
-            totals, *_ = lab.together(f"127.0.0.1:{master.port}", seed)
-        found.append([lab.score(one) for one in (totals, lab.apart(seed), lab.swarm(seed))])
-        row(seed, *(f"{one:.1f}" for one in found[-1]))
-    row("mean", *(f"{statistics.mean(column):.1f}" for column in zip(*found)))
-    if given.plot:
-        with pccl.MasterNode("127.0.0.1:0") as master:
-            flyers = lab.story(f"127.0.0.1:{master.port}", given.seeds[0])
-        pathlib.Path(given.plot).write_text(trajectories(lab.cells, flyers, lab.STEPS), encoding="utf-8")
-
-
-def trajectories(cells, flyers, steps, size=560):
-    """A map, as SVG: users at the end, the base station, and the way of each agent, with what it serves."""
-    scale, names = size / cells.SIDE, ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#e69f00")
-
-    def circle(place, radius, how):
-        x, y = scale * place[0], size - scale * place[1]
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {how}/>'
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size + 190}" height="{size}" font-family="sans-serif" '
-        f'font-size="12"><rect width="{size + 190}" height="{size}" fill="white"/>'
-        f'<rect width="{size}" height="{size}" fill="#f7f7f7"/>'
-    ]
-    parts.append(circle(cells.BASE, scale * cells.BASE_RANGE, 'fill="#e3e3e3"'))
-    parts += [circle(place, 2.2, 'fill="#666666"') for place in flyers[0].world.users(steps - 1)]
-    for number, (flyer, color) in enumerate(zip(flyers, names)):
-        stations = itertools.groupby(f"{scale * x:.0f},{size - scale * y:.0f}" for _, x, y, _ in flyer.path)
-        points = " ".join(station for station, _ in stations)
-        begin, end = flyer.path[0], flyer.path[-1]
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.6" opacity="0.75"/>')
-        parts.append(circle(begin[1:3], 4, f'fill="white" stroke="{color}" stroke-width="2"'))
-        if end[0] == steps - 1:
-            parts.append(circle(end[1:3], scale * cells.RANGE, f'fill="{color}" opacity="0.2"'))
-            words = f"from step {begin[0]}, {end[3]} users at the end"
-        else:
-            x, y = scale * end[1], size - scale * end[2]
-            cross = f"M{x - 7:.1f},{y - 7:.1f}l14,14m-14,0l14,-14"
-            parts.append(f'<path d="{cross}" stroke="{color}" stroke-width="4"/>')
-            words = f"falls in step {end[0]}, with {end[3]}"
-        y = 24 + 20 * number
-        parts.append(f'<rect x="{size + 8}" y="{y - 9}" width="12" height="9" fill="{color}"/>')
-        parts.append(f'<text x="{size + 26}" y="{y}">{words}</text>')
-    return "\n".join(parts + ["</svg>\n"])
+    for name in (*lab.CONTROLS, "bound"):
+        cells = [told(found[name, sees]) if (name, sees) in found else "" for sees in (False, True)]
+        row(name, *cells, " ".join(f"{one:.1f}" for one in found.get((name, True), found.get((name, False)))))
+    print()
+    row("gain by", "users, same seeds", "beyond the interval")
+    row(*["---"] * 3)
+    for name, one, other in lab.COMPARED:
+        gains = [a - b for a, b in zip(found[one], found[other])]
+        mean, half = lab.interval(gains)
+        row(name, told(gains, "+"), "yes" if abs(mean) > half else "no")
 
 
 def main():
@@ -189,11 +163,13 @@ def main():
     parser.add_argument("--build", default="build/default")
     parser.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--only", default="", metavar="WORDS,...", help="the methods that are named so")
-    parser.add_argument("--plot", metavar="FILE", help="draw loss over bytes, or where agents fly, of the first seed")
+    parser.add_argument("--plot", metavar="FILE", help="draw loss over bytes, of the first seed")
     parser.add_argument("--rounds", type=int, default=3000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes for agents")
     given = parser.parse_args()
     os.environ["PCCL_LIBRARY"] = str(ROOT / given.build / "src" / "libpccl.so.1")
     {"losses": losses, "rounds": rounds, "agents": agents}[given.what](given)
 
 
-main()
+if __name__ == "__main__":
+    main()

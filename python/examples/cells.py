@@ -1,111 +1,133 @@
-"""A small cellular world: a base station that is full, users in crowds that drift, and flying access points (agents)
-that take users off it. Needs numpy.
+"""The world of offloading.py: a ground station without room for all users, and flying access points (agents) that take
+users off it, under the constraints of https://arxiv.org/abs/2402.02957 as its abstract names them. Needs numpy.
 
-An agent serves users within RANGE, so many as it has room for; it hears users within SENSE. In each step it moves to a
-neighboring cell, or stays. A user stays with its agent for as long as that is in range, and otherwise takes the
-nearest one that has room. Whoever knows the step and where all agents are knows the same of the world.
+* Rate: all agents send in one band, so the rate of a user follows from its SINR; the ground station has another band.
+* Quality of service: an agent serves a user only at MIN_RATE or more, on one of its ROOM channels. At one bit per
+  second and hertz the signal exceeds all interference together, so at most one agent can serve a user.
+* Velocity: in each step an agent stays or moves by one cell. Agents and users are in cells of a finite grid.
+
+A user stays with its agent while the rate suffices. The world follows from the seed, the step and the agents' places.
 """
 
 from __future__ import annotations
 
+import functools
+import typing
+
 import numpy as np
 
-SIDE, USERS, CROWDS = 24.0, 120, 6
-RANGE, SENSE, ROOM = 3.5, 6.0, 20
-BASE, BASE_RANGE, BASE_ROOM = np.array([SIDE / 2, SIDE / 2]), 4.0, 20
+if typing.TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats, Ints, Bools = NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]
+
+SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m, a step 10 s: agents fly at 10 m/s
 DRIFT = 0.03  # of a crowd, in cells a step
-MOVES = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]], float)
+CHANNEL, MIN_RATE = 1.0, 1.0  # MHz, Mbit/s
+HEIGHT, LOSS, NOISE = 1.0, 3.0, 1 / 70  # cells; exponent; relative to the power at one cell: no interference: 4 cells
+SENSE, ROOM = 6.0, 20  # cells at which an agent hears users; users of an agent, and of the ground station
+BASE = np.array([SIDE // 2, SIDE // 2])
+MOVES = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]])
 REMEMBERED = 100  # steps since a user was heard
 NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # of the features
 NOBODY = -1
+SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # that suffices
+FAR = np.sqrt(np.arange(2 * SIDE**2 + 1))  # by squared distance, as the next ones
+POWER = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received
+PULL, CROWD = np.exp(-FAR / 4), np.exp(-FAR / 3.5)
 
 
 class World:
-    """Where users are, as a function of the seed and the step."""
+    """Cells of the users, by seed and step."""
 
-    def __init__(self, seed):
-        dice = np.random.default_rng(seed)
+    def __init__(self, seed: int) -> None:
+        self.seed, dice = seed, np.random.default_rng(seed)
         self._start = dice.uniform(2, SIDE - 2, (CROWDS, 2))
         angles = dice.uniform(0, 2 * np.pi, CROWDS)
         self._speed = DRIFT * np.stack([np.cos(angles), np.sin(angles)], 1)
         self._crowd = dice.integers(0, CROWDS, USERS)
         self._offset = dice.normal(0, 1.6, (USERS, 2))
 
-    def users(self, step):
-        """Crowds go straight on, and are reflected at the edge."""
+    @functools.lru_cache(maxsize=1)
+    def at(self, step: int) -> tuple[Ints, Bools]:
+        """Cells of the users, and which of them the ground station does not serve. Crowds move in straight lines and
+        are reflected at the edge."""
         path = np.mod(self._start + step * self._speed, 2 * SIDE)
         centers = np.minimum(path, 2 * SIDE - path)
-        return np.clip(centers[self._crowd] + self._offset, 0, SIDE)
+        users = np.clip(np.rint(centers[self._crowd] + self._offset), 0, SIDE).astype(np.int64)
+        power = POWER[apart(users, BASE)]
+        nearest = np.argsort(-power, kind="stable")[:ROOM]
+        offered = np.ones(USERS, bool)
+        offered[nearest[power[nearest] >= SINR * NOISE]] = False
+        return users, offered
 
 
-def depot(number):
-    """Where an agent takes off: around the base station."""
-    return np.floor(BASE) + MOVES[number % len(MOVES)]
+def depot(number: int) -> Ints:
+    """Cell in which an agent takes off: around the ground station."""
+    return BASE + MOVES[number % len(MOVES)]
 
 
-def moved(place, action):
-    return np.clip(place + MOVES[action], 0, SIDE)
+def moves(place: Ints) -> Ints:
+    """Cells that an agent can be in after the next step, by action."""
+    return np.minimum(np.maximum(place + MOVES, 0), SIDE)
 
 
-def associate(users, places, before, wanting):
-    """For each user the agent that serves it (its place in the list), or NOBODY. before: the same of the last step.
-    wanting: the users that the base station does not serve; see offered()."""
+def apart(users: Ints, places: Ints) -> Ints:
+    """Squared distances: (..., users) for places of (..., 2)."""
+    x, y = places[..., :1] - users[:, 0], places[..., 1:] - users[:, 1]
+    return x * x + y * y
+
+
+def reaches(users: Ints, places: Ints, interference: Floats | float = 0.0) -> Bools:
+    """(..., places, users): true where the rate suffices while all places send. interference: of others."""
+    power = POWER[apart(users, places)]
+    return power >= SINR * (NOISE + interference + power.sum(-2, keepdims=True) - power)
+
+
+def associate(users: Ints, places: Ints, before: Ints, wanting: Bools) -> Ints:
+    """Index of the agent that serves each user, or NOBODY. before: the same of the last step. wanting: users that
+    the ground station does not serve."""
     after = np.full(len(users), NOBODY)
-    if len(places) == 0:
-        return after
-    far = np.linalg.norm(users[:, None] - places[None], axis=2)
-    kept = np.flatnonzero(wanting & (before != NOBODY) & (far[np.arange(len(users)), before] <= RANGE))
-    after[kept] = before[kept]
-    room = ROOM - np.bincount(after[kept], minlength=len(places))
-    near = (far <= RANGE) & (wanting & (after == NOBODY))[:, None]
-    pairs = np.argwhere(near)
-    for user, agent in pairs[np.argsort(far[near], kind="stable")]:
-        if after[user] == NOBODY and room[agent] > 0:
-            after[user] = agent
-            room[agent] -= 1
+    agent, user = np.nonzero(reaches(users, places) & wanting)
+    order = np.lexsort((apart(users, places)[agent, user], before[user] != agent, agent))
+    agent, user = agent[order], user[order]
+    has_room = np.arange(len(agent)) - np.searchsorted(agent, agent) < ROOM
+    after[user[has_room]] = agent[has_room]
     return after
 
 
-def offered(users):
-    """The users that the base station has no room for."""
-    far = np.linalg.norm(users - BASE, axis=1)
-    served = np.argsort(far, kind="stable")[:BASE_ROOM]
-    left = np.ones(len(users), bool)
-    left[served[far[served] <= BASE_RANGE]] = False
-    return left
-
-
 class Memory:
-    """Where users were when they were heard last."""
+    """Cells in which users were when they were last heard, and the interference that they measured."""
 
-    def __init__(self):
-        self.places, self._steps = np.zeros((USERS, 2)), np.full(USERS, -REMEMBERED - 1)
+    def __init__(self) -> None:
+        self.places, self._steps = np.zeros((USERS, 2), np.int64), np.full(USERS, -REMEMBERED - 1)
+        self.interference = np.zeros(USERS)
 
-    def note(self, step, users, heard):
-        """Returns which users it knows of."""
+    def note(self, step: int, users: Ints, heard: Bools) -> Bools:
+        """Returns the users whose cell is known."""
         self.places[heard], self._steps[heard] = users[heard], step
         return step - self._steps <= REMEMBERED
 
 
-def features(place, users, mine, free, others, idle):
-    """What is known of each move: users it could serve there; how much nearer it comes to free users to whom nobody
-    else with room is nearer, and to all free ones, and to other agents, the more so the more room it has. mine, free:
-    which users are its own, and which nobody's, as far as it knows. others: places of the agents that it knows of;
-    idle: which of them have room."""
-    there = np.clip(place + MOVES, 0, SIDE)
-    far = np.linalg.norm(there[:, None] - users[None], axis=2)
-    served = np.minimum(((far <= RANGE) & (mine | free)).sum(1), ROOM) / ROOM
-    waiting = free & (far[0] > RANGE)
-    to_others = np.linalg.norm(users[:, None] - others[None, idle], axis=2)
-    own = waiting & (far[0] < to_others.min(1, initial=np.inf))
-    room = 1 - min(mine.sum(), ROOM) / ROOM
-    pulls = [_nearer(far[:, which]) * room for which in (own, waiting)]
-    crowd = np.exp(-np.linalg.norm(there[:, None] - others[None], axis=2) / RANGE).sum(1)
-    return np.stack([served, *pulls, (crowd - crowd[0]) * room, np.ones(len(MOVES))], 1)
+def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints, room: Bools) -> Floats:
+    """One row per move: users it could serve there; approach to free users to whom no other agent with room is nearer,
+    to all free users, and to other agents, each weighted by its own room. mine, free: users of this agent, and of no
+    agent, as far as it knows. others: known places of other agents; room: those of them that have room."""
+    there = moves(place)
+    far = apart(known.places, there)
+    could = POWER[far] >= SINR * (NOISE + known.interference)
+    served = np.minimum((could & (mine | free)).sum(1), ROOM) / ROOM
+    waiting = free & ~could[0]
+    own = waiting & (far[0] < apart(known.places, others[room]).min(0, initial=2 * SIDE**2))
+    idle = 1 - min(int(mine.sum()), ROOM) / ROOM
+    crowd = CROWD[apart(others, there)].sum(1)
+    pull = PULL[far]
+    pulls = [_nearer(pull[:, which].sum(1)) * idle for which in (own, waiting)]
+    return np.stack([served, *pulls, (crowd - crowd[0]) * idle, np.ones(len(MOVES))], 1)
 
 
-def _nearer(far):
-    """For each move, from -1 to 1: by how much of a cell it comes nearer to some of these, the near ones first."""
-    pull = np.exp(-far / 4).sum(1)
-    most = np.abs(pull - pull[0]).max()
-    return (pull - pull[0]) / most if most > 0 else 0 * pull
+def _nearer(pull: Floats) -> Floats:
+    """Change by each move, from -1 to 1."""
+    change = pull - pull[0]
+    most = float(np.abs(change).max())
+    return change / most if most > 0 else change

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Flying access points that take users off a full base station (the world of cells.py), and learn together how. Each
-is a peer: it tells the others where it is, whom it serves and whom it hears.
+"""Flying access points that take users off a full ground station (cells.py) and learn one policy. Each is a peer: in
+each step it sends its cell, the users that it serves and those that it hears.
 
-    python offloading.py 127.0.0.1:48148                 as many as you like, whenever you like; Ctrl-C lands that one
-    python offloading.py 127.0.0.1:48148 --battery 200   lands when it is empty, and takes off again
+    python offloading.py 127.0.0.1:48148                 any number of peers, at any time; Ctrl-C lands one
+    python offloading.py 127.0.0.1:48148 --battery 200   lands when the battery is empty, and takes off again
 
-All have the same weights after each step. If one falls from the sky, its users are left, and the others go on.
+All have the same weights after each step. If one is killed, its users are free and the others continue.
 """
+
+from __future__ import annotations
 
 import argparse
 import signal
 import struct
+import typing
+from typing import Mapping
 
 import cells
 import numpy as np
@@ -18,73 +22,97 @@ import numpy as np
 import pccl
 from pccl.methods import CooperativeSarsa
 
-PLACE = struct.Struct("<B2f")
+if typing.TYPE_CHECKING:
+    from cells import Bools, Floats, Ints
+
+PLACE = struct.Struct("<3B")  # number, cell
 MASK_BYTES = (cells.USERS + 7) // 8
 
 
-def packed(mask):
-    return np.packbits(mask).tobytes()
+def exploring(round: int) -> float:
+    return max(0.02, 0.3 * (1 - round / 160))
 
 
-def mask_of(said):
-    return np.unpackbits(np.frombuffer(said, np.uint8), count=cells.USERS).astype(bool)
+def _masks(said: list[bytes]) -> Bools:
+    """(agents, 2, users): the users that each serves, and those that it hears."""
+    bits = np.frombuffer(b"".join(one[PLACE.size :] for one in said), np.uint8).reshape(len(said), 2, MASK_BYTES)
+    return np.unpackbits(bits, axis=2, count=cells.USERS).astype(bool)
 
 
 class Flyer:
-    """An agent in the world of this seed."""
+    """An agent. sees: whether it uses what the others send to choose its actions; without,
+    it knows what it hears itself, and the others still take up users and the band."""
 
-    def __init__(self, seed, number):
-        self.world, self.number, self.path = cells.World(seed), number, []
+    def __init__(self, world: cells.World, number: int, sees: bool = True) -> None:
+        self.world, self.number, self.sees = world, number, sees
+        self.path: list[tuple[int, int, int, int]] = []  # step, cell, users
         self.take_off()
 
-    def take_off(self):
+    def take_off(self) -> None:
         self.place, self.mine = cells.depot(self.number), np.zeros(cells.USERS, bool)
         self.total = 0  # users that all agents serve
         self.memory = cells.Memory()
 
-    def tell(self, round):
-        heard = np.linalg.norm(self.world.users(round) - self.place, axis=1) <= cells.SENSE
-        return PLACE.pack(self.number, *self.place) + packed(self.mine) + packed(heard)
+    def tell(self, round: int) -> bytes:
+        heard = cells.apart(self.world.at(round)[0], self.place) <= cells.SENSE**2
+        return PLACE.pack(self.number, *self.place) + np.packbits([self.mine, heard], axis=1).tobytes()
 
-    def hear(self, round, told, own):
+    def hear(self, round: int, told: Mapping[str, bytes], own: str) -> tuple[float, Floats]:
         order = sorted(told, key=lambda peer: (told[peer], peer))  # by number
-        places = np.array([PLACE.unpack_from(told[peer])[1:] for peer in order])
-        mine, heard = (
-            np.array([mask_of(told[peer][begin : begin + MASK_BYTES]) for peer in order])
-            for begin in (PLACE.size, PLACE.size + MASK_BYTES)
-        )
-        users, me = self.world.users(round), order.index(own)
-        before = np.where(mine.any(0), mine.argmax(0), cells.NOBODY)
-        offered = cells.offered(users)
-        serving = cells.associate(users, places, before, offered)
-        self.mine, self.total = serving == me, int((serving != cells.NOBODY).sum())
-        self.path.append((round, *self.place, int(self.mine.sum())))
-        free = offered & (serving == cells.NOBODY) & self.memory.note(round, users, heard.any(0))
-        room = np.bincount(serving[serving != cells.NOBODY], minlength=len(places)) < cells.ROOM
-        others = np.arange(len(places)) != me
-        return self.mine.sum() / cells.ROOM, cells.features(
-            self.place, self.memory.places, self.mine, free, places[others], room[others]
-        )
+        said, me = [told[peer] for peer in order], order.index(own)
+        places = np.array([PLACE.unpack_from(one)[1:] for one in said])
+        mine, heard = _masks(said).swapaxes(0, 1)
+        users, offered = self.world.at(round)
+        serving = cells.associate(users, places, np.where(mine.any(0), mine.argmax(0), cells.NOBODY), offered)
+        served = serving != cells.NOBODY
+        self.mine, self.total = serving == me, int(served.sum())
+        self.path.append((round, int(self.place[0]), int(self.place[1]), int(self.mine.sum())))
+        # What it knows; from here on nothing else of users and of the others is used.
+        known = np.arange(len(said)) if self.sees else np.array([me])
+        hears = heard[known].any(0)
+        memory, wanting = self.memory, offered & self.memory.note(round, users, hears)
+        power = cells.POWER[cells.apart(memory.places, places)]
+        power = power.sum(0) - power[me]
+        memory.interference = np.where(self.sees | hears, power, memory.interference)
+        self.know(places[known], int(np.flatnonzero(known == me)[0]), wanting)
+        others = known[known != me]
+        room = np.bincount(serving[served], minlength=len(said))[others] < cells.ROOM
+        free = wanting & ~(served if self.sees else self.mine)
+        return self.mine.sum() / cells.ROOM, cells.features(self.place, memory, self.mine, free, places[others], room)
 
-    def act(self, action):
-        self.place = cells.moved(self.place, action)
+    def know(self, places: Ints, me: int, wanting: Bools) -> None:
+        """For planners: cells of the known agents, of which this is number `me`, and which known users are offered."""
+
+    def act(self, action: int) -> None:
+        self.place = cells.moves(self.place)[action]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def agent(
+    comm: pccl.Communicator, seed: int, number: int, min_peers: int = 1, rounds: int | None = None
+) -> tuple[CooperativeSarsa, Flyer]:
+    flyer, weights = Flyer(cells.World(seed), number), {"weights": np.zeros(len(cells.NAMES))}
+    method = CooperativeSarsa(
+        comm, weights, flyer, explore_seed=seed * 100 + number, min_peers=min_peers, rounds=rounds, admit_every=5
+    )
+    return method, flyer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
     parser.add_argument("--number", type=int, choices=range(256), default=0, metavar="0..255", help="of this agent")
+    parser.add_argument("--seed", type=int, default=1, help="of the world; the same for all")
+    parser.add_argument("--agents", type=int, default=1, help="wait until this many are there")
     parser.add_argument("--battery", type=int, default=1_000_000_000, help="steps that it can fly")
     parser.add_argument("--rounds", type=int, default=1_000_000_000)
     args = parser.parse_args()
 
-    stopping = []
+    stopping: list[bool] = []
     signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 
-    weights = {"weights": np.zeros(len(cells.NAMES))}
-    flyer, battery = Flyer(1, args.number), args.battery
-    method = CooperativeSarsa(pccl.Communicator(args.master), weights, flyer, rounds=args.rounds)
+    method, flyer = agent(pccl.Communicator(args.master), args.seed, args.number, args.agents, args.rounds)
+    battery = args.battery
     method.join()
     while not stopping and not method.finished:
         if battery == 0:
@@ -93,7 +121,7 @@ def main():
             flyer.take_off()
             battery = args.battery
             method.rejoin(pccl.Communicator(args.master))
-        method.explore = max(0.02, 0.3 * (1 - method.round / 300))
+        method.explore = exploring(method.round)
         info, battery = method.step(), battery - 1
         own = flyer.mine.sum()
         print(f"round {info.round}: {info.participants} agents, {own} users of {flyer.total} are this one's")

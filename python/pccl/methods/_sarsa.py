@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -51,6 +51,79 @@ class CooperativeSarsaSettings(Drawn, Verified, Trained):
                 raise InvalidArgument(f"agent: {self.agent!r} has no {name}()")
 
 
+class Learner:
+    """The part of an agent's SARSA that needs no network. Changes `weights` in place."""
+
+    def __init__(self, weights: Any, lr: float, discount: float, explore_seed: Optional[int] = None) -> None:
+        self.weights, self.lr, self.discount, self._explore_seed = weights, lr, discount, explore_seed
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the last action and its result."""
+        self._chosen: Optional[_Choice] = None
+        self._found: Optional[Any] = None  # change of the weights that has not been sent
+        self.skipped = False
+
+    def sent(self) -> None:
+        """Marks the change of the weights as sent."""
+        self._found = None
+
+    def pack(self, told: bytes) -> bytes:
+        found = np.zeros_like(self.weights) if self._found is None else self._found
+        said: bytes = struct.pack("<?", self._found is not None) + found.tobytes() + told
+        return said
+
+    def unpack(self, heard: Gathered, warn: Callable[[str, str], None]) -> Tuple[Dict[str, bytes], List[bytes]]:
+        """Returns the observations of the agents, by id, and their changes of the weights, sorted. All peers ignore
+        bytes that pack() cannot return, with a warning."""
+        told, found, size = {}, [], 1 + int(self.weights.nbytes)
+        for peer, said in heard:
+            if len(said) < size:
+                warn(peer, f"{len(said)} bytes; expected at least {size}")
+            elif not np.isfinite(np.frombuffer(said[1:size], self.weights.dtype)).all():
+                warn(peer, "it is not finite")
+            else:
+                told[peer] = bytes(said[size:])
+                if said[0]:
+                    found.append(bytes(said[1:size]))
+        return told, sorted(found)
+
+    def learn(self, found: Sequence[bytes]) -> bool:
+        """Adds the mean of `found`, times the rate. Returns false if the weights are unchanged."""
+        weights = self.weights.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for one in found:
+                weights += weights.dtype.type(self.lr / len(found)) * np.frombuffer(one, weights.dtype)
+        if not found or not np.isfinite(weights).all():
+            return False
+        self.weights[...] = weights
+        return True
+
+    def choose(self, round: int, explore: float, earned: float, features: Any) -> int:
+        """Returns the next action. Keeps the change of the weights by the last one for pack()."""
+        features = np.asarray(features, self.weights.dtype)
+        if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self.weights):
+            raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self.weights)})")
+        values = features @ self.weights
+        dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, round])
+        explores = dice.random() < explore
+        # While nothing is known, all values are equal, and any action is as good as another.
+        known = np.where(np.isnan(values), -np.inf, values)
+        action = int(dice.choice(len(values) if explores else np.flatnonzero(known == known.max())))
+        before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
+        self._found, self.skipped = None, False
+        if before is not None:
+            surprise = earned + self.discount * self._next(values, action) - before.value
+            found = before.features * self.weights.dtype.type(surprise)
+            self.skipped = not bool(np.isfinite(found).all())
+            self._found = None if self.skipped else found
+        return action
+
+    def _next(self, values: Any, action: int) -> float:
+        """Returns the value of the next action that is taken; Q-learning takes the best."""
+        return float(values[action])
+
+
 class CooperativeSarsa(Method):
     """Each peer is an agent. In each step all agents tell each other what they see and hold; then each
     chooses its next action by what it has heard: one of the highest value or, with the chance
@@ -71,24 +144,19 @@ class CooperativeSarsa(Method):
     @takes(CooperativeSarsaSettings)
     def __init__(self, given: CooperativeSarsaSettings) -> None:
         self.agent, self.discount, self.lr = given.agent, given.discount, given.lr
-        self.explore, self._explore_seed = given.explore, given.explore_seed
+        self.explore = given.explore
         super().__init__(given.comm, given.params, given)
         shapes = [slot.shape for slot in self._layout.whole.slots]
         if len(shapes) != 1 or len(shapes[0]) != 1:
             raise InvalidArgument(f"params: the shapes {shapes}; expected one array of one dimension, the weights")
-        (self._weights,) = as_numpy(self._shared.theta)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._chosen: Optional[_Choice] = None  # the last action's
-        self._found: Optional[Any] = None  # what it adds to the weights, which nobody has been told
-        self._heard: Gathered = []
-        self._skipped = False
+        (weights,) = as_numpy(self._shared.theta)
+        self._learner = Learner(weights, self.lr, self.discount, given.explore_seed)
+        self._heard: Mapping[str, bytes] = {}
 
     # ---- steps
 
     def _join(self) -> StepInfo:
-        self._forget()
+        self._learner.forget()
         return super()._join()
 
     def step(self) -> StepInfo:
@@ -97,77 +165,21 @@ class CooperativeSarsa(Method):
             return self.join()
         self._check_not_finished()
         round = self.round
-        self._payload = self._packed(self.agent.tell(round))
+        self._payload = self._learner.pack(self.agent.tell(round))
         info = self._jointly(self._reach)
-        self._found = None  # all have it, whatever hear() does now
-        told = {peer: bytes(said[self._size :]) for peer, said in self._heard}
-        earned, features = self.agent.hear(round, told, self._own_id)
-        self.agent.act(self._choose(float(earned), self._checked(features)))
+        self._learner.sent()  # whatever hear() does now
+        earned, features = self.agent.hear(round, self._heard, self._own_id)
+        self.agent.act(self._learner.choose(round, self.explore, float(earned), features))
         return info
-
-    @property
-    def _size(self) -> int:
-        """Of what is told of the weights."""
-        return 1 + int(self._weights.nbytes)
-
-    def _packed(self, told: bytes) -> bytes:
-        found = np.zeros_like(self._weights) if self._found is None else self._found
-        said: bytes = struct.pack("<?", self._found is not None) + found.tobytes() + told
-        return said
 
     def _exchange(self) -> StepInfo:
         heard = self._gather(self._payload, DATA_TAG)
         self._own_id = self.comm.id
-        self._heard = [(peer, said) for peer, said in heard if self._is_sound(peer, said)]
-        # In this order, so that it does not matter in which they came.
-        found = sorted(bytes(said[1 : self._size]) for _, said in self._heard if said[0])
-        committed = self._learn([np.frombuffer(one, self._weights.dtype) for one in found])
+        self._heard, found = self._learner.unpack(heard, self._warn_of)
+        committed = self._learner.learn(found)
         self._write()
         received = sum(len(said) for _, said in heard) - len(self._payload)
         return StepInfo(
             participants=len(heard), committed=committed, tx_bytes=len(self._payload), rx_bytes=received,
-            skipped=self._skipped,
+            skipped=self._learner.skipped,
         )
-
-    def _is_sound(self, peer: str, said: memoryview) -> bool:
-        """What no agent can have packed is not heard: all see the same bytes."""
-        if len(said) < self._size:
-            why = f"{len(said)} bytes; expected at least {self._size}"
-        elif not np.isfinite(np.frombuffer(said[1 : self._size], self._weights.dtype)).all():
-            why = "it is not finite"
-        else:
-            return True
-        self._warn_of(peer, why)
-        return False
-
-    def _learn(self, found: Sequence[Any]) -> bool:
-        weights = self._weights.copy()
-        with np.errstate(over="ignore", invalid="ignore"):
-            for one in found:
-                weights += weights.dtype.type(self.lr / len(found)) * one
-        if not found or not np.isfinite(weights).all():
-            return False
-        self._weights[...] = weights
-        return True
-
-    def _checked(self, features: Any) -> Any:
-        features = np.asarray(features, self._weights.dtype)
-        if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self._weights):
-            raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self._weights)})")
-        return features
-
-    def _choose(self, earned: float, features: Any) -> int:
-        values = features @ self._weights
-        dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, self.round])
-        explores = dice.random() < self.explore
-        # While nothing is known, all values are equal, and any action is as good as another.
-        known = np.where(np.isnan(values), -np.inf, values)
-        action = int(dice.choice(len(values) if explores else np.flatnonzero(known == known.max())))
-        before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
-        self._found, self._skipped = None, False
-        if before is not None:
-            surprise = earned + self.discount * self._chosen.value - before.value
-            found = before.features * self._weights.dtype.type(surprise)
-            self._skipped = not bool(np.isfinite(found).all())
-            self._found = None if self._skipped else found
-        return action

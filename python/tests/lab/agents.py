@@ -1,21 +1,25 @@
-"""The cellular world of examples/cells.py, with agents that learn together over the library, with agents that learn by
-themselves, and with a particle swarm. All have the same budget: so many steps of the world.
+"""The agents of examples/offloading.py, in processes over the library, and beside others in one process: the same
+functions pack, unpack, learn and choose, and only the gather is a dictionary.
 
     python -m lab.agents ADDRESS NUMBER --workers 4 --steps 200        one agent, in a process of its own
 """
+
+from __future__ import annotations
 
 import argparse
 import json
 import os
 import pathlib
 import signal
+import statistics
 import sys
-import threading
+import typing
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 import pccl
-from pccl.methods import CooperativeSarsa
+from pccl.methods._sarsa import Learner
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 import cells  # noqa: E402
@@ -23,173 +27,190 @@ import offloading  # noqa: E402
 
 from .peer import gather  # noqa: E402
 
-AGENTS, STEPS = 5, 600
+if typing.TYPE_CHECKING:
+    from cells import Bools, Floats, Ints
+
+AGENTS, STEPS = 5, 400
+HAND_SET = (2.0, 1.0, 0.1, -0.5, 0.0)
+T95 = 2.776  # Student's t for five seeds
 
 
-def exploring(step, steps):
-    return max(0.02, 0.3 * (1 - step / (0.4 * steps)))
-
-
-def score(totals):
+def score(totals: Sequence[int]) -> float:
     """The mean of the users that were served in the second half."""
     return float(np.mean(totals[len(totals) // 2 :]))
 
 
-# ---- together
+# ---- who chooses
 
 
-def fly(method, flyer, steps, each=lambda: None):
-    """Returns how many users all served in each step."""
+class QLearner(Learner):
+    def _next(self, values: Any, action: int) -> float:
+        return float(values.max())
+
+
+class Stays(offloading.Flyer):
+    def act(self, action: int) -> None:
+        pass
+
+
+class Searcher(offloading.Flyer):
+    """Flies to the best placement of a particle swarm. A particle has a cell for each known agent; in each step all are
+    tried on the known users, the first is where agents are, and one starts from the best with one agent elsewhere.
+    Agents with the same knowledge compute the same swarm."""
+
+    def __init__(self, world: cells.World, number: int, sees: bool = True, particles: int = 30) -> None:
+        super().__init__(world, number, sees)
+        self._dice = np.random.default_rng([world.seed, 2] if sees else [world.seed, 2, number])
+        self._count, self._at = particles, np.zeros(0)
+
+    def value(self, users: Ints, at: Floats, wanting: Bools) -> Ints:
+        others = 0.0 if self.sees else self.memory.interference
+        reached = (cells.reaches(users, np.rint(at).astype(np.int64), others) & wanting).sum(-1)
+        return np.minimum(reached, cells.ROOM).sum(-1)
+
+    def know(self, places: Ints, me: int, wanting: Bools) -> None:
+        if len(self._at) == 0:
+            self._at = self._dice.uniform(0, cells.SIDE, (self._count, *places.shape))
+            self._speed, self._best = self._dice.normal(0, 1, self._at.shape), self._at.copy()
+        self._at[0] = places
+        # Crowds drift: what was best is tried once more, too.
+        now, best = (self.value(self.memory.places, at, wanting) for at in (self._at, self._best))
+        self._best = np.where((now > best)[:, None, None], self._at, self._best)
+        leader = self._best[np.argmax(np.maximum(now, best))]
+        own, others = self._dice.random((2, *self._at.shape))
+        pulls = own * (self._best - self._at) + others * (leader - self._at)
+        self._speed = np.clip(0.72 * self._speed + 1.49 * pulls, -4, 4)
+        self._at = np.clip(self._at + self._speed, 0, cells.SIDE)
+        one, of = self._dice.integers(1, self._count), self._dice.integers(len(places))
+        self._at[one], self._speed[one] = leader, 0
+        self._at[one, of] = self._dice.uniform(0, cells.SIDE, 2)
+        self.plan = np.rint(leader).astype(np.int64)
+        self._target = self.plan[me]
+
+    def act(self, action: int) -> None:
+        super().act(int(np.abs(cells.moves(self.place) - self._target).sum(1).argmin()))
+
+
+class Control(NamedTuple):
+    flyer: Callable[..., offloading.Flyer] = offloading.Flyer
+    learner: Callable[..., Learner] = Learner
+    lr: float = 0.05
+    weights: Sequence[float] = (0.0,) * len(cells.NAMES)
+    explore: Optional[float] = None  # None: as the example does
+    common: bool = True  # weights
+
+
+HANDS = {"lr": 0.0, "weights": HAND_SET}
+CONTROLS = {
+    "stays where it took off": Control(Stays),
+    "random": Control(lr=0.0, explore=1.0),
+    "hand-set weights": Control(explore=0.0, **HANDS),
+    "hand-set weights, explores": Control(**HANDS),
+    "Q-learning, own weights": Control(learner=QLearner, common=False),
+    "Q-learning, common weights": Control(learner=QLearner),
+    "SARSA, own weights": Control(common=False),
+    "SARSA, common weights": Control(),
+    "particle swarm": Control(Searcher, lr=0.0),
+}
+EXAMPLE = "SARSA, common weights"
+
+
+def run(
+    seed: int, control: Control = Control(), sees: bool = True, agents: int = AGENTS, steps: int = STEPS
+) -> list[int]:
+    """Users that all serve, in each step. sees: whether agents use what the others observe. What each found is learned
+    by all if the weights are common."""
+    world = cells.World(seed)
+    flyers = [control.flyer(world, number, sees) for number in range(agents)]
+    learners = [
+        control.learner(np.array(control.weights), control.lr, 0.9, seed * 100 + number) for number in range(agents)
+    ]
     totals = []
-    method.join()
-    while method.round < steps:
-        method.explore = exploring(method.round, method.rounds)
-        method.step()
-        totals.append(flyer.total)
-        each()
-    return totals
-
-
-def made(comm, seed, number, min_peers, steps):
-    """An agent, and what it flies."""
-    flyer = offloading.Flyer(seed, number)
-    weights = {"weights": np.zeros(len(cells.NAMES))}
-    method = CooperativeSarsa(
-        comm, weights, flyer, explore_seed=seed * 100 + number, min_peers=min_peers, rounds=steps, admit_every=5
-    )
-    return method, flyer
-
-
-def together(address, seed, agents=AGENTS, steps=STEPS):
-    """(totals, flyers, weights), of threads of this process."""
-    found = [None] * agents
-
-    def one(number):
-        method, flyer = made(pccl.Communicator(address), seed, number, agents, steps)
-        found[number] = fly(method, flyer, steps), flyer, method.state_dict()["theta.float64"]
-        method.close()
-
-    _in_threads(one, agents)
-    totals, flyers, weights = zip(*found)
-    return totals[0], flyers, weights
-
-
-def story(address, seed, steps=STEPS, falls_in=200):
-    """Flyers: four, of which the last one falls in this step; then another one takes off."""
-    flyers, ready, fallen = [None] * 5, threading.Barrier(4), threading.Event()
-
-    def one(number):
-        if number == 4:
-            fallen.wait()
-        with pccl.Communicator(address) as comm:
-            if number < 4:
-                ready.wait()
-                gather(comm, 4)
-            method, flyers[number] = made(comm, seed, number, 1, steps)
-            fly(method, flyers[number], falls_in if number == 3 else steps)
-        if number == 3:
-            fallen.set()
-
-    _in_threads(one, len(flyers))
-    return flyers
-
-
-def _in_threads(call, count):
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-# ---- each by itself
-
-
-def apart(seed, agents=AGENTS, steps=STEPS, lr=0.05, discount=0.9):
-    """Independent Q-learning: the same features, rewards, rates and exploration; but an agent knows of its own users
-    and those that it hears, and has weights of its own."""
-    world, dice = cells.World(seed), np.random.default_rng([seed, 1])
-    places = np.array([cells.depot(number) for number in range(agents)])
-    serving, totals = np.full(cells.USERS, cells.NOBODY), []
-    weights, last = np.zeros((agents, len(cells.NAMES))), [None] * agents
-    memories = [cells.Memory() for _ in range(agents)]
     for step in range(steps):
-        users = world.users(step)
-        offered = cells.offered(users)
-        serving = cells.associate(users, places, serving, offered)
-        totals.append(int((serving != cells.NOBODY).sum()))
-        for number, own in enumerate(weights):
-            mine = serving == number
-            heard = np.linalg.norm(users - places[number], axis=1) <= cells.SENSE
-            free = offered & ~mine & memories[number].note(step, users, heard)
-            nobody = np.zeros((0, 2)), np.zeros(0, bool)
-            found = cells.features(places[number], memories[number].places, mine, free, *nobody)
-            values = found @ own
-            if last[number] is not None:
-                surprise = mine.sum() / cells.ROOM + discount * values.max() - last[number] @ own
-                own += lr * surprise * last[number]
-            explores = dice.random() < exploring(step, steps)
-            action = int(dice.choice(len(values) if explores else np.flatnonzero(values == values.max())))
-            last[number] = found[action]
-            places[number] = cells.moved(places[number], action)
+        said = [(str(n), memoryview(one.pack(flyers[n].tell(step)))) for n, one in enumerate(learners)]
+        for number, (flyer, one) in enumerate(zip(flyers, learners)):
+            told, found = one.unpack(said, _refuse)
+            one.learn(found if control.common else one.unpack(said[number : number + 1], _refuse)[1])
+            earned, features = flyer.hear(step, told, str(number))
+            explore = offloading.exploring(step) if control.explore is None else control.explore
+            flyer.act(one.choose(step, explore, earned, features))
+        totals.append(flyers[0].total)
     return totals
 
 
-# ---- a swarm
+def _refuse(peer: str, why: str) -> None:
+    raise AssertionError(f"agent {peer}: {why}")
 
 
-def swarm(seed, agents=AGENTS, steps=STEPS, particles=10, inertia=0.72, pull=1.49, forgets=0.995):
-    """A particle is a place for each agent. In each step one of them is tried, without flying there; the agents are at
-    the best that is known, without flying there either. What a particle has found fades, because crowds drift."""
-    world, dice = cells.World(seed), np.random.default_rng([seed, 2])
-    at = dice.uniform(0, cells.SIDE, (particles, agents, 2))
-    speed, best, found, totals = dice.normal(0, 1, at.shape), at.copy(), np.full(particles, -1.0), []
+def bound(seed: int, steps: int = STEPS) -> list[int]:
+    """The swarm's placements if all users were known and agents were there at once."""
+    world = cells.World(seed)
+    one = Searcher(world, 0)
+    totals, one.plan = [], np.array([cells.depot(number) for number in range(AGENTS)])
     for step in range(steps):
-        users, one = world.users(step), step % particles
-
-        def served(places):
-            nobody = np.full(cells.USERS, cells.NOBODY)
-            return int((cells.associate(users, places, nobody, cells.offered(users)) != cells.NOBODY).sum())
-
-        now = served(at[one])
-        found *= forgets
-        if now > found[one]:
-            best[one], found[one] = at[one], now
-        leader = best[np.argmax(found)]
-        totals.append(served(leader))
-        own, others = dice.random((2, agents, 2))
-        speed[one] = inertia * speed[one] + pull * (own * (best[one] - at[one]) + others * (leader - at[one]))
-        speed[one] = np.clip(speed[one], -4, 4)
-        at[one] = np.clip(at[one] + speed[one], 0, cells.SIDE)
+        users, offered = world.at(step)
+        one.memory.places = users
+        one.know(one.plan, 0, offered)
+        totals.append(int(one.value(users, one.plan, offered)))
     return totals
 
 
-# ---- a process
+# ---- tables
 
 
-def main():
+BLIND = ("stays where it took off", "random")
+CELLS = [(name, sees) for name in CONTROLS for sees in ([False] if name in BLIND else [False, True])]
+HANDS_EXPLORE = "hand-set weights, explores"
+COMPARED = [  # all in pairs of the same seed
+    ("sharing what agents hear, hand-set weights", (HANDS_EXPLORE, True), (HANDS_EXPLORE, False)),
+    ("sharing what agents hear, SARSA", (EXAMPLE, True), (EXAMPLE, False)),
+    ("sharing what agents hear, particle swarm", ("particle swarm", True), ("particle swarm", False)),
+    ("sharing the weights, SARSA", (EXAMPLE, True), ("SARSA, own weights", True)),
+    ("sharing the weights, Q-learning", ("Q-learning, common weights", True), ("Q-learning, own weights", True)),
+    ("SARSA in place of Q-learning", (EXAMPLE, True), ("Q-learning, common weights", True)),
+    ("SARSA in place of hand-set weights", (EXAMPLE, True), ("hand-set weights", True)),
+    ("SARSA in place of hand-set weights that explore", (EXAMPLE, True), (HANDS_EXPLORE, True)),
+    ("particle swarm in place of SARSA", ("particle swarm", True), (EXAMPLE, True)),
+]
+
+
+def scored(what: tuple[str, bool, int]) -> float:
+    name, sees, seed = what
+    return score(bound(seed) if name == "bound" else run(seed, CONTROLS[name], sees))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Mean, and half of the 95 % interval; the constant is for five values."""
+    assert len(values) == 5
+    return statistics.mean(values), T95 * statistics.stdev(values) / len(values) ** 0.5
+
+
+# ---- processes
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("address")
     parser.add_argument("number", type=int)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--dies-in", type=int, default=-1, help="the step before which it is killed")
     given = parser.parse_args()
     with pccl.Communicator(given.address) as comm:
         gather(comm, given.workers)
-        method, flyer = made(comm, given.seed, given.number, 1, given.steps)
-
-        def told():
-            round, *place, _ = flyer.path[-1]
+        method, flyer = offloading.agent(comm, given.seed, given.number, rounds=given.steps)
+        method.join()
+        while not method.finished:
+            method.explore = offloading.exploring(method.round)
+            method.step()
+            round, x, y, _ = flyer.path[-1]
             users = np.flatnonzero(flyer.mine).tolist()
             print(json.dumps({
-                "round": round, "place": place, "users": users, "total": flyer.total, "digest": method.digest(),
+                "round": round, "place": [x, y], "users": users, "total": flyer.total, "digest": method.digest(),
             }), flush=True)
             if method.round == given.dies_in:
                 os.kill(os.getpid(), signal.SIGKILL)
-
-        fly(method, flyer, given.steps, told)
         method.close()
 
 
