@@ -115,8 +115,8 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 /* ---- the call ---- */
 
 /* The failure as a sentence, with what it has left behind in the caller's memory. */
-static void explain(const struct pccl_communicator *comm, enum pccl_status status,
-                    const struct pccl_synchronizer *synchronizer, struct pccl_why *why)
+static void explain(const struct pccl_communicator *comm, enum pccl_status status, struct pccl_worker *synchronizer,
+                    struct pccl_why *why)
 {
     struct pccl_text torn;
     pccl_api_explain_call(comm, PCCL_CALL_SYNC, status, why);
@@ -127,7 +127,7 @@ static void explain(const struct pccl_communicator *comm, enum pccl_status statu
         pccl_text_append(&why->reason, "; partly overwritten: %s", torn.bytes);
 }
 
-static enum pccl_status run_synchronizer(struct pccl_communicator *comm, struct pccl_synchronizer *synchronizer,
+static enum pccl_status run_synchronizer(struct pccl_communicator *comm, struct pccl_worker *synchronizer,
                                          pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
                                          struct pccl_why *why)
 {
@@ -182,21 +182,14 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
                                      pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
                                      pcclSharedStateSyncInfo_t *info, struct pccl_why *why)
 {
-    struct pccl_synchronizer *synchronizer;
+    struct pccl_worker *synchronizer;
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
                                       .tensors = tensors,
                                       .tensor_count = (uint32_t)state->count,
-                                      .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
-                                      .keys = comm->keys,
-                                      .local = comm->local};
-    struct pccl_sync_events events = {
-        .context = comm,
-        .touching = pccl_comm_on_touching,
-        .proven = pccl_comm_on_proven,
-        .fetched = pccl_comm_on_fetched,
-        .log = {comm, pccl_comm_on_log},
-        .broken = on_broken,
-    };
+                                      .worker = pccl_comm_worker_config(comm, on_broken),
+                                      .touching = pccl_comm_on_touching,
+                                      .proven = pccl_comm_on_proven,
+                                      .fetched = pccl_comm_on_fetched};
     uint32_t world;
     enum pccl_status status = take_tensors(state, tensors, &why->reason);
     if (status == PCCL_OK)
@@ -204,14 +197,14 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     if (status == PCCL_OK) /* before the digests, which take their time */
         status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
-        status = pccl_synchronizer_create(&config, &events, &synchronizer, &why->reason);
+        status = pccl_synchronizer_create(&config, &synchronizer, &why->reason);
     if (status == PCCL_INTERNAL)
         on_broken(comm);
     if (status != PCCL_OK)
         return is_shortage(status) ? say_unable(comm, status, why) : status;
     status = run_synchronizer(comm, synchronizer, state, strategy, why);
     pccl_synchronizer_traffic(synchronizer, &info->tx_bytes, &info->rx_bytes);
-    pccl_synchronizer_destroy(synchronizer);
+    pccl_worker_destroy(synchronizer);
     return status;
 }
 

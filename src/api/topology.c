@@ -18,25 +18,22 @@ enum { DIAL_MS_MAX = 2500 };
 static void on_broken(void *comm) { pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE); }
 
 /* Under the lock: memory and a loop, which takes no time to speak of. */
-static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_measurer **measurer,
+static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_worker **measurer,
                                       struct pccl_text *reason)
 {
     struct pccl_measure_config config = {
-        .self = comm->id,
-        .lineage = *pccl_peer_lineage(comm->peer),
-        .keys = comm->keys,
-        .local = comm->local,
+        .worker = pccl_comm_worker_config(comm, on_broken),
         .streams_long = pccl_comm_pool_size(comm, PCCL_LONG_PATH_RTT_US),
         .streams_short = pccl_comm_pool_size(comm, 0),
         .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),
-        .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
+        .measured = pccl_comm_on_measured,
     };
-    struct pccl_measure_events events = {
-        .context = comm, .measured = pccl_comm_on_measured, .log = {comm, pccl_comm_on_log}, .broken = on_broken};
-    return pccl_measurer_create(&config, &events, measurer, reason);
+    config.worker.self = comm->id;
+    config.worker.lineage = *pccl_peer_lineage(comm->peer);
+    return pccl_measurer_create(&config, measurer, reason);
 }
 
-static enum pccl_status run_measurer(struct pccl_api_call *call, struct pccl_measurer **measurer)
+static enum pccl_status run_measurer(struct pccl_api_call *call, struct pccl_worker **measurer)
 {
     struct pccl_text *reason = &call->why.reason;
     enum pccl_status status = pccl_api_may_call(call->comm, reason);
@@ -53,7 +50,7 @@ static enum pccl_status run_measurer(struct pccl_api_call *call, struct pccl_mea
 
 static enum pccl_status optimize(struct pccl_api_call *call)
 {
-    struct pccl_measurer *measurer = NULL;
+    struct pccl_worker *measurer = NULL;
     uint32_t world = 0;
     enum pccl_status status = pccl_api_check_quiet(call->comm, &world, &call->why.reason);
     if (status != PCCL_OK)
@@ -64,7 +61,7 @@ static enum pccl_status optimize(struct pccl_api_call *call)
     status = run_measurer(call, &measurer);
     pccl_comm_leave(call->comm);
     if (measurer)
-        pccl_measurer_destroy(measurer);
+        pccl_worker_destroy(measurer);
     return status;
 }
 

@@ -7,10 +7,7 @@ void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call)
 {
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_enter_after_fault(comm);
-    if (syncs)
-        comm->sync.synchronizer = NULL;
-    else
-        comm->topology.measurer = NULL;
+    comm->calls[call].worker = NULL;
     pccl_comm_break(comm, syncs ? "during a synchronization; tensors may be partly overwritten"
                                 : "during a test of the topology");
     pccl_comm_leave(comm);

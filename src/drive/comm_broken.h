@@ -12,8 +12,7 @@
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * On the thread of the call. The synchronizer or measurer of this call broke; nothing of it is
- * used again.
+ * On the thread of the call. The worker of this call broke; nothing of it is used again.
  */
 void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call);
 

@@ -2,6 +2,16 @@
 #include "drive/comm_callers.h"
 #include "drive/communicator.h"
 
+struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm, void (*broken)(void *comm))
+{
+    return (struct pccl_worker_config){.keys = comm->keys,
+                                       .local = comm->local,
+                                       .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
+                                       .log = {comm, pccl_comm_on_log},
+                                       .context = comm,
+                                       .broken = broken};
+}
+
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
     slot->waiter = pccl_caller_waiter();
@@ -11,17 +21,18 @@ enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pcc
     return slot->status;
 }
 
-void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *worker),
-                          void *worker)
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
     struct pccl_waiter *waiter = pccl_caller_waiter();
     slot->waiter = waiter;
     while (!slot->done) {
         pccl_comm_wait(comm, waiter);
-        if (slot->done)
-            break;
+        struct pccl_worker *worker = slot->worker; /* NULL after it broke, too */
+        if (slot->done || !worker)
+            continue;
         pccl_comm_leave(comm);
-        work(worker);
+        if (pccl_worker_is_needed(worker))
+            pccl_worker_run(worker);
         pccl_comm_enter(comm);
     }
     slot->waiter = NULL;
@@ -31,6 +42,8 @@ void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *
 {
     slot->done = true;
     slot->status = status;
+    if (slot->worker)
+        pccl_worker_end(slot->worker);
     pccl_comm_signal(comm, slot->waiter);
 }
 

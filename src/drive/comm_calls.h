@@ -6,6 +6,7 @@
 #define PCCL_DRIVE_COMM_CALLS_H
 
 #include "drive/comm_wait.h"
+#include "net/worker.h"
 #include "peer/queries.h"
 
 /* A joint call, or connect, in progress. */
@@ -17,17 +18,16 @@ struct pccl_call_slot {
     struct pccl_epoch known;       /* the epoch of the attributes when it began */
     struct pccl_departed departed; /* those who departed after `known`, if the call failed */
     struct pccl_waiter *waiter;
+    struct pccl_worker *worker; /* SYNC, OPTIMIZE: does what the call asks of this peer; or NULL */
 };
 
+/* What the workers of a communicator have in common, without names. */
+struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm, void (*broken)(void *comm));
 /* Waits for the end of a call that the machine has accepted, and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
-/*
- * Waits until the call is done. Whenever its waiter is fired before that, `work` handles the cause,
- * without the lock.
- */
-void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot, void (*work)(void *worker),
-                          void *worker);
-/* The machine has ended the call: records its status and wakes its thread. */
+/* Waits until the call is done. Whenever its worker has something to do, it works, without the lock. */
+void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
+/* The machine has ended the call: records its status, ends its worker and wakes its thread. */
 void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *slot, enum pccl_status status);
 /* Removes all references to this waiter. */
 void pccl_comm_calls_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);

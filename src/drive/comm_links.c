@@ -10,8 +10,6 @@
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
-#include "drive/comm_sync.h"
-#include "drive/comm_topology.h"
 
 #include "net/handshake.h"
 #include "net/heap.h"
@@ -126,21 +124,30 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
     return true;
 }
 
-/* Whether the call that this kind of connection serves is in progress. If not: with a reason. */
-static bool has_use_for(const struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
+static struct pccl_call_slot *call_of(struct pccl_communicator *comm, uint8_t kind)
 {
-    pccl_text_clear(reason);
-    if (kind == PCCL_LINK_STATE && !comm->sync.synchronizer)
-        pccl_text_format(reason, "no synchronization of shared state is in progress here");
-    if (kind == PCCL_LINK_MEASURE && !comm->topology.measurer)
-        pccl_text_format(reason, "no optimization is in progress here");
-    return reason->length == 0;
+    return &comm->calls[kind == PCCL_LINK_STATE ? PCCL_CALL_SYNC : PCCL_CALL_OPTIMIZE];
 }
 
-/* Passes the connection to the synchronizer or measurer. */
-static void pass_to_session(struct pccl_communicator *comm, struct pccl_connection *connection,
-                            const struct pccl_msg_link_hello *hello)
+/* Whether the call that this kind of connection serves is in progress. If not: with a reason. */
+static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
 {
+    bool serves_call = kind == PCCL_LINK_STATE || kind == PCCL_LINK_MEASURE;
+    if (!serves_call || call_of(comm, kind)->worker)
+        return true;
+    pccl_text_format(reason, "no %s is in progress here",
+                     kind == PCCL_LINK_STATE ? "synchronization of shared state" : "optimization");
+    return false;
+}
+
+/*
+ * Passes the connection to the worker of its call. A tester waits for echoes before it loads the path, so data that
+ * came with the handshake violates the protocol.
+ */
+static void pass_to_worker(struct pccl_communicator *comm, struct pccl_connection *connection,
+                           const struct pccl_msg_link_hello *hello)
+{
+    struct pccl_call_slot *slot = call_of(comm, hello->kind);
     struct pccl_handover handover;
     pccl_listener_adopt(connection);
     pccl_socket_limit_silence(connection->channel.socket, comm->params.link_silence_ms);
@@ -148,10 +155,11 @@ static void pass_to_session(struct pccl_communicator *comm, struct pccl_connecti
         pccl_connection_close(connection, 0);
         return;
     }
-    enum pccl_status status = hello->kind == PCCL_LINK_STATE ? pccl_comm_sync_accept(comm, &hello->from, &handover)
-                                                             : pccl_comm_measure_accept(comm, &hello->from, &handover);
-    if (status != PCCL_OK)
+    bool violates = hello->kind == PCCL_LINK_MEASURE && pccl_handover_has_input(&handover);
+    if (violates || pccl_worker_accept(slot->worker, &hello->from, &handover) != PCCL_OK)
         pccl_handover_drop(&handover);
+    else
+        pccl_comm_signal(comm, slot->waiter); /* the worker has something to do now */
 }
 
 static void take_ring_link(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -193,7 +201,7 @@ static void greet(struct pccl_communicator *comm, struct pccl_connection *connec
     else if (hello->kind == PCCL_LINK_RING)
         take_ring_link(comm, connection, hello);
     else
-        pass_to_session(comm, connection, hello);
+        pass_to_worker(comm, connection, hello);
 }
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)

@@ -26,8 +26,7 @@ void pccl_comm_loop_rest(struct pccl_communicator *comm);
 /* Whether the loop has notes to apply. Under the lock. */
 bool pccl_comm_has_notes(const struct pccl_communicator *comm);
 /*
- * Logs a line of a synchronizer or measurer, with the names of the peers that it mentions. On its thread,
- * without the lock.
+ * Logs a line of a worker, with the names of the peers that it mentions. On its thread, without the lock.
  */
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 

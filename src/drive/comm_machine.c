@@ -26,8 +26,6 @@ void pccl_comm_give_up(struct pccl_communicator *comm)
     pccl_comm_ops_give_up(comm);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(comm->calls); i++)
         end_call(comm, &comm->calls[i]);
-    pccl_comm_sync_over(&comm->sync);
-    pccl_comm_optimize_over(&comm->topology);
     pccl_comm_describe_over(comm, &comm->topology, PCCL_INTERNAL);
     pccl_comm_links_close_all(comm);
 }
@@ -48,6 +46,24 @@ enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer
     }
     enum pccl_status status = pccl_peer_step(comm->peer, event);
     pccl_guard_pop(&guard);
+    return status;
+}
+
+enum pccl_status pccl_comm_take_part(struct pccl_communicator *comm, struct pccl_worker *worker,
+                                     struct pccl_peer_event *event)
+{
+    struct pccl_call_slot *slot = &comm->calls[event->call];
+    *slot = (struct pccl_call_slot){.outstanding = true,
+                                    .begun_us = pccl_now_us(),
+                                    .known = pccl_peer_attributes(comm->peer).epoch,
+                                    .worker = worker};
+    enum pccl_status status = pccl_comm_step(comm, event);
+    if (status == PCCL_OK) {
+        pccl_comm_serve_call(comm, slot);
+        status = slot->status;
+    }
+    slot->worker = NULL;
+    slot->outstanding = false;
     return status;
 }
 

@@ -36,7 +36,7 @@ static enum pccl_call find_longest(const struct pccl_communicator *comm, uint64_
 static void look_at_transfer(const struct pccl_communicator *comm, uint64_t now_us, pcclProgress_t *progress)
 {
     uint64_t since_us;
-    pccl_synchronizer_progress(comm->sync.synchronizer, &progress->done, &progress->total, &since_us);
+    pccl_synchronizer_progress(comm->calls[PCCL_CALL_SYNC].worker, &progress->done, &progress->total, &since_us);
     uint64_t took_ms = since_us != 0 ? (now_us - pccl_min_u64(now_us, since_us)) / 1000 : 0;
     if (took_ms == 0 || progress->done == 0)
         return;
@@ -53,6 +53,6 @@ void pccl_comm_progress(const struct pccl_communicator *comm, pcclProgress_t *pr
     if (longest == PCCL_CALL_NONE)
         return;
     progress->elapsed_ms = (now_us - pccl_min_u64(now_us, since_us)) / 1000;
-    if (longest == PCCL_CALL_SYNC && comm->sync.synchronizer)
+    if (longest == PCCL_CALL_SYNC && comm->calls[longest].worker)
         look_at_transfer(comm, now_us, progress);
 }

@@ -9,18 +9,20 @@
 #include "drive/comm_wait.h"
 #include "peer/queries.h"
 
-/* Wakes the call's thread, because the synchronizer may have something to do now. */
-static void signal_call(struct pccl_communicator *comm) { pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter); }
+static struct pccl_worker *synchronizer_of(const struct pccl_communicator *comm)
+{
+    return comm->calls[PCCL_CALL_SYNC].worker;
+}
 
 /* ---- what happens meanwhile ---- */
 
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
     struct pccl_communicator *comm = context;
-    if (!comm->sync.synchronizer)
+    if (!synchronizer_of(comm))
         return;
-    pccl_synchronizer_plan(comm->sync.synchronizer, plan->requests, plan->takes_unequal);
-    signal_call(comm);
+    pccl_synchronizer_plan(synchronizer_of(comm), plan->requests, plan->takes_unequal);
+    pccl_comm_signal(comm, comm->calls[PCCL_CALL_SYNC].waiter);
 }
 
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
@@ -34,17 +36,8 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                           .proof = *proof,
                                           .candidates = candidates,
                                           .candidate_count = count};
-    if (comm->sync.synchronizer)
-        pccl_synchronizer_donor(comm->sync.synchronizer, &named);
-}
-
-enum pccl_status pccl_comm_sync_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
-                                       struct pccl_handover *handover)
-{
-    enum pccl_status status = pccl_synchronizer_accept(comm->sync.synchronizer, peer, handover);
-    if (status == PCCL_OK)
-        signal_call(comm);
-    return status;
+    if (synchronizer_of(comm))
+        pccl_synchronizer_donor(synchronizer_of(comm), &named);
 }
 
 void pccl_comm_on_touching(void *context)
@@ -62,7 +55,7 @@ void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {
     struct pccl_communicator *comm = context;
     pccl_comm_enter(comm);
-    if (comm->sync.synchronizer && !pccl_synchronizer_is_replanned(comm->sync.synchronizer))
+    if (synchronizer_of(comm) && !pccl_synchronizer_is_replanned(synchronizer_of(comm)))
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SYNC_PROVEN, .proof = proof});
     pccl_comm_leave(comm);
 }
@@ -72,37 +65,19 @@ void pccl_comm_on_fetched(void *context, bool complete, const struct pccl_text *
     struct pccl_communicator *comm = context;
     struct pccl_peer_event event = {.kind = PCCL_PEER_SYNC_DONE, .complete = complete, .reason = reason};
     pccl_comm_enter(comm);
-    if (comm->sync.synchronizer && !pccl_synchronizer_is_replanned(comm->sync.synchronizer))
+    if (synchronizer_of(comm) && !pccl_synchronizer_is_replanned(synchronizer_of(comm)))
         pccl_comm_step(comm, &event);
     pccl_comm_leave(comm);
 }
 
 /* ---- the call ---- */
 
-/* Runs until pccl_comm_sync_over, if the synchronizer has anything to do. */
-static void work(void *synchronizer)
-{
-    if (synchronizer && pccl_synchronizer_is_needed(synchronizer))
-        pccl_synchronizer_run(synchronizer);
-}
-
-enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_synchronizer *synchronizer,
+enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_worker *synchronizer,
                                        const struct pccl_sync_vote *vote, const struct pccl_text *unable)
 {
-    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_SYNC];
-    *slot = (struct pccl_call_slot){
-        .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->sync.synchronizer = synchronizer;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote, .reason = unable};
     if (synchronizer)
         pccl_synchronizer_name(synchronizer, &comm->id, pccl_peer_lineage(comm->peer), pccl_peer_sync_round(comm->peer),
                                pccl_peer_silence_ms(comm->peer));
-    struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_SYNC, .vote = vote, .reason = unable};
-    enum pccl_status status = pccl_comm_step(comm, &event);
-    if (status == PCCL_OK) {
-        pccl_comm_serve_call(comm, slot, work, synchronizer);
-        status = slot->status;
-    }
-    comm->sync.synchronizer = NULL;
-    slot->outstanding = false;
-    return status;
+    return pccl_comm_take_part(comm, synchronizer, &event);
 }

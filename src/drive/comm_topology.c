@@ -15,16 +15,11 @@
 
 /* ---- what happens during an optimization ---- */
 
-/* Wakes the call's thread, because the measurer may have something to do now. */
-static void signal_call(struct pccl_communicator *comm)
-{
-    pccl_comm_signal(comm, comm->calls[PCCL_CALL_OPTIMIZE].waiter);
-}
-
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
     struct pccl_communicator *comm = context;
-    if (!comm->topology.measurer)
+    const struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
+    if (!slot->worker)
         return;
     struct pccl_measure_order order = {.test = test->number,
                                        .peer = test->peer,
@@ -34,23 +29,8 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
     PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);
-    pccl_measurer_order(comm->topology.measurer, &order);
-    signal_call(comm);
-}
-
-/*
- * A tester waits for echoes before it loads the path, so data that came with the handshake violates
- * the protocol.
- */
-enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
-                                          struct pccl_handover *handover)
-{
-    if (pccl_handover_has_input(handover))
-        return PCCL_MALFORMED;
-    enum pccl_status status = pccl_measurer_accept(comm->topology.measurer, peer, handover);
-    if (status == PCCL_OK)
-        signal_call(comm);
-    return status;
+    pccl_measurer_order(slot->worker, &order);
+    pccl_comm_signal(comm, slot->waiter);
 }
 
 void pccl_comm_on_measured(void *context, const struct pccl_measure_result *result)
@@ -67,29 +47,11 @@ void pccl_comm_on_measured(void *context, const struct pccl_measure_result *resu
 
 /* ---- the call ---- */
 
-/* Runs until pccl_comm_optimize_over, if the measurer has anything to do. */
-static void work(void *measurer)
-{
-    if (measurer && pccl_measurer_is_needed(measurer))
-        pccl_measurer_run(measurer);
-}
-
-enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measurer *measurer,
+enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_worker *measurer,
                                     const struct pccl_text *unable)
 {
-    struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_OPTIMIZE];
-    *slot = (struct pccl_call_slot){
-        .outstanding = true, .begun_us = pccl_now_us(), .known = pccl_peer_attributes(comm->peer).epoch};
-    comm->topology.measurer = measurer;
     struct pccl_peer_event event = {.kind = PCCL_PEER_CALL, .call = PCCL_CALL_OPTIMIZE, .reason = unable};
-    enum pccl_status status = pccl_comm_step(comm, &event);
-    if (status == PCCL_OK) {
-        pccl_comm_serve_call(comm, slot, work, measurer);
-        status = slot->status;
-    }
-    comm->topology.measurer = NULL;
-    slot->outstanding = false;
-    return status;
+    return pccl_comm_take_part(comm, measurer, &event);
 }
 
 /* ---- the topology report ---- */

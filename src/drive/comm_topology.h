@@ -23,7 +23,6 @@ struct pccl_comm_description {
 
 /* A communicator's part. */
 struct pccl_comm_topology {
-    struct pccl_measurer *measurer; /* of the outstanding call, or NULL */
     struct pccl_comm_description description;
 };
 
@@ -31,21 +30,9 @@ struct pccl_comm_topology {
  * Votes, tests paths and answers tests until the call has ended. Blocks; the lock is released
  * meanwhile. unable: NULL; or why this peer cannot take part, without a measurer: the call then ends with NO_RING.
  */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_measurer *measurer,
+PCCL_MUST_CHECK enum pccl_status pccl_comm_optimize(struct pccl_communicator *comm, struct pccl_worker *measurer,
                                                     const struct pccl_text *unable);
-/* The call has ended, with the status in its slot. */
-static inline void pccl_comm_optimize_over(const struct pccl_comm_topology *topology)
-{
-    if (topology->measurer)
-        pccl_measurer_end(topology->measurer);
-}
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test);
-/*
- * Passes the measurer a connection of a tester, which has completed its handshake. Not OK: the
- * socket still belongs to the caller.
- */
-PCCL_MUST_CHECK enum pccl_status pccl_comm_measure_accept(struct pccl_communicator *comm, const struct pccl_id *peer,
-                                                          struct pccl_handover *handover);
 /* The measurer's event, on the thread of the call. */
 void pccl_comm_on_measured(void *comm, const struct pccl_measure_result *result);
 /*

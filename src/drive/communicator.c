@@ -53,12 +53,8 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     slot->value = value;
     if (status != PCCL_OK)
         pccl_peer_departed(comm->peer, &slot->known, NULL, &slot->departed);
-    if (call == PCCL_CALL_SYNC) {
+    if (call == PCCL_CALL_SYNC)
         slot->revision = pccl_peer_sync_revision(comm->peer);
-        pccl_comm_sync_over(&comm->sync);
-    } else if (call == PCCL_CALL_OPTIMIZE) {
-        pccl_comm_optimize_over(&comm->topology);
-    }
     pccl_comm_call_done(comm, slot, status);
 }
 

@@ -76,7 +76,6 @@ struct pccl_communicator {
     struct pccl_comm_watch watch;
     uint64_t stepped_us;          /* when the machine's present or latest step began */
     struct pccl_list_node groups; /* all that are not destroyed */
-    struct pccl_comm_sync sync;
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;
     struct pccl_comm_links links;

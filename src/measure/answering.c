@@ -1,16 +1,59 @@
-/* Answering: one connection that another peer dialed to test its path to us. */
+/*
+ * Answering: one connection that another peer dialed to test its path to us. A flood is the only message that is not
+ * taken as a whole: its filler is neither kept nor its checksum verified. It counts as it arrives, which on a slow path
+ * is long before the frame is complete.
+ */
 #include "measure/internal.h"
 
-#include "net/heap.h"
-#include "net/socket.h"
+#include "core/bytes.h"
 
 struct answerer {
-    struct pccl_measure_link link; /* must come first */
-    uint64_t told, told_us;        /* the bytes and the time of the last flood_seen */
+    struct pccl_worker_link link;
+    uint64_t filler;        /* bytes of complete floods */
+    uint64_t told, told_us; /* the bytes and the time of the last flood_seen */
 };
 
-static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason)
+static uint8_t *const nobody = NULL; /* the target of filler: nobody wants it */
+
+static struct answerer *answerer_of(struct pccl_worker_link *link)
 {
+    return PCCL_CONTAINER_OF(link, struct answerer, link);
+}
+
+static uint64_t seen(const struct answerer *answerer) { return answerer->filler + answerer->link.channel.received; }
+
+/* ---- in ---- */
+
+static uint32_t collected(const struct pccl_frame_reader *reader) { return reader->end - reader->start; }
+
+static const uint8_t *header(const struct pccl_frame_reader *reader) { return reader->buffer + reader->start; }
+
+/* Whether the reader holds the head of a flood. */
+static bool is_flood(const struct pccl_frame_reader *reader)
+{
+    return collected(reader) >= PCCL_FRAME_HEADER_BYTES && pccl_get(header(reader) + 4, 2) == PCCL_MSG_flood;
+}
+
+/* MOVED: the filler comes next. */
+static enum pccl_channel_io take_flood(struct pccl_worker_link *link)
+{
+    struct pccl_frame_reader *reader = &link->channel.reader;
+    if (collected(reader) < PCCL_MEASURE_FLOOD_HEAD)
+        return PCCL_CHANNEL_WAITS;
+    uint64_t body = pccl_get(header(reader), 4), filler = pccl_get(header(reader) + PCCL_FRAME_HEADER_BYTES, 4);
+    if (filler > PCCL_FLOOD_BYTES_MAX || body != filler + 4 || pccl_get(header(reader) + 6, 2) != 0 ||
+        pccl_get(header(reader) + 28, 4) != 0) {
+        pccl_text_format(&link->reason, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64, filler, body);
+        return PCCL_CHANNEL_ENDED;
+    }
+    reader->start += PCCL_MEASURE_FLOOD_HEAD;
+    pccl_channel_expect(&link->channel, &nobody, (uint32_t)filler);
+    return PCCL_CHANNEL_MOVED;
+}
+
+static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg)
+{
+    struct pccl_text *reason = &link->reason;
     if (msg->type == PCCL_MSG_link_bye) {
         pccl_text_format(reason, "it said good-bye");
         return false;
@@ -26,82 +69,56 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
     return false;
 }
 
+static enum pccl_channel_io take(struct pccl_worker_link *link)
+{
+    answerer_of(link)->filler += link->channel.expected;
+    pccl_channel_expect(&link->channel, &nobody, 0);
+    return is_flood(&link->channel.reader) ? take_flood(link) : pccl_worker_link_take(link);
+}
+
+/* ---- out ---- */
+
 /*
  * Sends at most one report in a visit, and none while the last one is unsent, so that they never
  * pile up.
  */
 static void report_seen(struct answerer *answerer)
 {
-    struct pccl_measure_link *link = &answerer->link;
-    uint64_t fresh = link->filler - answerer->told, now_us = pccl_now_us();
-    if (fresh == 0 || (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
+    struct pccl_channel *channel = &answerer->link.channel;
+    uint64_t bytes = seen(answerer), fresh = bytes - answerer->told, now_us = pccl_now_us();
+    if (channel->out_start < channel->out_end || fresh == 0 ||
+        (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
         return;
-    struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = link->filler}};
-    if (!pccl_channel_put_message(&link->channel, &msg))
+    struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = bytes}};
+    if (!pccl_channel_put_message(channel, &msg))
         return;
-    answerer->told = link->filler;
+    answerer->told = bytes;
     answerer->told_us = now_us;
 }
 
-static void speak(struct pccl_measure_link *link)
+static void end(struct pccl_worker_link *link)
 {
-    if (link->channel.out_start == link->channel.out_end)
-        report_seen((struct answerer *)(void *)link);
-    (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
-}
-
-/* The measurer accepts another connection in place of this one. */
-static void leave_measurer(struct pccl_measurer *measurer)
-{
-    uv_mutex_lock(&measurer->lock);
-    uint32_t before = measurer->answered--;
-    uv_mutex_unlock(&measurer->lock);
-    PCCL_ASSERT(before > 0);
-}
-
-static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
-{
-    struct pccl_measurer *measurer = link->measurer;
-    (void)how;
-    leave_measurer(measurer);
-    pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG,
+    pccl_log_line(&link->worker->config.log, PCCL_LOG_DEBUG,
                   "measure: a connection of peer %s has ended after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
-                  link->filler, reason->bytes);
+                  seen(answerer_of(link)), pccl_worker_link_why(link)->bytes);
+    pccl_worker_link_close(link);
 }
 
-static const struct pccl_measure_role answering = {
-    .takes_filler = true, .message = on_message, .speak = speak, .ended = on_ended};
-
-struct pccl_measure_link *pccl_measure_answerer_create(struct pccl_measurer *measurer, const struct pccl_id *peer,
-                                                       uv_os_sock_t socket)
+static void visit(struct pccl_worker_link *link)
 {
-    return pccl_measure_link_allocate(measurer, &answering, sizeof(struct answerer), peer, socket);
-}
-
-/* A peer that dials more connections than a test has must have given up its oldest one. */
-static void make_room(struct pccl_measurer *measurer, const struct pccl_id *peer)
-{
-    struct pccl_measure_link *oldest = NULL;
-    struct pccl_text reason;
-    uint32_t count = 0;
-    for (struct pccl_list_node *at = measurer->links.previous; at != &measurer->links; at = at->previous) {
-        struct pccl_measure_link *link = pccl_measure_link_in(at);
-        if (link->role == &answering && pccl_id_equal(&link->peer, peer)) {
-            count++;
-            oldest = link;
-        }
-    }
-    if (count < PCCL_POOL_MAX)
+    size_t budget = PCCL_MEASURE_VISIT_BYTES;
+    if (pccl_worker_link_receive(link, &budget) == PCCL_CHANNEL_ENDED) {
+        end(link);
         return;
-    pccl_text_format(&reason, "it has opened %u more", PCCL_POOL_MAX);
-    pccl_measure_link_close(oldest);
-    on_ended(oldest, 0, &reason);
+    }
+    report_seen(answerer_of(link));
+    (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
+    pccl_worker_link_watch(link, true, false);
 }
 
-void pccl_measure_answerer_open(struct pccl_measure_link *link)
-{
-    struct pccl_measurer *measurer = link->measurer;
-    make_room(measurer, &link->peer);
-    if (!pccl_measure_link_open(link))
-        leave_measurer(measurer);
-}
+const struct pccl_worker_role pccl_measure_answering = {.bytes = sizeof(struct answerer),
+                                                        .out_max = PCCL_MEASURE_OUT_BYTES,
+                                                        .visit = visit,
+                                                        .message = on_message,
+                                                        .take = take,
+                                                        .end = end};

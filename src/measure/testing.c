@@ -15,9 +15,8 @@
 
 #include <string.h>
 
-struct pccl_measure_tester {
-    struct pccl_measure_link link; /* must come first */
-    struct pccl_measure_slot *slot;
+struct tester {
+    struct pccl_worker_link link;
     uint64_t stamp;       /* of the unanswered echo; 0: there is none */
     const uint8_t *flood; /* a frame; the measurer's */
     uint64_t floods;      /* floods whose sending has begun */
@@ -25,15 +24,13 @@ struct pccl_measure_tester {
 };
 
 static void advance(struct pccl_measurer *measurer);
-static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                      const struct pccl_text *reason);
 
-static struct pccl_measure_tester *tester_of(struct pccl_measure_link *link)
+static struct tester *tester_of(struct pccl_worker_link *link) { return PCCL_CONTAINER_OF(link, struct tester, link); }
+
+static struct pccl_measure_test *test_of(const struct pccl_worker_link *link)
 {
-    return (struct pccl_measure_tester *)(void *)link;
+    return &pccl_measurer_of(link->worker)->test;
 }
-
-static struct pccl_measure_test *test_of(const struct pccl_measure_link *link) { return &link->measurer->test; }
 
 static void fail(struct pccl_measure_test *test, enum pccl_link_end how)
 {
@@ -45,30 +42,30 @@ static void set_due(struct pccl_measurer *measurer, uint64_t us)
 {
     measurer->test.is_due = false;
     measurer->test.due_us = pccl_now_us() + us;
-    pccl_reactor_set_due(&measurer->reactor, measurer->test.due_us);
+    pccl_reactor_set_due(&measurer->worker.reactor, measurer->test.due_us);
 }
 
 /* ---- one connection ---- */
 
-static uint64_t filler_sent(const struct pccl_measure_tester *tester)
+static uint64_t filler_sent(const struct tester *tester)
 {
     /* payload_left may include the head of a frame, which is not filler. */
     return tester->floods * PCCL_FLOOD_BYTES_MAX -
            pccl_min_u64(tester->link.channel.payload_left, PCCL_FLOOD_BYTES_MAX);
 }
 
-static void ask_for_echo(struct pccl_measure_tester *tester)
+static void ask_for_echo(struct tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
     (void)pccl_channel_put_message(&tester->link.channel, &msg); /* the channel ends if there is no memory */
 }
 
-static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_echo *echo, struct pccl_text *reason)
+static bool on_echo(struct tester *tester, const struct pccl_msg_echo *echo)
 {
     struct pccl_measure_test *test = test_of(&tester->link);
     if (!echo->answer || tester->stamp == 0 || echo->stamp != tester->stamp) {
-        pccl_text_format(reason, "an echo of what was not said");
+        pccl_text_format(&tester->link.reason, "an echo of what was not said");
         return false;
     }
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
@@ -81,11 +78,12 @@ static bool on_echo(struct pccl_measure_tester *tester, const struct pccl_msg_ec
     return true;
 }
 
-static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct pccl_text *reason)
+static bool on_seen(struct tester *tester, uint64_t bytes)
 {
     uint64_t sent = filler_sent(tester);
     if (bytes < tester->seen || bytes > sent) {
-        pccl_text_format(reason, "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
+        pccl_text_format(&tester->link.reason,
+                         "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
                          tester->seen, sent);
         return false;
     }
@@ -93,13 +91,13 @@ static bool on_seen(struct pccl_measure_tester *tester, uint64_t bytes, struct p
     return true;
 }
 
-static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *msg, struct pccl_text *reason)
+static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg)
 {
     if (msg->type == PCCL_MSG_echo)
-        return on_echo(tester_of(link), &msg->as.echo, reason);
+        return on_echo(tester_of(link), &msg->as.echo);
     if (msg->type == PCCL_MSG_flood_seen)
-        return on_seen(tester_of(link), msg->as.flood_seen.bytes, reason);
-    pccl_text_format(reason, "'%s' is not allowed here", pccl_wire_name(msg->type));
+        return on_seen(tester_of(link), msg->as.flood_seen.bytes);
+    pccl_text_format(&link->reason, "'%s' is not allowed here", pccl_wire_name(msg->type));
     return false;
 }
 
@@ -107,7 +105,7 @@ static bool on_message(struct pccl_measure_link *link, const struct pccl_msg *ms
  * Sends as much as the kernel takes, within a bound for one visit so that others get their turn.
  * Needs no memory of ours, because the same frame is sent again and again.
  */
-static void flood(struct pccl_measure_tester *tester)
+static void flood(struct tester *tester)
 {
     struct pccl_channel *channel = &tester->link.channel;
     enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
@@ -121,62 +119,93 @@ static void flood(struct pccl_measure_tester *tester)
         pccl_channel_yield(channel);
 }
 
-static void speak(struct pccl_measure_link *link)
+/* Sends what is to be sent now. */
+static void speak(struct pccl_worker_link *link)
 {
     if (pccl_channel_push(&link->channel) == PCCL_CHANNEL_MOVED && test_of(link)->stage == PCCL_MEASURE_LOADING)
         flood(tester_of(link));
+    pccl_worker_link_watch(link, true, false);
 }
 
 static bool stands(const struct pccl_measure_test *test)
 {
     for (uint32_t i = 0; i < test->streams; i++)
-        if (test->slots[i].tester)
+        if (test->lines[i].link)
             return true;
     return false;
 }
 
-static void on_ended(struct pccl_measure_link *link, enum pccl_link_end how, const struct pccl_text *reason)
+static void end(struct pccl_worker_link *link)
 {
-    struct pccl_measure_tester *tester = tester_of(link);
     struct pccl_measure_test *test = test_of(link);
-    pccl_log_line(&link->measurer->events.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
-                  "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer), reason->bytes);
-    tester->slot->tester = NULL;
-    test->gone_bytes += tester->seen;
+    enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: it lied */
+    pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
+                  "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer),
+                  pccl_worker_link_why(link)->bytes);
+    test->gone_bytes += tester_of(link)->seen;
+    pccl_worker_link_close(link);
     bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
     if (how == 0 || (!stands(test) && !suffices))
         fail(test, how);
 }
 
-static const struct pccl_measure_role testing = {
-    .loads = true, .message = on_message, .speak = speak, .ended = on_ended, .visited = advance};
+static void visit(struct pccl_worker_link *link)
+{
+    size_t budget = PCCL_MEASURE_VISIT_BYTES;
+    if (pccl_worker_link_receive(link, &budget) == PCCL_CHANNEL_ENDED)
+        end(link);
+    else
+        speak(link);
+    advance(pccl_measurer_of(link->worker));
+}
+
+static const struct pccl_worker_role testing = {.bytes = sizeof(struct tester),
+                                                .out_max = PCCL_MEASURE_OUT_BYTES,
+                                                .discards = true,
+                                                .visit = visit,
+                                                .message = on_message,
+                                                .end = end};
 
 /* ---- dialing ---- */
 
-/* false: out of memory. */
-static bool dial(struct pccl_measure_slot *slot, const struct pccl_address *addresses, uint32_t count)
+static void on_dialed(struct pccl_worker_line *line, enum pccl_link_end how, const struct pccl_text *reason)
 {
-    struct pccl_measurer *measurer = slot->measurer;
+    struct pccl_measurer *measurer = pccl_measurer_of(line->worker);
     struct pccl_measure_test *test = &measurer->test;
-    struct pccl_msg_link_hello hello = {.lineage = measurer->config.lineage,
-                                        .from = measurer->config.self,
-                                        .to = test->order.peer,
-                                        .kind = PCCL_LINK_MEASURE,
-                                        .slot = (uint8_t)(slot - test->slots),
+    bool reaching = test->stage == PCCL_MEASURE_REACHING;
+    if (!line->link) {
+        pccl_log_line(&measurer->worker.config.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
+                      (unsigned)(line - test->lines), pccl_id_str(&line->peer), reason->bytes);
+        if (reaching) /* later connections are optional */
+            fail(test, test->declined ? 0 : how);
+        advance(measurer);
+        return;
+    }
+    tester_of(line->link)->flood = measurer->flood;
+    if (reaching)
+        ask_for_echo(tester_of(line->link));
+    /* The deadline has passed although the dial succeeded: this process was suspended. */
+    if (reaching && pccl_now_us() > test->due_us)
+        set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
+    speak(line->link);
+    advance(measurer);
+}
+
+/* false: out of memory. */
+static bool dial(struct pccl_measurer *measurer, uint32_t slot, const struct pccl_address *addresses, uint32_t count)
+{
+    struct pccl_measure_test *test = &measurer->test;
+    struct pccl_msg_link_hello hello = {.slot = (uint8_t)slot,
                                         .authentication = pccl_bytes_of_secret(&test->order.ticket)};
     struct pccl_dial dial = {
         .addresses = addresses,
         .count = count,
-        .local = measurer->config.local,
-        .stagger_ms = measurer->config.stagger_ms,
         .timeout_ms = measurer->config.dial_ms,
-        .hello = &hello,
-        .keys = measurer->config.keys,
         .declined = &test->declined, /* set if the peer itself declines, which proves that the path works */
-        .done = on_dialed,
-        .context = slot};
-    slot->dialer = pccl_dialer_start(&measurer->reactor.loop, pccl_heap(), &dial);
-    return slot->dialer != NULL;
+    };
+    test->lines[slot] = (struct pccl_worker_line){
+        .worker = &measurer->worker, .role = &testing, .peer = test->order.peer, .dialed = on_dialed};
+    return pccl_worker_dial(&test->lines[slot], &hello, &dial);
 }
 
 static void dial_first(struct pccl_measurer *measurer)
@@ -185,65 +214,8 @@ static void dial_first(struct pccl_measurer *measurer)
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     uint32_t count = pccl_interfaces_plausible(test->order.candidates, test->order.candidate_count, plausible);
     set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
-    if (!dial(&test->slots[0], plausible, count))
+    if (!dial(measurer, 0, plausible, count))
         fail(test, 0);
-}
-
-/* Takes the connection after its handshake. false, with a reason and `how`: it is closed. */
-static bool take_over(struct pccl_measure_slot *slot, struct pccl_connection *connection, enum pccl_link_end *how,
-                      struct pccl_text *reason)
-{
-    struct pccl_measure_test *test = &slot->measurer->test;
-    struct pccl_handover handover;
-    test->address = connection->address;
-    *how = PCCL_LINK_CLOSED;
-    pccl_text_format(reason, "it failed at once");
-    if (!pccl_connection_detach(connection, &handover)) {
-        pccl_connection_close(connection, 0);
-        return false;
-    }
-    *how = 0;
-    bool speaks = pccl_handover_has_input(&handover);
-    pccl_text_format(reason, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
-    struct pccl_measure_tester *tester = NULL;
-    if (!speaks)
-        tester =
-            pccl_measure_link_allocate(slot->measurer, &testing, sizeof *tester, &test->order.peer, handover.socket);
-    if (!tester) {
-        pccl_handover_drop(&handover);
-        return false;
-    }
-    pccl_channel_adopt(&tester->link.channel, &handover);
-    if (!pccl_measure_link_open(&tester->link))
-        return false;
-    tester->slot = slot;
-    tester->flood = slot->measurer->flood;
-    slot->tester = tester;
-    return true;
-}
-
-static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                      const struct pccl_text *reason)
-{
-    struct pccl_measure_slot *slot = context;
-    struct pccl_measurer *measurer = slot->measurer;
-    struct pccl_measure_test *test = &measurer->test;
-    struct pccl_text why = *reason;
-    slot->dialer = NULL;
-    if (connection && take_over(slot, connection, &how, &why)) {
-        if (test->stage == PCCL_MEASURE_REACHING)
-            ask_for_echo(slot->tester);
-        /* The deadline has passed although the dial succeeded: this process was suspended. */
-        if (test->stage == PCCL_MEASURE_REACHING && pccl_now_us() > test->due_us)
-            set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
-        pccl_measure_link_start(&slot->tester->link);
-    } else {
-        pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
-                      (unsigned)(slot - test->slots), pccl_id_str(&test->order.peer), why.bytes);
-        if (test->stage == PCCL_MEASURE_REACHING) /* later connections are optional */
-            fail(test, test->declined ? 0 : how);
-    }
-    advance(measurer);
 }
 
 /* ---- the stages ---- */
@@ -253,13 +225,13 @@ static void join(struct pccl_measurer *measurer)
     struct pccl_measure_test *test = &measurer->test;
     const struct pccl_measure_config *config = &measurer->config;
     struct pccl_path path;
-    if (pccl_path_measure(test->slots[0].tester->link.channel.socket, &path) && path.rtt_us > 0)
+    if (pccl_path_measure(test->lines[0].link->channel.socket, &path) && path.rtt_us > 0)
         test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, path.rtt_us);
     test->stage = PCCL_MEASURE_JOINING;
     test->streams = test->rtt_us >= PCCL_LONG_PATH_RTT_US ? config->streams_long : config->streams_short;
     for (uint32_t i = 1; i < test->streams; i++)
-        if (!dial(&test->slots[i], &test->address, 1))
-            pccl_log_line(&measurer->events.log, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
+        if (!dial(measurer, i, &test->lines[0].address, 1))
+            pccl_log_line(&measurer->worker.config.log, PCCL_LOG_WARN, "measure: %s", pccl_status_text(PCCL_MEMORY));
     set_due(measurer, pccl_min_u64(PCCL_MEASURE_JOIN_RTTS * (uint64_t)test->rtt_us + PCCL_MEASURE_JOIN_US,
                                    PCCL_MEASURE_JOIN_MAX_US));
 }
@@ -267,7 +239,7 @@ static void join(struct pccl_measurer *measurer)
 static bool expects_more(const struct pccl_measure_test *test)
 {
     for (uint32_t i = 0; i < test->streams; i++)
-        if (test->slots[i].dialer)
+        if (test->lines[i].dialer)
             return true;
     return false;
 }
@@ -280,8 +252,8 @@ static void load(struct pccl_measurer *measurer)
     pccl_meter_begin(&test->meter, pccl_now_us(), test->rtt_us, limit_us);
     set_due(measurer, limit_us);
     for (uint32_t i = 0; i < test->streams; i++)
-        if (test->slots[i].tester)
-            pccl_measure_link_start(&test->slots[i].tester->link);
+        if (test->lines[i].link)
+            speak(test->lines[i].link);
 }
 
 /* Tells the meter the bytes seen. `anyway`: even if they are unchanged. */
@@ -289,8 +261,8 @@ static void note_seen(struct pccl_measure_test *test, bool anyway)
 {
     uint64_t bytes = test->gone_bytes;
     for (uint32_t i = 0; i < test->streams; i++)
-        if (test->slots[i].tester)
-            bytes += test->slots[i].tester->seen;
+        if (test->lines[i].link)
+            bytes += tester_of(test->lines[i].link)->seen;
     if (bytes == test->noted_bytes && !anyway)
         return;
     test->noted_bytes = bytes;
@@ -310,12 +282,12 @@ static void conclude(struct pccl_measurer *measurer)
         result.failed = true;
         result.how = PCCL_LINK_SILENT;
     }
-    pccl_log_line(&measurer->events.log, PCCL_LOG_DEBUG,
+    pccl_log_line(&measurer->worker.config.log, PCCL_LOG_DEBUG,
                   "measure: test %" PRIu64 " of the path to peer %s: %s, %" PRIu64 " bytes/s, round trip %u us",
                   result.test, pccl_id_str(&test->order.peer), result.failed ? "failed" : "done", result.rate,
                   result.rtt_us);
     pccl_measure_test_stop(measurer);
-    measurer->events.measured(measurer->events.context, &result);
+    measurer->config.measured(measurer->worker.config.context, &result);
 }
 
 /* Whether the test is decided. */
@@ -323,7 +295,7 @@ static bool is_over(struct pccl_measurer *measurer)
 {
     struct pccl_measure_test *test = &measurer->test;
     if (test->stage == PCCL_MEASURE_REACHING && test->is_due && test->echoes == 0 && !test->failed)
-        fail(test, test->slots[0].tester ? PCCL_LINK_SILENT : PCCL_LINK_TIMEOUT);
+        fail(test, test->lines[0].link ? PCCL_LINK_SILENT : PCCL_LINK_TIMEOUT);
     if (test->failed || test->stage != PCCL_MEASURE_LOADING)
         return test->failed;
     note_seen(test, test->is_due);
@@ -363,8 +335,6 @@ void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_m
     test->order.limit_ms = (uint32_t)pccl_min_u64(order->limit_ms, PCCL_MEASURE_MS_MAX);
     test->streams = 1;
     test->rtt_us = UINT32_MAX;
-    for (uint32_t i = 0; i < PCCL_POOL_MAX; i++)
-        test->slots[i].measurer = measurer;
     dial_first(measurer);
     advance(measurer);
 }
@@ -373,9 +343,8 @@ void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_m
  * Says good-bye, if the output is at a frame boundary; the other side accepts the end without it as
  * well.
  */
-static void say_bye(struct pccl_measure_tester *tester)
+static void say_bye(struct pccl_channel *channel)
 {
-    struct pccl_channel *channel = &tester->link.channel;
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
     if (channel->payload_left == 0 && pccl_channel_put_message(channel, &msg))
         (void)pccl_channel_push(channel);
@@ -385,14 +354,10 @@ void pccl_measure_test_stop(struct pccl_measurer *measurer)
 {
     struct pccl_measure_test *test = &measurer->test;
     for (uint32_t i = 0; i < test->streams; i++) {
-        struct pccl_measure_slot *slot = &test->slots[i];
-        if (slot->dialer)
-            pccl_dialer_cancel(slot->dialer);
-        if (!slot->tester)
-            continue;
-        say_bye(slot->tester);
-        pccl_measure_link_close(&slot->tester->link);
+        if (test->lines[i].link)
+            say_bye(&test->lines[i].link->channel);
+        pccl_worker_line_end(&test->lines[i]);
     }
     *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};
-    pccl_reactor_set_due(&measurer->reactor, UINT64_MAX);
+    pccl_reactor_set_due(&measurer->worker.reactor, UINT64_MAX);
 }

@@ -12,9 +12,14 @@ enum {
     TELL_EVERY_US = 100000,
 };
 
+static struct pccl_synchronizer *synchronizer_of(const struct pccl_sync_asker *asker)
+{
+    return pccl_sync_of(asker->link.worker);
+}
+
 static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
 {
-    return asker->link.synchronizer->fetching.machine;
+    return synchronizer_of(asker)->fetching.machine;
 }
 
 /* ---- chunks ---- */
@@ -22,11 +27,11 @@ static struct pccl_fetch *machine_of(const struct pccl_sync_asker *asker)
 static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *proof, struct pccl_text *reason)
 {
     const struct pccl_fetch_arrival *arrival = &asker->arrival;
-    const struct pccl_sync_tensor *tensor = &asker->link.synchronizer->config.tensors[arrival->tensor];
+    const struct pccl_sync_tensor *tensor = &synchronizer_of(asker)->config.tensors[arrival->tensor];
     if (pccl_device_write(asker->copier, 0, pccl_sync_chunk(tensor, arrival->chunk), arrival->length, reason) !=
         PCCL_OK)
         return false;
-    *proof = pccl_proof_bytes(asker->link.synchronizer->state.kernels, asker->target, arrival->length);
+    *proof = pccl_proof_bytes(synchronizer_of(asker)->state.kernels, asker->target, arrival->length);
     return pccl_device_wait(asker->copier, 0, reason) == PCCL_OK;
 }
 
@@ -54,11 +59,12 @@ static void tell_progress(struct pccl_synchronizer *synchronizer, const struct p
 /* All bytes of the chunk have arrived. */
 static void end_chunk(struct pccl_sync_asker *asker)
 {
-    struct pccl_sync_link *link = &asker->link;
-    struct pccl_synchronizer *synchronizer = link->synchronizer;
+    struct pccl_worker_link *link = &asker->link;
+    struct pccl_synchronizer *synchronizer = synchronizer_of(asker);
     struct pccl_proof proof = {0};
     struct pccl_text reason;
     bool wanted = asker->arrival.wanted;
+    link->pauses = link->channel.expected >= LARGE_BYTES;
     if (wanted && asker->copier && !copy_to_device(asker, &proof, &reason)) {
         give_up(asker, &reason);
         return;
@@ -75,13 +81,13 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     synchronizer->received += asker->arrival.length;
     tell_progress(synchronizer, machine_of(asker));
-    asker->line->donor->tried = 1; /* the donor works: its attempts count from here */
+    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works: its attempts count from here */
 }
 
 /* Where the chunk's bytes go. NULL, with a reason: a device has failed. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
-    const struct pccl_sync_tensor *tensor = &asker->link.synchronizer->config.tensors[asker->arrival.tensor];
+    const struct pccl_sync_tensor *tensor = &synchronizer_of(asker)->config.tensors[asker->arrival.tensor];
     asker->copier = NULL;
     if (!tensor->device)
         return pccl_sync_chunk(tensor, asker->arrival.chunk);
@@ -92,12 +98,12 @@ static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 
 static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 {
-    struct pccl_synchronizer *synchronizer = asker->link.synchronizer;
+    struct pccl_synchronizer *synchronizer = synchronizer_of(asker);
     struct pccl_text reason = {.length = 0};
     asker->target = NULL;
     if (asker->arrival.wanted) {
         if (!synchronizer->fetching.touched)
-            synchronizer->events.touching(synchronizer->events.context);
+            synchronizer->config.touching(synchronizer->config.worker.context);
         synchronizer->fetching.touched = true;
         asker->target = aim(asker, &reason);
         if (!asker->target)
@@ -108,21 +114,22 @@ static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
 
 /* ---- in ---- */
 
-static void on_message(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
+bool pccl_sync_asker_message(struct pccl_worker_link *link, const struct pccl_msg *msg)
 {
-    struct pccl_text *reason = &asker->link.reason;
+    struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
+    struct pccl_text *reason = &link->reason;
     bool proofs = msg->type == PCCL_MSG_state_proofs, data = msg->type == PCCL_MSG_state_data;
     if (!(proofs || data) || !asker->owed) {
         pccl_text_format(reason, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
-        asker->doomed = true;
-        return;
+        return false;
     }
     asker->owed--;
     asker->arrival = (struct pccl_fetch_arrival){0};
     if (pccl_fetch_received(machine_of(asker), pccl_now_us(), asker->number, msg, &asker->arrival, reason) != PCCL_OK)
-        asker->doomed = true;
-    else if (data)
+        return false;
+    if (data)
         begin_chunk(asker, msg->as.state_data.length);
+    return !asker->doomed;
 }
 
 static bool is_over(const struct pccl_sync_asker *asker)
@@ -130,71 +137,38 @@ static bool is_over(const struct pccl_sync_asker *asker)
     return asker->doomed || asker->link.channel.state == PCCL_CHANNEL_CLOSED;
 }
 
-/* Returns true if a large chunk is complete: it is worth asking for more at once. */
-static bool note_moved(struct pccl_sync_asker *asker)
+enum pccl_channel_io pccl_sync_asker_take(struct pccl_worker_link *link)
 {
-    const struct pccl_channel *channel = &asker->link.channel;
-    bool large = channel->expected >= LARGE_BYTES;
-    if (channel->received < channel->expected)
-        return false;
+    struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
+    if (!link->channel.expected)
+        return pccl_worker_link_take(link);
     end_chunk(asker);
-    return large;
-}
-
-/*
- * Takes frames and bytes of chunks from the reader until it has neither. Returns true if it stopped
- * after a large chunk.
- */
-static bool digest(struct pccl_sync_asker *asker)
-{
-    struct pccl_sync_link *link = &asker->link;
-    struct pccl_msg msg;
-    while (!is_over(asker)) {
-        if (link->channel.expected) {
-            (void)pccl_channel_move(&link->channel);
-            if (note_moved(asker))
-                return true;
-        }
-        if (is_over(asker) || link->channel.expected)
-            return false;
-        enum pccl_channel_io io = pccl_sync_link_message(link, &msg);
-        if (io == PCCL_CHANNEL_WAITS)
-            return false;
-        if (io == PCCL_CHANNEL_MOVED)
-            on_message(asker, &msg);
-        else
-            asker->doomed = true;
-    }
-    return false;
+    return asker->doomed ? PCCL_CHANNEL_ENDED : PCCL_CHANNEL_MOVED;
 }
 
 bool pccl_sync_asker_receive(struct pccl_sync_asker *asker, size_t *budget)
 {
-    struct pccl_sync_link *link = &asker->link;
-    if (digest(asker))
-        return true;
-    while (!is_over(asker) && !link->channel.dry && *budget) {
-        enum pccl_channel_io io = pccl_sync_link_read(link, budget);
-        if (io == PCCL_CHANNEL_WAITS)
-            return false;
-        if (io == PCCL_CHANNEL_ENDED) {
-            asker->doomed = true;
-            return false;
-        }
+    size_t before = *budget;
+    if (is_over(asker))
+        return false;
+    asker->link.pauses = false;
+    enum pccl_channel_io io = pccl_worker_link_receive(&asker->link, budget);
+    if (*budget < before)
         pccl_fetch_progress(machine_of(asker), pccl_now_us(), asker->number);
-        if ((link->channel.expected && note_moved(asker)) || digest(asker))
-            return true;
-    }
-    return false;
+    asker->doomed = asker->doomed || io == PCCL_CHANNEL_ENDED;
+    return io == PCCL_CHANNEL_MOVED;
 }
 
 /* ---- life ---- */
 
-void pccl_sync_asker_release(struct pccl_sync_asker *asker) { pccl_sync_copiers_close(&asker->copiers); }
+void pccl_sync_asker_release(struct pccl_worker_link *link)
+{
+    pccl_sync_copiers_close(&pccl_sync_asker_of(link)->copiers);
+}
 
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
 {
-    pccl_sync_link_watch(&asker->link, true, asker->owed || asker->link.channel.expected);
+    pccl_worker_link_watch(&asker->link, true, asker->owed || asker->link.channel.expected);
 }
 
 void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
@@ -202,27 +176,6 @@ void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *m
     if (is_over(asker))
         return;
     asker->owed++;
-    if (!pccl_sync_link_put(&asker->link, msg))
+    if (!pccl_channel_put_message(&asker->link.channel, msg))
         asker->doomed = true;
-}
-
-struct pccl_sync_asker *pccl_sync_asker_create(const struct pccl_sync_role *role, struct pccl_sync_line *line,
-                                               uint32_t number, struct pccl_handover *handover)
-{
-    const struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_asker *asker =
-        pccl_sync_link_allocate(donor->synchronizer, role, sizeof *asker, &donor->peer, handover->socket);
-    if (!asker) {
-        pccl_handover_drop(handover);
-        return NULL;
-    }
-    pccl_channel_adopt(&asker->link.channel, handover);
-    asker->line = line;
-    asker->number = number;
-    if (!pccl_sync_link_open(&asker->link)) {
-        pccl_sync_link_free(&asker->link);
-        return NULL;
-    }
-    pccl_frame_reader_raise(&asker->link.channel.reader, PCCL_FRAME_BODY_MAX);
-    return asker;
 }

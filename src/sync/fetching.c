@@ -13,9 +13,8 @@
 /* The pauses before the second and the later attempts, as fractions of the patience. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
-static const struct pccl_sync_role asking;
-static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                      const struct pccl_text *reason);
+static const struct pccl_worker_role asking;
+static void on_dialed(struct pccl_worker_line *dialed, enum pccl_link_end how, const struct pccl_text *reason);
 
 /* ---- donors ---- */
 
@@ -27,7 +26,7 @@ static uint64_t patience_us(const struct pccl_synchronizer *synchronizer)
 static bool is_standing(const struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-        if (donor->lines[i].dialer || donor->lines[i].asker)
+        if (pccl_worker_line_is_standing(&donor->lines[i].line))
             return true;
     return donor->again_us != UINT64_MAX;
 }
@@ -54,7 +53,7 @@ static void learn(struct pccl_synchronizer *synchronizer, const struct pccl_proo
     if (fetching->begun)
         return;
     fetching->begun = true;
-    pccl_fetch_begin(fetching->machine, pccl_now_us(), synchronizer->round, proof, fetching->takes_unequal);
+    pccl_fetch_begin(fetching->machine, pccl_now_us(), synchronizer->config.round, proof, fetching->takes_unequal);
 }
 
 void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
@@ -72,7 +71,9 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
     donor->tried = 0;
     donor->again_us = 0;
     for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-        donor->lines[i] = (struct pccl_sync_line){.donor = donor};
+        donor->lines[i] = (struct pccl_sync_line){
+            .line = {.worker = &synchronizer->worker, .role = &asking, .peer = donor->peer, .dialed = on_dialed},
+            .donor = donor};
     *place = donor;
 }
 
@@ -80,7 +81,7 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
 static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
-    pccl_log_line(&synchronizer->events.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
+    pccl_log_line(&synchronizer->worker.config.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
                   pccl_id_str(&donor->peer), fetching->last_reason.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)
@@ -94,7 +95,7 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
     struct pccl_sync_donor *donor = line->donor;
     struct pccl_synchronizer *synchronizer = donor->synchronizer;
     synchronizer->fetching.last_reason = *reason;
-    pccl_log_line(&synchronizer->events.log, PCCL_LOG_INFO, "state: connection %u to peer %s: %s",
+    pccl_log_line(&synchronizer->worker.config.log, PCCL_LOG_INFO, "state: connection %u to peer %s: %s",
                   (unsigned)(line - donor->lines), pccl_id_str(&donor->peer), reason->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
         donor->again_us = pccl_now_us() + patience_us(synchronizer) / pauses[donor->tried - 1];
@@ -104,34 +105,17 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
 
 /* ---- dialing ---- */
 
-static bool start_dialing(struct pccl_sync_line *line)
+static void dial(struct pccl_sync_line *line)
 {
-    struct pccl_sync_donor *donor = line->donor;
-    struct pccl_synchronizer *synchronizer = donor->synchronizer;
-    struct pccl_msg_link_hello hello = {.lineage = synchronizer->lineage,
-                                        .from = synchronizer->config.self,
-                                        .to = donor->peer,
-                                        .kind = PCCL_LINK_STATE,
-                                        .slot = (uint8_t)(line - donor->lines),
+    const struct pccl_sync_donor *donor = line->donor;
+    struct pccl_msg_link_hello hello = {.slot = (uint8_t)(line - donor->lines),
                                         .authentication = pccl_bytes_of_secret(&donor->ticket)};
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,
                              .count = pccl_interfaces_plausible(donor->candidates, donor->candidate_count, plausible),
-                             .local = synchronizer->config.local,
-                             .stagger_ms = synchronizer->config.stagger_ms,
-                             .timeout_ms = synchronizer->config.silence_ms,
-                             .hello = &hello,
-                             .keys = synchronizer->config.keys,
-                             .done = on_dialed,
-                             .context = line};
-    line->dialer = pccl_dialer_start(&synchronizer->reactor.loop, pccl_heap(), &dial);
-    return line->dialer != NULL;
-}
-
-static void dial(struct pccl_sync_line *line)
-{
+                             .timeout_ms = line->line.worker->config.silence_ms};
     struct pccl_text reason;
-    if (start_dialing(line))
+    if (pccl_worker_dial(&line->line, &hello, &dial))
         return;
     pccl_text_format(&reason, "%s", pccl_status_text(PCCL_MEMORY));
     end_line(line, &reason);
@@ -144,57 +128,38 @@ static void dial_first(struct pccl_sync_donor *donor)
     dial(donor->lines);
 }
 
-/*
- * Takes the connection after its handshake, for the machine's requests. false, with a reason: it is
- * closed.
- */
-static bool take_over(struct pccl_sync_line *line, struct pccl_connection *connection, uint32_t rtt_us,
-                      struct pccl_text *reason)
-{
-    struct pccl_sync_donor *donor = line->donor;
-    struct pccl_sync_fetching *fetching = &donor->synchronizer->fetching;
-    struct pccl_handover handover;
-    uint32_t number = number_of(line);
-    pccl_text_format(reason, "it failed at once");
-    if (!pccl_connection_detach(connection, &handover)) {
-        pccl_connection_close(connection, 0);
-        return false;
-    }
-    if (pccl_handover_has_input(&handover)) {
-        pccl_text_format(reason, "it speaks before it is asked");
-        pccl_handover_drop(&handover);
-        return false;
-    }
-    line->asker = pccl_sync_asker_create(&asking, line, number, &handover);
-    if (!line->asker)
-        return false;
-    fetching->askers[number] = line->asker;
-    pccl_fetch_donor_up(fetching->machine, pccl_now_us(), number, donor->holds_unequal, rtt_us);
-    return true;
-}
-
 /* A long path needs several connections to fill it. */
 static void dial_further(struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
-        if (!donor->lines[i].dialer && !donor->lines[i].asker)
+        if (!pccl_worker_line_is_standing(&donor->lines[i].line))
             dial(&donor->lines[i]);
 }
 
-static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
-                      const struct pccl_text *reason)
+/* The line stands: the machine may ask over it. */
+static void begin_asking(struct pccl_sync_line *line)
 {
-    struct pccl_sync_line *line = context;
+    struct pccl_sync_asker *asker = pccl_sync_asker_of(line->line.link);
     struct pccl_sync_donor *donor = line->donor;
-    struct pccl_synchronizer *synchronizer = donor->synchronizer;
-    struct pccl_text why = *reason;
-    uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
-    (void)how;
-    line->dialer = NULL;
-    if (!connection || !take_over(line, connection, rtt_us, &why))
-        end_line(line, &why);
-    else if (line == donor->lines && rtt_us >= PCCL_LONG_PATH_RTT_US)
+    struct pccl_sync_fetching *fetching = &donor->synchronizer->fetching;
+    uint32_t rtt_us = pccl_socket_rtt_us(asker->link.channel.socket);
+    asker->number = number_of(line);
+    fetching->askers[asker->number] = asker;
+    pccl_frame_reader_raise(&asker->link.channel.reader, PCCL_FRAME_BODY_MAX);
+    pccl_fetch_donor_up(fetching->machine, pccl_now_us(), asker->number, donor->holds_unequal, rtt_us);
+    if (line == donor->lines && rtt_us >= PCCL_LONG_PATH_RTT_US)
         dial_further(donor);
+}
+
+static void on_dialed(struct pccl_worker_line *dialed, enum pccl_link_end how, const struct pccl_text *reason)
+{
+    struct pccl_sync_line *line = pccl_sync_line_of(dialed);
+    struct pccl_synchronizer *synchronizer = line->donor->synchronizer;
+    (void)how;
+    if (dialed->link)
+        begin_asking(line);
+    else
+        end_line(line, reason);
     pccl_sync_fetching_advance(synchronizer);
 }
 
@@ -224,19 +189,14 @@ static void effect_drop(void *context, uint32_t number, const char *reason)
 static void release_donors_left(struct pccl_synchronizer *synchronizer)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
-    for (uint32_t number = 0; number < PCCL_FETCH_DONORS; number++) {
-        if (fetching->askers[number])
-            pccl_sync_link_close(&fetching->askers[number]->link);
-        fetching->askers[number] = NULL;
-    }
+    memset(fetching->askers, 0, sizeof fetching->askers);
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS && fetching->machine; number++)
         pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* does nothing if it is not up */
     while (fetching->donors) {
         struct pccl_sync_donor *donor = fetching->donors;
         fetching->donors = donor->next;
         for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-            if (donor->lines[i].dialer)
-                pccl_dialer_cancel(donor->lines[i].dialer);
+            pccl_worker_line_end(&donor->lines[i].line);
         release_donor(donor);
     }
     memset(fetching->seats, 0, sizeof fetching->seats);
@@ -246,14 +206,14 @@ static void stop(struct pccl_synchronizer *synchronizer)
 {
     synchronizer->fetching.running = false;
     release_donors_left(synchronizer);
-    pccl_reactor_set_due(&synchronizer->reactor, UINT64_MAX);
+    pccl_reactor_set_due(&synchronizer->worker.reactor, UINT64_MAX);
 }
 
 static void conclude(struct pccl_synchronizer *synchronizer, bool complete, const struct pccl_text *reason)
 {
     struct pccl_text copy = *reason;
     stop(synchronizer);
-    synchronizer->events.fetched(synchronizer->events.context, complete, &copy);
+    synchronizer->config.fetched(synchronizer->config.worker.context, complete, &copy);
 }
 
 static void fail(struct pccl_synchronizer *synchronizer, const struct pccl_text *reason)
@@ -273,18 +233,18 @@ static bool drop_doomed(struct pccl_synchronizer *synchronizer)
         struct pccl_sync_asker *asker = fetching->askers[number];
         if (!asker)
             continue;
-        if (!asker->doomed && pccl_sync_link_push(&asker->link) == PCCL_CHANNEL_ENDED)
+        if (!asker->doomed && pccl_channel_push(&asker->link.channel) == PCCL_CHANNEL_ENDED)
             asker->doomed = true;
         if (!asker->doomed) {
             pccl_sync_asker_watch(asker);
             continue;
         }
-        struct pccl_sync_line *line = asker->line;
+        struct pccl_sync_line *line = pccl_sync_line_of(asker->link.line);
         fetching->broken = fetching->broken || asker->device_failed;
-        fetching->askers[number] = line->asker = NULL;
+        fetching->askers[number] = NULL;
         pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number);
-        end_line(line, &asker->link.reason);
-        pccl_sync_link_close(&asker->link);
+        pccl_worker_link_close(&asker->link);
+        end_line(line, pccl_worker_link_why(&asker->link));
         changed = true;
     }
     return changed;
@@ -316,7 +276,7 @@ static bool expects_donors(const struct pccl_sync_fetching *fetching)
     for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next) {
         bool expected = donor->again_us != UINT64_MAX;
         for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-            expected = expected || donor->lines[i].dialer;
+            expected = expected || donor->lines[i].line.dialer;
         if (expected && donor->seated)
             return true;
     }
@@ -366,7 +326,7 @@ void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer)
         note_whether_alone(synchronizer);
     }
     switch (pccl_fetch_status(fetching->machine)) {
-    case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&synchronizer->reactor, deadline(synchronizer)); break;
+    case PCCL_FETCH_RUNNING: pccl_reactor_set_due(&synchronizer->worker.reactor, deadline(synchronizer)); break;
     case PCCL_FETCH_COMPLETE: conclude(synchronizer, true, pccl_fetch_reason(fetching->machine)); break;
     case PCCL_FETCH_FAILED: conclude(synchronizer, false, pccl_fetch_reason(fetching->machine)); break;
     }
@@ -381,25 +341,28 @@ void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer)
 
 /* ---- visits of connections to donors ---- */
 
-static void visit(struct pccl_sync_link *link)
+static void visit(struct pccl_worker_link *link)
 {
     struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (pccl_sync_asker_receive(asker, &budget))
-        pccl_sync_fetching_advance(link->synchronizer); /* asks for more */
-    pccl_sync_fetching_advance(link->synchronizer);     /* also sends */
+        pccl_sync_fetching_advance(pccl_sync_of(link->worker)); /* asks for more */
+    pccl_sync_fetching_advance(pccl_sync_of(link->worker));     /* also sends */
     pccl_sync_asker_watch(asker);
 }
 
-static void silent(struct pccl_sync_link *link)
+static void end(struct pccl_worker_link *link)
 {
     pccl_sync_asker_of(link)->doomed = true;
-    pccl_sync_fetching_advance(link->synchronizer);
+    pccl_sync_fetching_advance(pccl_sync_of(link->worker));
 }
 
-static void release(struct pccl_sync_link *link) { pccl_sync_asker_release(pccl_sync_asker_of(link)); }
-
-static const struct pccl_sync_role asking = {.visit = visit, .silent = silent, .release = release};
+static const struct pccl_worker_role asking = {.bytes = sizeof(struct pccl_sync_asker),
+                                               .visit = visit,
+                                               .message = pccl_sync_asker_message,
+                                               .take = pccl_sync_asker_take,
+                                               .end = end,
+                                               .release = pccl_sync_asker_release};
 
 /* ---- life ---- */
 
@@ -427,7 +390,7 @@ void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const stru
         fetching->machine = pccl_fetch_create(&synchronizer->state, pccl_heap(), &effects);
     if (!fetching->machine) {
         pccl_text_format(&reason, "%s", pccl_status_text(PCCL_MEMORY));
-        synchronizer->events.fetched(synchronizer->events.context, false, &reason);
+        synchronizer->config.fetched(synchronizer->config.worker.context, false, &reason);
         return;
     }
     fetching->running = true;

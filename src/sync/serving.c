@@ -13,7 +13,7 @@ struct want {
 };
 
 struct server {
-    struct pccl_sync_link link;
+    struct pccl_worker_link link;
     struct pccl_sync_copiers copiers;
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
@@ -22,15 +22,19 @@ struct server {
     uint32_t payload_length;
 };
 
-static struct server *server_of(struct pccl_sync_link *link) { return PCCL_CONTAINER_OF(link, struct server, link); }
+static struct server *server_of(struct pccl_worker_link *link) { return PCCL_CONTAINER_OF(link, struct server, link); }
 
-static void end(struct server *server)
+static struct pccl_synchronizer *synchronizer_of(const struct server *server)
 {
-    const struct pccl_sync_link *link = &server->link;
-    enum pccl_log_level level = server->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
-    pccl_log_line(&link->synchronizer->events.log, level, "state: peer %s is no longer served: %s",
-                  pccl_id_str(&link->peer), link->reason.bytes);
-    pccl_sync_link_close(&server->link);
+    return pccl_sync_of(server->link.worker);
+}
+
+static void end(struct pccl_worker_link *link)
+{
+    enum pccl_log_level level = server_of(link)->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
+    pccl_log_line(&link->worker->config.log, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
+                  pccl_worker_link_why(link)->bytes);
+    pccl_worker_link_close(link);
 }
 
 /* ---- wants ---- */
@@ -38,8 +42,8 @@ static void end(struct server *server)
 /* Composes the answer. false, with a reason: the connection is to be closed. */
 static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
 {
-    struct pccl_synchronizer *synchronizer = server->link.synchronizer;
-    return pccl_serve(&synchronizer->state, synchronizer->round, want, synchronizer->roots, answer,
+    struct pccl_synchronizer *synchronizer = synchronizer_of(server);
+    return pccl_serve(&synchronizer->state, synchronizer->config.round, want, synchronizer->roots, answer,
                       &server->link.reason) == PCCL_OK;
 }
 
@@ -47,7 +51,7 @@ static bool find_answer(struct server *server, const struct pccl_msg_state_want 
 static bool read_ahead(struct server *server, uint32_t number)
 {
     struct want *want = &server->wants[number];
-    const struct pccl_synchronizer *synchronizer = server->link.synchronizer;
+    const struct pccl_synchronizer *synchronizer = synchronizer_of(server);
     struct pccl_text *reason = &server->link.reason;
     struct pccl_msg answer;
     if (want->msg.what != PCCL_WANT_DATA)
@@ -62,15 +66,16 @@ static bool read_ahead(struct server *server, uint32_t number)
                             reason) == PCCL_OK;
 }
 
-static bool take_want(struct server *server, const struct pccl_msg *msg)
+static bool take_want(struct pccl_worker_link *link, const struct pccl_msg *msg)
 {
-    struct pccl_text *reason = &server->link.reason;
+    struct server *server = server_of(link);
+    struct pccl_text *reason = &link->reason;
     uint32_t number = (server->first + server->count) % PCCL_SYNC_AHEAD;
     if (msg->type != PCCL_MSG_state_want) {
         pccl_text_format(reason, "it sent %s instead of state_want", pccl_wire_name(msg->type));
         return false;
     }
-    if (!pccl_sync_is_servable(server->link.synchronizer)) {
+    if (!pccl_sync_is_servable(synchronizer_of(server))) {
         pccl_text_format(reason, "the state is not complete here");
         return false;
     }
@@ -78,47 +83,37 @@ static bool take_want(struct server *server, const struct pccl_msg *msg)
     if (!read_ahead(server, number))
         return false;
     server->count++;
+    link->pauses = server->count == PCCL_SYNC_AHEAD;
     return true;
-}
-
-static enum pccl_channel_io take_wants(struct server *server)
-{
-    struct pccl_msg msg;
-    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
-    while (server->count < PCCL_SYNC_AHEAD && io == PCCL_CHANNEL_MOVED) {
-        io = pccl_sync_link_message(&server->link, &msg);
-        if (io == PCCL_CHANNEL_MOVED && !take_want(server, &msg))
-            return PCCL_CHANNEL_ENDED;
-    }
-    return io;
 }
 
 /* ---- answers ---- */
 
 static bool begin_answer(struct server *server)
 {
-    struct pccl_sync_link *link = &server->link;
+    struct pccl_worker_link *link = &server->link;
     const struct want *want = &server->wants[server->first];
     struct pccl_msg answer;
-    if (!find_answer(server, &want->msg, &answer) || !pccl_sync_link_put(link, &answer))
+    if (!find_answer(server, &want->msg, &answer) || !pccl_channel_put_message(&link->channel, &answer))
         return false;
     server->payload_length = answer.type == PCCL_MSG_state_data ? answer.as.state_data.length : 0;
     server->sending = true;
     if (!server->payload_length)
         return true;
-    server->payload = want->copier
-                          ? pccl_device_copier_buffer(want->copier, server->first)
-                          : pccl_sync_chunk(&link->synchronizer->config.tensors[want->msg.tensor], want->msg.first);
+    server->payload =
+        want->copier ? pccl_device_copier_buffer(want->copier, server->first)
+                     : pccl_sync_chunk(&synchronizer_of(server)->config.tensors[want->msg.tensor], want->msg.first);
     pccl_channel_put_payload(&link->channel, &server->payload, server->payload_length);
     return !want->copier || pccl_device_wait(want->copier, server->first, &link->reason) == PCCL_OK;
 }
 
 static void end_answer(struct server *server)
 {
-    server->link.synchronizer->sent += server->payload_length;
+    synchronizer_of(server)->sent += server->payload_length;
     server->sending = false;
     server->first = (server->first + 1) % PCCL_SYNC_AHEAD;
     server->count--;
+    server->link.pauses = false;
 }
 
 static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
@@ -126,7 +121,7 @@ static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
     while (server->count && *budget && !server->link.channel.blocked) {
         if (!server->sending && !begin_answer(server))
             return PCCL_CHANNEL_ENDED;
-        enum pccl_channel_io io = pccl_sync_link_push(&server->link);
+        enum pccl_channel_io io = pccl_channel_push(&server->link.channel);
         if (io != PCCL_CHANNEL_MOVED)
             return io;
         *budget -= (size_t)pccl_min_u64(*budget, PCCL_FRAME_HEADER_BYTES + server->payload_length);
@@ -137,103 +132,63 @@ static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 
 /* ---- visits ---- */
 
-/* Takes wants, answers and reads, until none of these is possible or the budget is spent. */
+/* Takes wants and answers, until neither is possible or the budget is spent. */
 static enum pccl_channel_io serve_some(struct server *server)
 {
+    const struct pccl_channel *channel = &server->link.channel;
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (budget) {
-        enum pccl_channel_io io = take_wants(server);
-        bool all_taken = io == PCCL_CHANNEL_WAITS;
-        if (io != PCCL_CHANNEL_ENDED)
-            io = send_answers(server, &budget);
-        if (io == PCCL_CHANNEL_ENDED)
-            return io;
-        if (!all_taken && !server->link.channel.blocked)
-            continue;
-        if (!all_taken || server->link.channel.dry)
+        enum pccl_channel_io taken = pccl_worker_link_receive(&server->link, &budget);
+        if (taken == PCCL_CHANNEL_ENDED || send_answers(server, &budget) == PCCL_CHANNEL_ENDED)
+            return PCCL_CHANNEL_ENDED;
+        if (taken == PCCL_CHANNEL_MOVED ? channel->blocked : channel->dry)
             return PCCL_CHANNEL_WAITS;
-        io = pccl_sync_link_read(&server->link, &budget);
-        if (io != PCCL_CHANNEL_MOVED)
-            return io;
     }
     return PCCL_CHANNEL_MOVED;
 }
 
-static void visit(struct pccl_sync_link *link)
+static void visit(struct pccl_worker_link *link)
 {
     struct server *server = server_of(link);
-    if (!link->synchronizer->planned)
+    if (!synchronizer_of(server)->planned)
         return;
     enum pccl_channel_io io = serve_some(server);
     if (io == PCCL_CHANNEL_ENDED) {
-        end(server);
+        end(link);
         return;
     }
     bool owes = link->channel.blocked;
     if (server->count > 0 ||
         io == PCCL_CHANNEL_MOVED) /* continues when there is room and other links have had their turn */
         pccl_channel_yield(&link->channel);
-    pccl_sync_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
+    pccl_worker_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
 
-static void silent(struct pccl_sync_link *link) { end(server_of(link)); }
+static void release(struct pccl_worker_link *link) { pccl_sync_copiers_close(&server_of(link)->copiers); }
 
-static void release(struct pccl_sync_link *link) { pccl_sync_copiers_close(&server_of(link)->copiers); }
+const struct pccl_worker_role pccl_sync_serving = {
+    .bytes = sizeof(struct server), .visit = visit, .message = take_want, .end = end, .release = release};
 
-static const struct pccl_sync_role serving = {.visit = visit, .silent = silent, .release = release};
+/* ---- all of them ---- */
 
-/* ---- life ---- */
-
-struct pccl_sync_link *pccl_sync_server_create(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer,
-                                               uv_os_sock_t socket)
+/* Calls `act` for every server; it ends no link but its own. */
+static void for_each(struct pccl_synchronizer *synchronizer, void (*act)(struct pccl_worker_link *link))
 {
-    struct server *server = pccl_sync_link_allocate(synchronizer, &serving, sizeof *server, peer, socket);
-    return server ? &server->link : NULL;
-}
-
-/* Bounds the connections of a requester that dials again and again. */
-static void make_room(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer)
-{
-    uint32_t count = 0;
-    struct pccl_sync_link *oldest = NULL;
-    for (struct pccl_list_node *at = synchronizer->links.previous; at != &synchronizer->links; at = at->previous) {
-        struct pccl_sync_link *link = pccl_sync_link_in(at);
-        if (link->role == &serving && pccl_id_equal(&link->peer, peer)) {
-            oldest = link;
-            count++;
-        }
-    }
-    if (count < PCCL_SYNC_LINKS_PER_PEER_MAX)
-        return;
-    pccl_text_format(&oldest->reason, "it has made room for a newer connection");
-    end(server_of(oldest));
-}
-
-void pccl_sync_server_open(struct pccl_sync_link *link)
-{
-    make_room(link->synchronizer, &link->peer);
-    if (!pccl_sync_link_open(link))
-        pccl_sync_link_free(link);
-}
-
-void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer)
-{
-    for (struct pccl_list_node *at = synchronizer->links.previous, *older; at != &synchronizer->links; at = older) {
-        struct pccl_sync_link *link = pccl_sync_link_in(at);
-        older = at->previous; /* a visit ends no link but its own */
-        if (link->role == &serving)
-            visit(link);
+    struct pccl_worker *worker = &synchronizer->worker;
+    for (struct pccl_worker_link *link = pccl_worker_link_in(worker, worker->links.previous), *older; link;
+         link = older) {
+        older = pccl_worker_link_in(worker, link->in_links.previous);
+        if (link->role == &pccl_sync_serving)
+            act(link);
     }
 }
 
-void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer)
+void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer) { for_each(synchronizer, visit); }
+
+static void end_unserved(struct pccl_worker_link *link)
 {
-    for (struct pccl_list_node *at = synchronizer->links.previous, *older; at != &synchronizer->links; at = older) {
-        struct pccl_sync_link *link = pccl_sync_link_in(at);
-        older = at->previous;
-        if (link->role != &serving)
-            continue;
-        pccl_text_format(&link->reason, "the state is about to change");
-        end(server_of(link));
-    }
+    pccl_text_format(&link->reason, "the state is about to change");
+    end(link);
 }
+
+void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer) { for_each(synchronizer, end_unserved); }

@@ -1,7 +1,6 @@
-/* The life of a synchronizer, its loop, and the inbox for other threads. */
+/* The life of a synchronizer, and its inbox for plans and donors. */
 #include "net/guard.h"
 #include "net/heap.h"
-#include "net/socket.h"
 #include "sync/digests.h"
 #include "sync/internal.h"
 
@@ -14,8 +13,6 @@ enum {
 
 /* ---- the inbox ---- */
 
-static void wake(struct pccl_synchronizer *synchronizer) { pccl_reactor_wake(&synchronizer->reactor); }
-
 static void release_donors(struct pccl_sync_donor *donor)
 {
     for (struct pccl_sync_donor *next; donor; donor = next) {
@@ -24,31 +21,32 @@ static void release_donors(struct pccl_sync_donor *donor)
     }
 }
 
-void pccl_synchronizer_name(struct pccl_synchronizer *synchronizer, const struct pccl_id *self,
-                            const struct pccl_id *lineage, uint64_t round, uint32_t silence_ms)
+void pccl_synchronizer_name(struct pccl_worker *worker, const struct pccl_id *self, const struct pccl_id *lineage,
+                            uint64_t round, uint32_t silence_ms)
 {
-    uv_mutex_lock(&synchronizer->lock);
-    synchronizer->config.self = *self;
-    synchronizer->config.silence_ms = silence_ms;
-    synchronizer->config.lineage = *lineage;
-    synchronizer->config.round = round;
-    uv_mutex_unlock(&synchronizer->lock);
+    worker->config.self = *self;
+    worker->config.lineage = *lineage;
+    worker->config.silence_ms = silence_ms;
+    pccl_sync_of(worker)->config.round = round;
 }
 
-void pccl_synchronizer_plan(struct pccl_synchronizer *synchronizer, bool requests, bool takes_unequal)
+/* The content of the inbox, which is empty then. Under the lock. */
+static struct pccl_sync_inbox empty(struct pccl_sync_inbox *inbox)
 {
-    struct pccl_sync_inbox *inbox = &synchronizer->inbox;
-    uv_mutex_lock(&synchronizer->lock);
-    struct pccl_sync_donor *donors = inbox->donors;
+    struct pccl_sync_inbox content = *inbox;
+    *inbox = (struct pccl_sync_inbox){.donors_end = &inbox->donors};
+    return content;
+}
+
+void pccl_synchronizer_plan(struct pccl_worker *worker, bool requests, bool takes_unequal)
+{
+    struct pccl_sync_inbox *inbox = &pccl_sync_of(worker)->inbox;
+    uv_mutex_lock(&worker->lock);
+    struct pccl_sync_inbox before = empty(inbox);
     inbox->planned = true;
     inbox->order = (struct pccl_sync_order){.requests = requests, .takes_unequal = takes_unequal};
-    inbox->donors = NULL;
-    inbox->donors_end = &inbox->donors;
-    inbox->donor_count = 0;
-    inbox->starved = false;
-    uv_mutex_unlock(&synchronizer->lock);
-    release_donors(donors);
-    wake(synchronizer);
+    pccl_worker_post(worker);
+    release_donors(before.donors);
 }
 
 static struct pccl_sync_donor *make_donor(const struct pccl_sync_named *named)
@@ -67,11 +65,11 @@ static struct pccl_sync_donor *make_donor(const struct pccl_sync_named *named)
     return donor;
 }
 
-void pccl_synchronizer_donor(struct pccl_synchronizer *synchronizer, const struct pccl_sync_named *named)
+void pccl_synchronizer_donor(struct pccl_worker *worker, const struct pccl_sync_named *named)
 {
-    struct pccl_sync_inbox *inbox = &synchronizer->inbox;
+    struct pccl_sync_inbox *inbox = &pccl_sync_of(worker)->inbox;
     struct pccl_sync_donor *donor = make_donor(named);
-    uv_mutex_lock(&synchronizer->lock);
+    uv_mutex_lock(&worker->lock);
     bool takes = donor && inbox->donor_count < PCCL_SYNC_DONORS_KNOWN_MAX;
     if (takes) {
         *inbox->donors_end = donor;
@@ -82,82 +80,20 @@ void pccl_synchronizer_donor(struct pccl_synchronizer *synchronizer, const struc
         inbox->starved = true;
         inbox->starved_proof = named->proof;
     }
-    uv_mutex_unlock(&synchronizer->lock);
+    pccl_worker_post(worker);
     if (!takes)
         release_donors(donor);
-    wake(synchronizer);
 }
 
-enum pccl_status pccl_synchronizer_accept(struct pccl_synchronizer *synchronizer, const struct pccl_id *peer,
-                                          struct pccl_handover *handover)
+bool pccl_synchronizer_is_replanned(struct pccl_worker *worker)
 {
-    struct pccl_sync_inbox *inbox = &synchronizer->inbox;
-    struct pccl_sync_link *link = pccl_sync_server_create(synchronizer, peer, handover->socket);
-    if (!link)
-        return PCCL_MEMORY;
-    enum pccl_status status = PCCL_OK;
-    uv_mutex_lock(&synchronizer->lock);
-    if (inbox->end) {
-        status = PCCL_USAGE;
-    } else if (inbox->accepted_count == PCCL_SYNC_ACCEPTED_MAX) {
-        status = PCCL_LIMIT;
-    } else {
-        pccl_channel_adopt(&link->channel, handover);
-        *inbox->accepted_end = link;
-        inbox->accepted_end = &link->next_accepted;
-        inbox->accepted_count++;
-    }
-    uv_mutex_unlock(&synchronizer->lock);
-    if (status == PCCL_OK)
-        wake(synchronizer);
-    else
-        pccl_sync_link_free(link);
-    return status;
-}
-
-bool pccl_synchronizer_is_replanned(struct pccl_synchronizer *synchronizer)
-{
-    uv_mutex_lock(&synchronizer->lock);
-    bool replanned = synchronizer->inbox.planned;
-    uv_mutex_unlock(&synchronizer->lock);
+    uv_mutex_lock(&worker->lock);
+    bool replanned = pccl_sync_of(worker)->inbox.planned;
+    uv_mutex_unlock(&worker->lock);
     return replanned;
 }
 
-void pccl_synchronizer_end(struct pccl_synchronizer *synchronizer)
-{
-    uv_mutex_lock(&synchronizer->lock);
-    synchronizer->inbox.end = true;
-    atomic_store_explicit(&synchronizer->leaving, true, memory_order_relaxed);
-    uv_mutex_unlock(&synchronizer->lock);
-    wake(synchronizer);
-}
-
-bool pccl_synchronizer_is_needed(struct pccl_synchronizer *synchronizer)
-{
-    uv_mutex_lock(&synchronizer->lock);
-    const struct pccl_sync_inbox *inbox = &synchronizer->inbox;
-    bool needed = !inbox->end && (inbox->planned || inbox->accepted);
-    uv_mutex_unlock(&synchronizer->lock);
-    return needed;
-}
-
 /* ---- the loop ---- */
-
-/* Takes everything at once, so that what one thread passes in stays in order. */
-static void take_inbox(struct pccl_synchronizer *synchronizer, struct pccl_sync_inbox *batch)
-{
-    struct pccl_sync_inbox *inbox = &synchronizer->inbox;
-    uv_mutex_lock(&synchronizer->lock);
-    *batch = *inbox;
-    if (inbox->planned) {
-        synchronizer->lineage = synchronizer->config.lineage;
-        synchronizer->round = synchronizer->config.round;
-    }
-    *inbox = (struct pccl_sync_inbox){.end = batch->end};
-    inbox->donors_end = &inbox->donors;
-    inbox->accepted_end = &inbox->accepted;
-    uv_mutex_unlock(&synchronizer->lock);
-}
 
 /*
  * Computes the proofs once; those of content written later come from the machine that fetches it.
@@ -167,7 +103,7 @@ static bool prove(struct pccl_synchronizer *synchronizer, struct pccl_text *reas
     if (synchronizer->proven)
         return true;
     if (pccl_sync_prove(&synchronizer->state, synchronizer->config.tensors, synchronizer->config.threads,
-                        &synchronizer->leaving, reason) != PCCL_OK)
+                        &synchronizer->worker.leaving, reason) != PCCL_OK)
         return false;
     pccl_state_prove(&synchronizer->state);
     synchronizer->proven = true;
@@ -176,28 +112,26 @@ static bool prove(struct pccl_synchronizer *synchronizer, struct pccl_text *reas
 
 static void take_plan(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order)
 {
+    const struct pccl_sync_config *config = &synchronizer->config;
+    void *context = config->worker.context;
     struct pccl_text reason;
     synchronizer->planned = true;
     if (order->requests)
         pccl_sync_servers_close(synchronizer);
     bool proven = prove(synchronizer, &reason);
-    synchronizer->events.proven(synchronizer->events.context, proven ? &synchronizer->state.proof : NULL);
+    config->proven(context, proven ? &synchronizer->state.proof : NULL);
     if (proven)
         pccl_sync_fetching_begin(synchronizer, order);
     else if (order->requests)
-        synchronizer->events.fetched(synchronizer->events.context, false, &reason);
+        config->fetched(context, false, &reason);
 }
 
-static struct pccl_synchronizer *synchronizer_of(struct pccl_reactor *reactor)
+static void on_woken(struct pccl_worker *worker)
 {
-    return PCCL_CONTAINER_OF(reactor, struct pccl_synchronizer, reactor);
-}
-
-static void on_wake(struct pccl_reactor *reactor)
-{
-    struct pccl_synchronizer *synchronizer = synchronizer_of(reactor);
-    struct pccl_sync_inbox batch;
-    take_inbox(synchronizer, &batch);
+    struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
+    uv_mutex_lock(&worker->lock); /* takes everything at once, so that what one thread passes in stays in order */
+    struct pccl_sync_inbox batch = empty(&synchronizer->inbox);
+    uv_mutex_unlock(&worker->lock);
     if (batch.planned)
         take_plan(synchronizer, &batch.order);
     if (batch.starved)
@@ -206,56 +140,36 @@ static void on_wake(struct pccl_reactor *reactor)
         next = donor->next;
         pccl_sync_fetching_add(synchronizer, donor);
     }
-    for (struct pccl_sync_link *link = batch.accepted, *next; link; link = next) {
-        next = link->next_accepted;
-        pccl_sync_server_open(link);
-    }
     pccl_sync_fetching_advance(synchronizer);
-    if (synchronizer->planned)
+    if (batch.planned)
         pccl_sync_servers_advance(synchronizer);
-    if (batch.end) {
-        synchronizer->ended = true;
-        pccl_reactor_stop(reactor);
-    }
 }
 
-static void on_tick(struct pccl_reactor *reactor) { pccl_sync_fetching_tick(synchronizer_of(reactor)); }
-
-static const struct pccl_reactor_events reactor_events = {.woken = on_wake, .ticked = on_tick};
-
-void pccl_synchronizer_run(struct pccl_synchronizer *synchronizer)
-{
-    if (synchronizer->ended || synchronizer->broken || pccl_reactor_run(&synchronizer->reactor))
-        return;
-    synchronizer->broken = true;
-    synchronizer->events.broken(synchronizer->events.context);
-}
+static void on_ticked(struct pccl_worker *worker) { pccl_sync_fetching_tick(pccl_sync_of(worker)); }
 
 /* ---- queries ---- */
 
-const struct pccl_state *pccl_synchronizer_state(const struct pccl_synchronizer *synchronizer)
+const struct pccl_state *pccl_synchronizer_state(struct pccl_worker *worker) { return &pccl_sync_of(worker)->state; }
+
+void pccl_synchronizer_traffic(struct pccl_worker *worker, uint64_t *sent, uint64_t *received)
 {
-    return &synchronizer->state;
+    *sent = pccl_sync_of(worker)->sent;
+    *received = pccl_sync_of(worker)->received;
 }
 
-void pccl_synchronizer_traffic(const struct pccl_synchronizer *synchronizer, uint64_t *sent, uint64_t *received)
+void pccl_synchronizer_progress(struct pccl_worker *worker, uint64_t *done, uint64_t *total, uint64_t *since_us)
 {
-    *sent = synchronizer->sent;
-    *received = synchronizer->received;
-}
-
-void pccl_synchronizer_progress(const struct pccl_synchronizer *synchronizer, uint64_t *done, uint64_t *total,
-                                uint64_t *since_us)
-{
+    struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
     *done = atomic_load_explicit(&synchronizer->fetched, memory_order_relaxed);
     *total = pccl_max_u64(*done, atomic_load_explicit(&synchronizer->to_fetch, memory_order_relaxed));
     *since_us = atomic_load_explicit(&synchronizer->fetch_since_us, memory_order_relaxed);
 }
 
-void pccl_synchronizer_torn(const struct pccl_synchronizer *synchronizer, struct pccl_text *reason)
+void pccl_synchronizer_torn(struct pccl_worker *worker, struct pccl_text *reason)
 {
+    const struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
     uint64_t count = 0;
-    const struct pccl_fetch *machine = synchronizer->broken ? NULL : synchronizer->fetching.machine;
+    const struct pccl_fetch *machine = worker->broken ? NULL : synchronizer->fetching.machine;
     for (uint32_t i = 0; machine && i < synchronizer->config.tensor_count; i++) {
         if (!pccl_fetch_is_torn(machine, i) || ++count > TORN_NAMED)
             continue;
@@ -313,95 +227,52 @@ static void make(void *argument)
     making->status = make_state(making->synchronizer, making->reason);
 }
 
+/* After INTERNAL nothing of the synchronizer is used or freed. */
 static enum pccl_status make_state_guarded(struct pccl_synchronizer *synchronizer, struct pccl_text *reason)
 {
     struct making making = {.synchronizer = synchronizer, .reason = reason};
     if (pccl_guard_run(make, &making))
         return making.status;
+    synchronizer->worker.broken = true;
     return pccl_fail(reason, PCCL_INTERNAL, "%s", pccl_status_text(PCCL_INTERNAL));
 }
 
-static bool make_buffers(struct pccl_synchronizer *synchronizer)
+static void release(struct pccl_worker *worker)
 {
-    synchronizer->scratch = pccl_heap_raw(sizeof *synchronizer->scratch);
-    synchronizer->roots = pccl_heap_raw(PCCL_STATE_DIGESTS_MAX * sizeof *synchronizer->roots);
-    synchronizer->sink = pccl_heap_raw(PCCL_SYNC_SINK_BYTES);
-    return synchronizer->scratch && synchronizer->roots && synchronizer->sink;
-}
-
-static void release(struct pccl_synchronizer *synchronizer)
-{
-    pccl_release(pccl_heap(), synchronizer->scratch, sizeof *synchronizer->scratch);
+    struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
+    release_donors(synchronizer->inbox.donors);
+    pccl_sync_fetching_destroy(synchronizer);
+    pccl_state_fini(&synchronizer->state);
     pccl_release(pccl_heap(), synchronizer->roots, PCCL_STATE_DIGESTS_MAX * sizeof *synchronizer->roots);
-    pccl_release(pccl_heap(), synchronizer->sink, PCCL_SYNC_SINK_BYTES);
-    pccl_release(pccl_heap(), synchronizer, sizeof *synchronizer);
 }
 
-enum pccl_status pccl_synchronizer_create(const struct pccl_sync_config *config, const struct pccl_sync_events *events,
-                                          struct pccl_synchronizer **out, struct pccl_text *reason)
+static const struct pccl_worker_kind kind = {.bytes = sizeof(struct pccl_synchronizer),
+                                             .link = PCCL_LINK_STATE,
+                                             .accepts = &pccl_sync_serving,
+                                             .accepts_max = PCCL_SYNC_LINKS_PER_PEER_MAX,
+                                             .woken = on_woken,
+                                             .ticked = on_ticked,
+                                             .release = release};
+
+enum pccl_status pccl_synchronizer_create(const struct pccl_sync_config *config, struct pccl_worker **out,
+                                          struct pccl_text *reason)
 {
-    struct pccl_synchronizer *synchronizer = pccl_allocate(pccl_heap(), sizeof *synchronizer);
-    enum pccl_status status = PCCL_SYSTEM;
-    int error = UV_ENOMEM;
-    if (!synchronizer)
-        goto no_synchronizer;
+    struct pccl_worker *worker;
+    enum pccl_status status = pccl_worker_create(&kind, &config->worker, &worker, reason);
+    if (status != PCCL_OK)
+        return status;
+    struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
     synchronizer->config = *config;
     if (!config->patience_ms)
         synchronizer->config.patience_ms = PCCL_SYNC_PATIENCE_MS;
-    synchronizer->events = *events;
-    synchronizer->inbox.donors_end = &synchronizer->inbox.donors;
-    synchronizer->inbox.accepted_end = &synchronizer->inbox.accepted;
-    pccl_list_init(&synchronizer->links);
+    (void)empty(&synchronizer->inbox);
     synchronizer->fetching.alone_us = UINT64_MAX;
-    atomic_init(&synchronizer->leaving, false);
-    if (!make_buffers(synchronizer))
-        goto no_lock;
-    error = uv_mutex_init(&synchronizer->lock);
-    if (error)
-        goto no_lock;
-    error = pccl_reactor_open(&synchronizer->reactor, &reactor_events);
-    if (error)
-        goto no_reactor;
-    status = make_state_guarded(synchronizer, reason);
-    if (status != PCCL_OK)
-        goto no_state;
-    *out = synchronizer;
-    return PCCL_OK;
-
-no_state:
-    pccl_reactor_close(&synchronizer->reactor);
-    uv_mutex_destroy(&synchronizer->lock);
-    release(synchronizer);
+    synchronizer->roots = pccl_heap_raw(PCCL_STATE_DIGESTS_MAX * sizeof *synchronizer->roots);
+    status = synchronizer->roots ? make_state_guarded(synchronizer, reason)
+                                 : pccl_fail(reason, PCCL_MEMORY, "%s", pccl_status_text(PCCL_MEMORY));
+    if (status == PCCL_OK)
+        *out = worker;
+    else
+        pccl_worker_destroy(worker);
     return status;
-no_reactor:
-    uv_mutex_destroy(&synchronizer->lock);
-no_lock:
-    release(synchronizer);
-no_synchronizer:
-    pccl_socket_explain(error, reason);
-    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
-}
-
-static void destroy(void *argument)
-{
-    struct pccl_synchronizer *synchronizer = argument;
-    release_donors(synchronizer->inbox.donors);
-    for (struct pccl_sync_link *link = synchronizer->inbox.accepted, *next; link; link = next) {
-        next = link->next_accepted;
-        pccl_socket_close(link->channel.socket);
-        pccl_sync_link_free(link);
-    }
-    pccl_sync_fetching_destroy(synchronizer);
-    while (!pccl_list_is_empty(&synchronizer->links))
-        pccl_sync_link_close(pccl_sync_link_in(synchronizer->links.previous));
-    pccl_reactor_close(&synchronizer->reactor);
-    uv_mutex_destroy(&synchronizer->lock);
-    pccl_state_fini(&synchronizer->state);
-    release(synchronizer);
-}
-
-void pccl_synchronizer_destroy(struct pccl_synchronizer *synchronizer)
-{
-    if (!synchronizer->broken && !pccl_guard_run(destroy, synchronizer))
-        synchronizer->broken = true;
 }

@@ -15,7 +15,7 @@ enum { NODE_RESULTS_MAX = 16 };
 struct node {
     struct pccl_id id, lineage;
     uint32_t streams_long, streams_short, dial_ms;
-    struct pccl_measurer *measurer;
+    struct pccl_worker *measurer;
     uv_thread_t thread, accepting;
     struct pccl_socket_wait wait; /* of the accepting thread */
     uv_os_sock_t listening;
@@ -73,17 +73,19 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
 static inline void node_main(void *argument)
 {
     struct node *node = argument;
-    struct pccl_measure_config config = {.self = node->id,
-                                         .lineage = node->lineage,
+    struct pccl_measure_config config = {.worker = {.self = node->id,
+                                                    .lineage = node->lineage,
+                                                    .stagger_ms = 50,
+                                                    .log = {node, node_on_log},
+                                                    .context = node},
                                          .streams_long = node->streams_long,
                                          .streams_short = node->streams_short,
                                          .dial_ms = node->dial_ms,
-                                         .stagger_ms = 50};
-    struct pccl_measure_events events = {.context = node, .measured = node_on_measured, .log = {node, node_on_log}};
-    struct pccl_measurer *measurer = NULL;
+                                         .measured = node_on_measured};
+    struct pccl_worker *measurer = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);
-    enum pccl_status status = pccl_measurer_create(&config, &events, &measurer, &failure);
+    enum pccl_status status = pccl_measurer_create(&config, &measurer, &failure);
     uv_mutex_lock(&node->lock);
     node->measurer = status == PCCL_OK ? measurer : NULL;
     node->reason = failure;
@@ -92,14 +94,14 @@ static inline void node_main(void *argument)
     uv_mutex_unlock(&node->lock);
     if (status != PCCL_OK)
         return;
-    pccl_measurer_run(measurer);
+    pccl_worker_run(measurer);
     uv_mutex_lock(&node->lock);
     node->ran = true;
     uv_cond_broadcast(&node->changed);
     while (!node->leave)
         uv_cond_wait(&node->changed, &node->lock);
     uv_mutex_unlock(&node->lock);
-    pccl_measurer_destroy(measurer);
+    pccl_worker_destroy(measurer);
 }
 
 static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
@@ -111,7 +113,7 @@ static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pcc
         return;
     }
     struct pccl_handover handover = loopback_handover(socket, NULL, 0);
-    if (pccl_measurer_accept(node->measurer, &from, &handover) != PCCL_OK)
+    if (pccl_worker_accept(node->measurer, &from, &handover) != PCCL_OK)
         pccl_socket_close(socket);
     uv_mutex_lock(&node->lock);
     node->accepted++;
@@ -157,7 +159,7 @@ static inline void node_finish(struct node *node)
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
     pccl_socket_wait_close(&node->wait);
-    pccl_measurer_end(node->measurer);
+    pccl_worker_end(node->measurer);
     node_until(node, &node->ran);
     node_set(node, &node->leave, true);
     assert_int_equal(uv_thread_join(&node->thread), 0);

@@ -22,7 +22,7 @@ struct node {
     struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
     struct pccl_sync_tensor *many; /* instead of these */
     uint32_t tensor_count, threads, silence_ms, patience_ms;
-    struct pccl_synchronizer *synchronizer;
+    struct pccl_worker *synchronizer;
     uv_thread_t thread, accepting;
     struct pccl_socket_wait wait; /* of the accepting thread */
     uv_os_sock_t listening;
@@ -111,28 +111,33 @@ static inline void node_prove(struct node *node)
 
 /* ---- threads ---- */
 
+static inline struct pccl_sync_config node_config(struct node *node)
+{
+    return (struct pccl_sync_config){.kernels = pccl_kernels_for(0),
+                                     .worker = {.self = node->id,
+                                                .lineage = node->lineage,
+                                                .silence_ms = node->silence_ms,
+                                                .stagger_ms = 50,
+                                                .log = {node, node_on_log},
+                                                .context = node},
+                                     .round = node->round,
+                                     .tensors = node->many ? node->many : node->tensors,
+                                     .tensor_count = node->tensor_count,
+                                     .threads = node->threads,
+                                     .patience_ms = node->patience_ms,
+                                     .touching = node_on_touching,
+                                     .proven = node_on_proven,
+                                     .fetched = node_on_fetched};
+}
+
 static inline void node_main(void *argument)
 {
     struct node *node = argument;
-    struct pccl_sync_config config = {.kernels = pccl_kernels_for(0),
-                                      .self = node->id,
-                                      .lineage = node->lineage,
-                                      .round = node->round,
-                                      .tensors = node->many ? node->many : node->tensors,
-                                      .tensor_count = node->tensor_count,
-                                      .threads = node->threads,
-                                      .silence_ms = node->silence_ms,
-                                      .stagger_ms = 50,
-                                      .patience_ms = node->patience_ms};
-    struct pccl_sync_events events = {.context = node,
-                                      .touching = node_on_touching,
-                                      .proven = node_on_proven,
-                                      .fetched = node_on_fetched,
-                                      .log = {node, node_on_log}};
-    struct pccl_synchronizer *synchronizer = NULL;
+    struct pccl_sync_config config = node_config(node);
+    struct pccl_worker *synchronizer = NULL;
     struct pccl_text failure;
     pccl_text_clear(&failure);
-    enum pccl_status status = pccl_synchronizer_create(&config, &events, &synchronizer, &failure);
+    enum pccl_status status = pccl_synchronizer_create(&config, &synchronizer, &failure);
     uv_mutex_lock(&node->lock);
     node->status = status;
     node->failure = failure;
@@ -142,7 +147,7 @@ static inline void node_main(void *argument)
     uv_mutex_unlock(&node->lock);
     if (!synchronizer)
         return;
-    pccl_synchronizer_run(synchronizer);
+    pccl_worker_run(synchronizer);
     uv_mutex_lock(&node->lock);
     pccl_synchronizer_traffic(synchronizer, &node->sent, &node->received);
     pccl_text_clear(&node->torn);
@@ -153,14 +158,14 @@ static inline void node_main(void *argument)
     while (!node->leave)
         uv_cond_wait(&node->changed, &node->lock);
     uv_mutex_unlock(&node->lock);
-    pccl_synchronizer_destroy(synchronizer);
+    pccl_worker_destroy(synchronizer);
 }
 
-static inline enum pccl_status node_accept_link(struct pccl_synchronizer *synchronizer, const struct pccl_id *from,
+static inline enum pccl_status node_accept_link(struct pccl_worker *synchronizer, const struct pccl_id *from,
                                                 uv_os_sock_t ours, const uint8_t *rest, size_t length)
 {
     struct pccl_handover handover = loopback_handover(ours, rest, length);
-    return pccl_synchronizer_accept(synchronizer, from, &handover);
+    return pccl_worker_accept(synchronizer, from, &handover);
 }
 
 static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
@@ -219,7 +224,7 @@ static inline void node_begin(struct node *node)
 /* Ends its run, whose result is known then. */
 static inline void node_stop(struct node *node)
 {
-    pccl_synchronizer_end(node->synchronizer);
+    pccl_worker_end(node->synchronizer);
     node_until(node, &node->ran);
 }
 
@@ -233,7 +238,7 @@ static inline void node_end(struct node *node)
     assert_int_equal(uv_thread_join(&node->accepting), 0);
     pccl_socket_close(node->listening);
     pccl_socket_wait_close(&node->wait);
-    pccl_synchronizer_end(node->synchronizer);
+    pccl_worker_end(node->synchronizer);
     node_set(node, &node->leave, true);
     assert_int_equal(uv_thread_join(&node->thread), 0);
 }
@@ -258,7 +263,7 @@ static inline void node_serve(struct node *node)
 }
 
 /* address NULL: it has none. */
-static inline void node_name(struct pccl_synchronizer *synchronizer, const struct pccl_id *donor,
+static inline void node_name(struct pccl_worker *synchronizer, const struct pccl_id *donor,
                              const struct pccl_proof *proof, const struct pccl_address *address)
 {
     const struct pccl_sync_named named = {.peer = *donor,

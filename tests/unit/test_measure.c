@@ -592,42 +592,6 @@ static void a_measurer_ends_in_the_middle(void **state)
     close(listening);
 }
 
-/* Connections that were passed in and never looked at are closed as well. */
-static void a_measurer_that_never_runs_closes_what_it_was_given(void **state)
-{
-    struct node silent;
-    struct pccl_measure_config config = {.self = node_id(1), .lineage = node_id(77), .dial_ms = 1000};
-    struct pccl_measurer *measurer;
-    struct pccl_text reason;
-    uv_os_sock_t ours[2];
-    int bare[2];
-    (void)state;
-    node_prepare(&silent, 1);
-    struct pccl_measure_events events = {
-        .context = &silent, .measured = node_on_measured, .log = {&silent, node_on_log}};
-    assert_int_equal(pccl_measurer_create(&config, &events, &measurer, &reason), PCCL_OK);
-    assert_false(pccl_measurer_is_needed(measurer));
-    loopback_pair(&ours[0], &bare[0]);
-    loopback_pair(&ours[1], &bare[1]);
-    struct pccl_id peer = node_id(2);
-    struct pccl_handover handovers[] = {loopback_handover(ours[0], NULL, 0), loopback_handover(ours[1], NULL, 0)};
-    assert_int_equal(pccl_measurer_accept(measurer, &peer, &handovers[0]), PCCL_OK);
-    assert_true(pccl_measurer_is_needed(measurer));
-    struct pccl_measure_order order = {.test = 1, .peer = peer, .limit_ms = LIMIT_MS};
-    pccl_measurer_order(measurer, &order);
-    pccl_measurer_end(measurer);
-    assert_false(pccl_measurer_is_needed(measurer));
-    assert_int_equal(pccl_measurer_accept(measurer, &peer, &handovers[1]), PCCL_USAGE);
-    pccl_handover_drop(&handovers[1]);
-    pccl_measurer_destroy(measurer);
-    bare_hear_end(bare[0]);
-    close(bare[0]);
-    close(bare[1]);
-    assert_int_equal(silent.measured, 0);
-    uv_cond_destroy(&silent.changed);
-    uv_mutex_destroy(&silent.lock);
-}
-
 /* ---- at the answerer ---- */
 
 static void an_answerer_counts_what_comes_bit_by_bit(void **state)
@@ -769,7 +733,6 @@ int main(void)
         cmocka_unit_test(a_measurer_that_stood_still_looks_first),
         cmocka_unit_test(a_new_order_replaces_the_one_under_way),
         cmocka_unit_test(a_measurer_ends_in_the_middle),
-        cmocka_unit_test(a_measurer_that_never_runs_closes_what_it_was_given),
         cmocka_unit_test(an_answerer_counts_what_comes_bit_by_bit),
         cmocka_unit_test(an_answerer_closes_what_makes_no_sense),
         cmocka_unit_test(an_answerer_does_not_hoard_answers),

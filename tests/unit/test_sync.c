@@ -242,11 +242,10 @@ static void threads_digest_as_one_does(void **state)
 static void too_many_tensors_are_refused(void **state)
 {
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(0), .tensor_count = PCCL_TENSORS_MAX + 1};
-    struct pccl_sync_events events = {0};
-    struct pccl_synchronizer *synchronizer;
+    struct pccl_worker *synchronizer;
     struct pccl_text reason;
     (void)state;
-    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_LIMIT);
+    assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_LIMIT);
     assert_non_null(strstr(reason.bytes, "65536"));
 }
 

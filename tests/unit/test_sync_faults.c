@@ -138,7 +138,7 @@ static void a_requester_goes_in_the_middle(void **state)
     node_until(&leaves, &leaves.touching);
     node_until(&stays, &stays.touching);
     close(bare);
-    pccl_synchronizer_end(leaves.synchronizer);
+    pccl_worker_end(leaves.synchronizer);
     node_set(&leaves, &leaves.hold_touching, false);
     node_finish(&leaves);
     node_set(&stays, &stays.hold_touching, false);

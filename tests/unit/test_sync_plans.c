@@ -136,54 +136,48 @@ static void the_end_wakes_at_once(void **state)
 
 static void a_synchronizer_says_when_it_is_needed(void **state)
 {
-    struct pccl_sync_config config = {
-        .kernels = pccl_kernels_for(0), .self = node_id(1), .silence_ms = 1000, .stagger_ms = 50};
     struct node node;
-    struct pccl_sync_events events = {.context = &node,
-                                      .touching = node_on_touching,
-                                      .proven = node_on_proven,
-                                      .fetched = node_on_fetched,
-                                      .log = {&node, node_on_log}};
-    struct pccl_synchronizer *synchronizer;
+    struct pccl_worker *synchronizer;
     struct pccl_text reason;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
     struct pccl_proof of_nothing;
     struct pccl_sha256 sha;
-    pccl_sha256_begin(&sha, config.kernels);
+    pccl_sha256_begin(&sha, pccl_kernels_for(0));
     pccl_sha256_end(&sha, (uint8_t *)&of_nothing);
     uv_os_sock_t ours;
     int bare;
     (void)state;
     node_prepare(&node, 1);
-    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK); /* no tensors */
-    assert_false(pccl_synchronizer_is_needed(synchronizer));
+    struct pccl_sync_config config = node_config(&node);
+    assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK); /* no tensors */
+    assert_false(pccl_worker_is_needed(synchronizer));
     loopback_pair(&ours, &bare);
     assert_int_equal(node_accept_link(synchronizer, &peer, ours, NULL, 0), PCCL_OK);
-    assert_true(pccl_synchronizer_is_needed(synchronizer));
+    assert_true(pccl_worker_is_needed(synchronizer));
     pccl_synchronizer_name(synchronizer, &node.id, &lineage, 3, 1000);
     pccl_synchronizer_plan(synchronizer, true, true);
     node_name(synchronizer, &peer, &of_nothing, NULL);
-    pccl_synchronizer_end(synchronizer);
-    assert_false(pccl_synchronizer_is_needed(synchronizer));
-    pccl_synchronizer_run(synchronizer);
+    pccl_worker_end(synchronizer);
+    assert_false(pccl_worker_is_needed(synchronizer));
+    pccl_worker_run(synchronizer);
     assert_int_equal(node.fetched, 1);
     assert_true(node.complete);
-    pccl_synchronizer_run(synchronizer);
-    pccl_synchronizer_destroy(synchronizer);
+    pccl_worker_run(synchronizer);
+    pccl_worker_destroy(synchronizer);
     close(bare);
     /* Never run. */
-    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK);
+    assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK);
     loopback_pair(&ours, &bare);
     assert_int_equal(node_accept_link(synchronizer, &peer, ours, (const uint8_t *)"abc", 3), PCCL_OK);
     pccl_synchronizer_plan(synchronizer, true, true);
     node_name(synchronizer, &peer, &of_nothing, NULL);
-    pccl_synchronizer_end(synchronizer);
+    pccl_worker_end(synchronizer);
     uv_os_sock_t late;
     int other;
     loopback_pair(&late, &other);
     assert_int_equal(node_accept_link(synchronizer, &peer, late, NULL, 0), PCCL_USAGE);
     pccl_socket_close(late);
-    pccl_synchronizer_destroy(synchronizer);
+    pccl_worker_destroy(synchronizer);
     bare_hear_end(bare);
     close(bare);
     close(other);
@@ -285,35 +279,26 @@ static void a_proof_left_early_is_none(void **state)
     struct node node;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
     uint8_t *bytes = prepare_one(&node, 1, 3 * CHUNK, 1), frame[NODE_FRAME_MAX];
-    struct pccl_sync_config config = {.kernels = pccl_kernels_for(0),
-                                      .tensors = node.tensors,
-                                      .tensor_count = node.tensor_count,
-                                      .silence_ms = 1000,
-                                      .stagger_ms = 50};
-    struct pccl_sync_events events = {.context = &node,
-                                      .touching = node_on_touching,
-                                      .proven = node_on_proven,
-                                      .fetched = node_on_fetched,
-                                      .log = {&node, node_on_log}};
+    struct pccl_sync_config config = node_config(&node);
     struct pccl_msg want = {.type = PCCL_MSG_state_want,
                             .as.state_want = {.round = 3, .what = PCCL_WANT_ROOTS, .count = 1}};
-    struct pccl_synchronizer *synchronizer;
+    struct pccl_worker *synchronizer;
     struct pccl_text reason;
     uv_os_sock_t ours;
     int bare;
     (void)state;
-    assert_int_equal(pccl_synchronizer_create(&config, &events, &synchronizer, &reason), PCCL_OK);
+    assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK);
     pccl_synchronizer_name(synchronizer, &node.id, &lineage, 3, 1000);
     pccl_frame_encode(&want, 0, 0, frame);
     loopback_pair(&ours, &bare);
     assert_int_equal(node_accept_link(synchronizer, &peer, ours, frame, pccl_frame_size(&want)), PCCL_OK);
     pccl_synchronizer_plan(synchronizer, false, false);
-    pccl_synchronizer_end(synchronizer);
-    pccl_synchronizer_run(synchronizer);
+    pccl_worker_end(synchronizer);
+    pccl_worker_run(synchronizer);
     assert_int_equal(node.proven, 1);
     assert_true(pccl_proof_is_zero(&node.proof));
     bare_hear_end(bare);
-    pccl_synchronizer_destroy(synchronizer);
+    pccl_worker_destroy(synchronizer);
     close(bare);
     node_free(&node);
     free(bytes);

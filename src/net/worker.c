@@ -1,0 +1,378 @@
+#include "net/worker.h"
+
+#include "net/guard.h"
+#include "net/heap.h"
+#include "net/socket.h"
+
+static const struct pccl_channel_events channel_events;
+
+/* ---- the life of a link ---- */
+
+static struct pccl_worker_link *link_of(struct pccl_channel *channel)
+{
+    return PCCL_CONTAINER_OF(channel, struct pccl_worker_link, channel);
+}
+
+static void on_released(struct pccl_channel *channel)
+{
+    struct pccl_worker_link *link = link_of(channel);
+    if (link->role->release)
+        link->role->release(link);
+    pccl_release(pccl_heap(), link, link->role->bytes);
+}
+
+static void free_unopened(struct pccl_worker_link *link)
+{
+    pccl_channel_fini(&link->channel);
+    on_released(&link->channel);
+}
+
+/* NULL: out of memory; the socket is untouched. Any thread. */
+static struct pccl_worker_link *make_link(struct pccl_worker *worker, const struct pccl_worker_role *role,
+                                          const struct pccl_id *peer, uv_os_sock_t socket)
+{
+    struct pccl_worker_link *link = pccl_allocate(pccl_heap(), role->bytes);
+    if (!link)
+        return NULL;
+    link->worker = worker;
+    link->role = role;
+    link->peer = *peer;
+    pccl_channel_init(&link->channel, pccl_heap(), socket, &channel_events);
+    if (role->out_max)
+        link->channel.out_max = role->out_max;
+    link->channel.sink = worker->sink;
+    link->channel.sink_bytes = sizeof worker->sink;
+    return link;
+}
+
+/* The socket is the link's from now on. false: it is closed, and the link is freed. */
+static bool open_link(struct pccl_worker_link *link)
+{
+    struct pccl_worker *worker = link->worker;
+    if (!pccl_channel_open(&link->channel, &worker->reactor.loop)) {
+        free_unopened(link);
+        return false;
+    }
+    if (worker->config.silence_ms)
+        pccl_socket_limit_silence(link->channel.socket, worker->config.silence_ms);
+    pccl_list_append(&worker->links, &link->in_links);
+    return true;
+}
+
+void pccl_worker_link_close(struct pccl_worker_link *link)
+{
+    pccl_list_remove(&link->in_links);
+    if (link->line)
+        link->line->link = NULL;
+    if (link->role->discards)
+        pccl_channel_abort(&link->channel);
+    else
+        pccl_channel_close(&link->channel);
+}
+
+const struct pccl_text *pccl_worker_link_why(struct pccl_worker_link *link)
+{
+    if (!link->reason.length)
+        pccl_text_format(&link->reason, "%s", pccl_channel_why(&link->channel));
+    return &link->reason;
+}
+
+/* ---- what a link receives ---- */
+
+enum pccl_channel_io pccl_worker_link_take(struct pccl_worker_link *link)
+{
+    struct pccl_msg msg;
+    enum pccl_channel_io io = pccl_channel_message(&link->channel, link->worker->scratch, &msg, &link->reason);
+    return io == PCCL_CHANNEL_MOVED && !link->role->message(link, &msg) ? PCCL_CHANNEL_ENDED : io;
+}
+
+static enum pccl_channel_io take_all(struct pccl_worker_link *link)
+{
+    enum pccl_channel_io io = PCCL_CHANNEL_MOVED;
+    while (io == PCCL_CHANNEL_MOVED && !link->pauses) {
+        (void)pccl_channel_move(&link->channel);
+        if (link->channel.received < link->channel.expected)
+            return PCCL_CHANNEL_WAITS;
+        io = link->role->take ? link->role->take(link) : pccl_worker_link_take(link);
+    }
+    return io;
+}
+
+enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, size_t *budget)
+{
+    enum pccl_channel_io io = take_all(link);
+    while (io == PCCL_CHANNEL_WAITS && !link->channel.dry && *budget) {
+        io = pccl_channel_read(&link->channel, budget);
+        if (io == PCCL_CHANNEL_MOVED)
+            io = take_all(link);
+    }
+    return io;
+}
+
+static void on_visit(struct pccl_channel *channel, int ready)
+{
+    struct pccl_worker_link *link = link_of(channel);
+    (void)pccl_channel_begin(channel, ready); /* the channel knows whether there is input */
+    link->role->visit(link);
+}
+
+static void on_late(struct pccl_channel *channel)
+{
+    struct pccl_worker_link *link = link_of(channel);
+    pccl_text_format(&link->reason, "nothing for %s", pccl_duration_str(pccl_now_us() - channel->moved_us));
+    link->role->end(link);
+}
+
+static const struct pccl_channel_events channel_events = {.visit = on_visit, .late = on_late, .released = on_released};
+
+void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes)
+{
+    if (link->channel.state == PCCL_CHANNEL_CLOSED)
+        return;
+    pccl_channel_watch(&link->channel, input ? UV_READABLE : 0);
+    pccl_channel_owed(&link->channel, owes ? link->worker->config.silence_ms : 0);
+}
+
+/* ---- links that we dial ---- */
+
+/* Takes the connection after its handshake. It becomes the line's link, or is closed, with a reason. */
+static enum pccl_link_end take_over(struct pccl_worker_line *line, struct pccl_connection *connection,
+                                    struct pccl_text *reason)
+{
+    struct pccl_handover handover;
+    line->address = connection->address;
+    if (!pccl_connection_detach(connection, &handover)) {
+        pccl_text_format(reason, "it failed at once");
+        pccl_connection_close(connection, 0);
+        return PCCL_LINK_CLOSED;
+    }
+    bool speaks = pccl_handover_has_input(&handover);
+    struct pccl_worker_link *link = speaks ? NULL : make_link(line->worker, line->role, &line->peer, handover.socket);
+    pccl_text_format(reason, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    if (!link) {
+        pccl_handover_drop(&handover);
+        return 0;
+    }
+    pccl_channel_adopt(&link->channel, &handover);
+    if (open_link(link)) {
+        link->line = line;
+        line->link = link;
+    }
+    return 0;
+}
+
+static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
+                      const struct pccl_text *reason)
+{
+    struct pccl_worker_line *line = context;
+    struct pccl_text why = *reason;
+    line->dialer = NULL;
+    if (connection)
+        how = take_over(line, connection, &why);
+    line->dialed(line, how, &why);
+}
+
+bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello *hello, struct pccl_dial *dial)
+{
+    struct pccl_worker *worker = line->worker;
+    hello->lineage = worker->config.lineage;
+    hello->from = worker->config.self;
+    hello->to = line->peer;
+    hello->kind = (uint8_t)worker->kind->link;
+    dial->hello = hello;
+    dial->keys = worker->config.keys;
+    dial->local = worker->config.local;
+    dial->stagger_ms = worker->config.stagger_ms;
+    dial->done = on_dialed;
+    dial->context = line;
+    line->dialer = pccl_dialer_start(&worker->reactor.loop, pccl_heap(), dial);
+    return line->dialer != NULL;
+}
+
+void pccl_worker_line_end(struct pccl_worker_line *line)
+{
+    if (line->dialer)
+        pccl_dialer_cancel(line->dialer);
+    line->dialer = NULL;
+    if (line->link)
+        pccl_worker_link_close(line->link);
+}
+
+/* ---- links that others dial ---- */
+
+enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
+                                    struct pccl_handover *handover)
+{
+    struct pccl_worker_link *link = make_link(worker, worker->kind->accepts, peer, handover->socket);
+    if (!link)
+        return PCCL_MEMORY;
+    enum pccl_status status = PCCL_OK;
+    uv_mutex_lock(&worker->lock);
+    if (worker->leaving) {
+        status = PCCL_USAGE;
+    } else if (worker->accepted_count == PCCL_WORKER_ACCEPTED_MAX) {
+        status = PCCL_LIMIT;
+    } else {
+        pccl_channel_adopt(&link->channel, handover);
+        *worker->accepted_end = link;
+        worker->accepted_end = &link->next_accepted;
+        worker->accepted_count++;
+    }
+    uv_mutex_unlock(&worker->lock);
+    if (status == PCCL_OK)
+        pccl_reactor_wake(&worker->reactor);
+    else
+        free_unopened(link);
+    return status;
+}
+
+/* Bounds the links of a peer that dials again and again. */
+static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
+{
+    const struct pccl_worker_kind *kind = worker->kind;
+    struct pccl_worker_link *oldest = NULL;
+    uint32_t count = 0;
+    for (struct pccl_worker_link *link = pccl_worker_link_in(worker, worker->links.previous); link;
+         link = pccl_worker_link_in(worker, link->in_links.previous))
+        if (link->role == kind->accepts && pccl_id_equal(&link->peer, peer)) {
+            oldest = link;
+            count++;
+        }
+    if (count < kind->accepts_max)
+        return;
+    pccl_text_format(&oldest->reason, "it has opened %u more", kind->accepts_max);
+    oldest->role->end(oldest);
+}
+
+/* ---- the loop ---- */
+
+void pccl_worker_post(struct pccl_worker *worker)
+{
+    worker->posted = true;
+    uv_mutex_unlock(&worker->lock);
+    pccl_reactor_wake(&worker->reactor);
+}
+
+void pccl_worker_end(struct pccl_worker *worker)
+{
+    worker->leaving = true;
+    pccl_reactor_wake(&worker->reactor);
+}
+
+bool pccl_worker_is_needed(struct pccl_worker *worker)
+{
+    uv_mutex_lock(&worker->lock);
+    bool needed = !worker->leaving && (worker->posted || worker->accepted);
+    uv_mutex_unlock(&worker->lock);
+    return needed;
+}
+
+static struct pccl_worker_link *take_accepted(struct pccl_worker *worker)
+{
+    uv_mutex_lock(&worker->lock);
+    struct pccl_worker_link *accepted = worker->accepted;
+    worker->accepted = NULL;
+    worker->accepted_end = &worker->accepted;
+    worker->accepted_count = 0;
+    worker->posted = false;
+    worker->ended = worker->leaving;
+    uv_mutex_unlock(&worker->lock);
+    return accepted;
+}
+
+static struct pccl_worker *worker_of(struct pccl_reactor *reactor)
+{
+    return PCCL_CONTAINER_OF(reactor, struct pccl_worker, reactor);
+}
+
+static void on_wake(struct pccl_reactor *reactor)
+{
+    struct pccl_worker *worker = worker_of(reactor);
+    struct pccl_worker_link *accepted = take_accepted(worker);
+    worker->kind->woken(worker);
+    for (struct pccl_worker_link *link = accepted, *next; link; link = next) {
+        next = link->next_accepted;
+        make_room(worker, &link->peer);
+        if (open_link(link))
+            link->role->visit(link);
+    }
+    if (worker->ended)
+        pccl_reactor_stop(reactor);
+}
+
+static void on_tick(struct pccl_reactor *reactor)
+{
+    struct pccl_worker *worker = worker_of(reactor);
+    worker->kind->ticked(worker);
+}
+
+void pccl_worker_run(struct pccl_worker *worker)
+{
+    if (worker->ended || worker->broken || pccl_reactor_run(&worker->reactor))
+        return;
+    worker->broken = true;
+    worker->config.broken(worker->config.context);
+}
+
+/* ---- life ---- */
+
+static void release(struct pccl_worker *worker)
+{
+    pccl_release(pccl_heap(), worker->scratch, sizeof *worker->scratch);
+    pccl_release(pccl_heap(), worker, worker->kind->bytes);
+}
+
+enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind, const struct pccl_worker_config *config,
+                                    struct pccl_worker **out, struct pccl_text *reason)
+{
+    static const struct pccl_reactor_events reactor_events = {.woken = on_wake, .ticked = on_tick};
+    struct pccl_worker *worker = pccl_allocate(pccl_heap(), kind->bytes);
+    int error = UV_ENOMEM;
+    if (!worker)
+        goto no_worker;
+    worker->kind = kind;
+    worker->config = *config;
+    worker->accepted_end = &worker->accepted;
+    pccl_list_init(&worker->links);
+    worker->scratch = pccl_heap_raw(sizeof *worker->scratch);
+    if (!worker->scratch)
+        goto no_lock;
+    error = uv_mutex_init(&worker->lock);
+    if (error)
+        goto no_lock;
+    error = pccl_reactor_open(&worker->reactor, &reactor_events);
+    if (error)
+        goto no_reactor;
+    *out = worker;
+    return PCCL_OK;
+
+no_reactor:
+    uv_mutex_destroy(&worker->lock);
+no_lock:
+    release(worker);
+no_worker:
+    pccl_socket_explain(error, reason);
+    return error == UV_ENOMEM ? PCCL_MEMORY : PCCL_SYSTEM;
+}
+
+static void destroy(void *argument)
+{
+    struct pccl_worker *worker = argument;
+    for (struct pccl_worker_link *link = worker->accepted, *next; link; link = next) {
+        next = link->next_accepted;
+        pccl_socket_close(link->channel.socket);
+        free_unopened(link);
+    }
+    worker->kind->release(worker);
+    while (!pccl_list_is_empty(&worker->links))
+        pccl_worker_link_close(pccl_worker_link_in(worker, worker->links.previous));
+    pccl_reactor_close(&worker->reactor);
+    uv_mutex_destroy(&worker->lock);
+    release(worker);
+}
+
+void pccl_worker_destroy(struct pccl_worker *worker)
+{
+    if (!worker->broken && !pccl_guard_run(destroy, worker))
+        worker->broken = true;
+}
