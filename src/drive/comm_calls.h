@@ -18,10 +18,10 @@ struct pccl_call_slot {
     struct pccl_epoch known;       /* the epoch of the attributes when it began */
     struct pccl_departed departed; /* those who departed after `known`, if the call failed */
     struct pccl_waiter *waiter;
-    struct pccl_worker *worker; /* SYNC, OPTIMIZE: does what the call asks of this peer; or NULL */
+    struct pccl_worker *worker; /* of SYNC and OPTIMIZE: does the work of the call; or NULL */
 };
 
-/* What the workers of a communicator have in common, without names. */
+/* The part of the config that all workers of a communicator share, without names. */
 struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm, void (*broken)(void *comm));
 /* Waits for the end of a call that the machine has accepted, and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);

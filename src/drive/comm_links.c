@@ -141,8 +141,8 @@ static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pcc
 }
 
 /*
- * Passes the connection to the worker of its call. A tester waits for echoes before it loads the path, so data that
- * came with the handshake violates the protocol.
+ * Passes the connection to the worker of its call. A tester waits for echoes before it loads the path, so data right
+ * behind the handshake violates the protocol.
  */
 static void pass_to_worker(struct pccl_communicator *comm, struct pccl_connection *connection,
                            const struct pccl_msg_link_hello *hello)

@@ -11,8 +11,8 @@
  */
 enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer_event *event);
 /*
- * Steps the machine with this event, a call, and lets the worker work until the call has ended. Blocks; the lock is
- * released meanwhile. worker: NULL if this peer cannot take part; the event has the reason.
+ * Steps the machine with the event of a call, and runs the worker until the call has ended. Blocks; the lock is
+ * released meanwhile. worker: NULL if this peer cannot take part; then the event has the reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_take_part(struct pccl_communicator *comm, struct pccl_worker *worker,
                                                      struct pccl_peer_event *event);

@@ -77,7 +77,7 @@ const struct pccl_text *pccl_worker_link_why(struct pccl_worker_link *link)
     return &link->reason;
 }
 
-/* ---- what a link receives ---- */
+/* ---- the input of a link ---- */
 
 enum pccl_channel_io pccl_worker_link_take(struct pccl_worker_link *link)
 {
@@ -238,7 +238,7 @@ static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
             oldest = link;
             count++;
         }
-    if (count < kind->accepts_max)
+    if (!oldest || count < kind->accepts_max)
         return;
     pccl_text_format(&oldest->reason, "it has opened %u more", kind->accepts_max);
     oldest->role->end(oldest);
@@ -364,8 +364,8 @@ static void destroy(void *argument)
         free_unopened(link);
     }
     worker->kind->release(worker);
-    while (!pccl_list_is_empty(&worker->links))
-        pccl_worker_link_close(pccl_worker_link_in(worker, worker->links.previous));
+    for (struct pccl_worker_link *link; (link = pccl_worker_link_in(worker, worker->links.previous));)
+        pccl_worker_link_close(link);
     pccl_reactor_close(&worker->reactor);
     uv_mutex_destroy(&worker->lock);
     release(worker);

@@ -1,13 +1,12 @@
 /*
- * Carries out one call of a caller on the caller's thread: an event loop, an inbox for other threads, and connections
- * to peers. sync/ and measure/ each have a kind of it, which is a table of functions; a connection has a role, which is
- * another one. The struct of a kind begins with a struct pccl_worker, and that of a role with a struct
- * pccl_worker_link.
+ * Carries out one call on the thread of its caller: an event loop, an inbox for other threads, and connections to
+ * peers. Workers are of kinds, and connections have roles: tables of functions, which sync/ and measure/ have. The
+ * struct of a kind begins with a struct pccl_worker, the struct of a role with a struct pccl_worker_link.
  *
  * Knows nothing of the machine of a peer and its locks, nor of the meaning of messages.
  *
- * Any thread may pass in what happens meanwhile (connections, the end, and what the kind adds), which is recorded and
- * wakes the loop. Everything else belongs to the caller's thread.
+ * Any thread may pass in connections, the end, and the news that the kind knows of. They are recorded and wake the
+ * loop. Everything else belongs to the caller's thread.
  */
 #ifndef PCCL_NET_WORKER_H
 #define PCCL_NET_WORKER_H
@@ -39,13 +38,11 @@ struct pccl_worker_role {
     void (*visit)(struct pccl_worker_link *link);
     /* A message has come. false: the link has ended, with a reason. */
     bool (*message)(struct pccl_worker_link *link, const struct pccl_msg *msg);
-    /*
-     * Takes the payload that is complete, or else what comes next, as pccl_worker_link_take. NULL: only messages come.
-     */
+    /* Takes the complete payload, or else the next message, as pccl_worker_link_take. NULL: there are only messages. */
     enum pccl_channel_io (*take)(struct pccl_worker_link *link);
     /* The other side has been silent for too long, or has opened too many links: ends the link. */
     void (*end)(struct pccl_worker_link *link);
-    /* The link is about to be freed: releases what belongs to the role. May be NULL. */
+    /* The link is about to be freed: releases the resources of the role. May be NULL. */
     void (*release)(struct pccl_worker_link *link);
 };
 
@@ -58,7 +55,7 @@ struct pccl_worker_kind {
     void (*woken)(struct pccl_worker *worker);
     /* The due time of the reactor, which is the kind's, has come. */
     void (*ticked)(struct pccl_worker *worker);
-    /* Stops all work and releases what belongs to the kind. The links left are closed after that. */
+    /* Stops all work and releases the resources of the kind. The remaining links are closed after that. */
     void (*release)(struct pccl_worker *worker);
 };
 
@@ -68,7 +65,7 @@ struct pccl_worker_config {
     const struct pccl_local *local; /* for peers on this host; NULL: TCP only */
     uint32_t stagger_ms;            /* between the addresses of a peer */
     uint32_t silence_ms;      /* a peer that owes something and is silent for this long is given up; 0: no limit */
-    struct pccl_log_sink log; /* on the caller's thread; with a context of its own */
+    struct pccl_log_sink log; /* on the caller's thread */
     void *context;            /* for events, which come on the caller's thread and without a lock */
     /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in any more. */
     void (*broken)(void *context);
@@ -123,7 +120,7 @@ struct pccl_worker_link {
 PCCL_MUST_CHECK enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind,
                                                     const struct pccl_worker_config *config,
                                                     struct pccl_worker **worker, struct pccl_text *reason);
-/* Whether `run` has something to do. */
+/* Returns true if `run` has something to do. */
 bool pccl_worker_is_needed(struct pccl_worker *worker);
 /* Works until pccl_worker_end. */
 void pccl_worker_run(struct pccl_worker *worker);
@@ -138,7 +135,7 @@ void pccl_worker_destroy(struct pccl_worker *worker);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
-/* Makes `run` return, after what was passed in before. */
+/* Makes `run` return, after everything that was passed in before. */
 void pccl_worker_end(struct pccl_worker *worker);
 /* Releases the lock, under which the kind's inbox was filled, and wakes the loop. */
 void pccl_worker_post(struct pccl_worker *worker);
@@ -160,8 +157,8 @@ void pccl_worker_line_end(struct pccl_worker_line *line);
 /* No visits follow; the loop frees the memory later. Once. */
 void pccl_worker_link_close(struct pccl_worker_link *link);
 /*
- * Reads and takes what has arrived. MOVED: the link pauses. WAITS: everything is taken, or the budget is spent. ENDED:
- * see pccl_worker_link_why.
+ * Reads and takes the input that has arrived. MOVED: the link pauses. WAITS: everything is taken, or the budget is
+ * spent. ENDED: see pccl_worker_link_why.
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, size_t *budget);
 /* Gives the next message to the role. WAITS: more bytes are needed. ENDED: see pccl_worker_link_why. */
