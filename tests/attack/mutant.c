@@ -2,7 +2,7 @@
  * A peer that changes its frames before they are sealed, so a member with a token sends frames that no program of ours
  * sends: the linker puts this in front of pccl_record_seal. MUTANT_SEED: seed of the changes. MUTANT_AFTER: number of
  * frames that remain unchanged. MUTANT_EVERY: one frame in this number is changed. Payload and the lengths of records
- * remain unchanged.
+ * remain unchanged. MUTANT_VERSION: version of the protocol in its hello; nothing else is changed.
  */
 #include "core/prng.h"
 #include "net/record.h"
@@ -27,12 +27,13 @@ enum {
     CHECKED = 24,
     LENGTHS = 1 << 10, /* shorter frames are kept, to be sent again */
     CHANGES_MAX = 4,
+    VERSION_AT = HEADER + 8, /* behind the magic number */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pccl_prng prng;
 static bool begun;
-static uint64_t after, every;
+static uint64_t after, every, version;
 static uint8_t earlier[LENGTHS][LENGTHS]; /* the last frame of each length */
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -105,10 +106,14 @@ static void change_frames(uint8_t *bytes, size_t left)
         uint8_t kept[LENGTHS];
         if (length < LENGTHS)
             memcpy(kept, bytes, length);
-        if (after > 0)
+        if (version > 0 && bytes[TYPE_AT] == PCCL_MSG_hello) {
+            put(bytes + VERSION_AT, version, 4);
+            check(bytes, length);
+        } else if (after > 0) {
             after--;
-        else if (draw(every) == 0)
+        } else if (version == 0 && draw(every) == 0) {
             change(bytes, length);
+        }
         if (length < LENGTHS)
             memcpy(earlier[length], kept, length);
         bytes += length;
@@ -130,6 +135,7 @@ bool __wrap_pccl_record_seal(struct pccl_record_line *line, enum pccl_record_kin
         pccl_prng_seed(&prng, setting("MUTANT_SEED", 1));
         after = setting("MUTANT_AFTER", 8);
         every = setting("MUTANT_EVERY", 20);
+        version = setting("MUTANT_VERSION", 0);
     }
     if (kind == PCCL_RECORD_CONTENT)
         change_frames(changed, first_length);

@@ -502,9 +502,9 @@ class Tamperer(Proxy):
 class Mutant(harness.Peer):
     """A peer with the token whose frames are changed before they are sealed: mutant.c."""
 
-    def __init__(self, run, seed):
+    def __init__(self, run, seed, **more):
         self.calls, self.logs, self.others = {}, [], []
-        environment = {**run.environment, "MUTANT_SEED": str(seed)}
+        environment = {**run.environment, "MUTANT_SEED": str(seed), **more}
         harness.Process.__init__(self, f"mutant {seed}", [os.environ["ATTACK_MUTANT"]], environment)
         run.processes.append(self)
         self.killed = True  # it may end as it likes

@@ -16,7 +16,7 @@ import messages
 import wire
 from harness import check, equal
 from honest import Run
-from roles import AWAY, KNOCK, Shaker, dial
+from roles import AWAY, KNOCK, Mutant, Shaker, dial
 from tokens import refused
 
 ALERT = bytes([21, 3, 3, 0, 2, 2, 49])  # access_denied
@@ -96,6 +96,24 @@ def test_holders_of_the_pin(run):
     (heard,) = _heard([garbage])
     check(heard[:1] == b"\x15" and heard != ALERT, f"OpenSSL refuses the garbage: {heard}")
     _heard([slow, *again])
+    honest.go_on()
+
+
+def test_peers_of_another_version(run):
+    """With the right token a peer of another protocol version gets its refusal in words. With one of another master it
+    gets as far as the fixed refusal, as everybody does."""
+    honest = _secured(run)
+    known = Mutant(run, 1, MUTANT_VERSION="999")
+    known.joins.wait()
+    words = known.joins.result.get("words", "")
+    check("(protocol 999, " in words and words.endswith(": upgrade this master"), f"{known.joins.result}")
+    file = os.path.join(run.state, "other")
+    with open(file, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        out.write(OTHER)
+    stranger = Mutant(run, 2, MUTANT_VERSION="999", PCCL_TOKEN_FILE=file)
+    stranger.joins.wait()
+    words = stranger.joins.result.get("words", "")
+    check("is not the one of the token" in words and "999" not in words, f"{stranger.joins.result}")
     honest.go_on()
 
 
