@@ -561,10 +561,12 @@ def _honest_crowd(run, count):
     """Lets honest clients of one address begin handshakes at once. The master answers all and drops none."""
     _many_descriptors()
     honest = _secured(run, hello_ms=60000)
+    before_s = run.master.cpu_s()
     crowd = Greeters(run, count)
     crowd.join(harness.DEADLINE)
     equal((crowd.answered, crowd.dropped), (count, 0), "answered and dropped")
     figure(f"until {count} handshakes at once are answered", crowd.took_s, "s")
+    figure(f"processor time of the master for {count} handshakes", run.master.cpu_s() - before_s, "s")
     honest.go_on()
 
 
