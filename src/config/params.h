@@ -59,6 +59,8 @@
     X(COMMUNICATOR, TEXT, tls_key, "PCCL_TLS_KEY", "", 0, 1000, "PEM file with the key of tls_cert")                   \
     X(COMMUNICATOR, TEXT, tls_ca, "PCCL_TLS_CA", "", 0, 1000,                                                          \
       "PEM file with the authority that has signed the master's certificate, whose OU is pccl-master")                 \
+    X(COMMUNICATOR, U32, rekey_ms, "PCCL_REKEY_MS", "3600000", 10, 604800000,                                          \
+      "after this time an encrypted connection gets new keys, by a new key exchange")                                  \
     PCCL_PEER_PARAMS(PCCL_PARAM_PEER_NUMBER, X)                                                                        \
     X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \

@@ -127,7 +127,7 @@ enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pcc
         if (exists || has_shared())
             return refuse_with_certificates(reason);
         *keys = pccl_keys_of_files(pccl_heap(), &pem, PCCL_CERTIFICATE_OF_PEER, reason);
-        return *keys ? PCCL_OK : PCCL_UNSUPPORTED;
+        status = *keys ? PCCL_OK : PCCL_UNSUPPORTED;
     }
     if (status == PCCL_OK && has_shared()) {
         if (exists)
@@ -140,6 +140,8 @@ enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pcc
         *keys = pccl_keys_of_peer(pccl_heap(), &token, reason);
         status = *keys ? PCCL_OK : PCCL_UNSUPPORTED;
     }
+    if (*keys)
+        pccl_keys_set_renewal(*keys, params->rekey_ms);
     pccl_wipe(&key, sizeof key);
     pccl_wipe(&token, sizeof token);
     return status;

@@ -1,5 +1,6 @@
 #include "net/channel.h"
 
+#include "net/random.h"
 #include "net/socket.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ static const uint8_t filler[FILLER_BYTES];
 static void on_poll(uv_poll_t *poll, int status, int events);
 static void on_alarm(struct pccl_alarm *alarm);
 static void on_kick(uv_idle_t *kick);
+static void on_renewal(uv_timer_t *renewal);
 static void visit(struct pccl_channel *channel, int ready);
 
 /* ---- life ---- */
@@ -57,6 +59,14 @@ static void make_kick(struct pccl_channel *channel)
     (void)uv_idle_init(channel->poll.loop, &channel->kick); /* cannot fail */
     channel->kick.data = channel;
     channel->handles++;
+    uint64_t period = channel->secure ? pccl_secure_renewal_ms(channel->secure) : 0, random;
+    if (!period)
+        return;
+    (void)uv_timer_init(channel->poll.loop, &channel->renewal); /* cannot fail, nor can the start */
+    channel->renewal.data = channel;
+    channel->handles++;
+    bool spread = pccl_random_u64(&random); /* connections that began together are not renewed together */
+    (void)uv_timer_start(&channel->renewal, on_renewal, spread ? period - random % (period / 2) : period, period);
 }
 
 void pccl_channel_secure(struct pccl_channel *channel, struct pccl_secure *secure)
@@ -96,6 +106,8 @@ static void let_go(struct pccl_channel *channel)
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* from now on the loop does not watch the socket */
     if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
+    if (channel->renewal.data)
+        uv_close((uv_handle_t *)&channel->renewal, on_handle_closed);
     pccl_alarm_close(&channel->alarm, on_handle_closed);
 }
 
@@ -150,6 +162,17 @@ void pccl_handover_drop(struct pccl_handover *handover)
 
 /* ---- waiting ---- */
 
+/* Sends what the renewal of keys has sealed, unless other output waits, which it goes out with. */
+static void renew(struct pccl_channel *channel)
+{
+    if (channel->renews)
+        pccl_secure_renew(channel->secure);
+    channel->renews = false;
+    if (!channel->blocked && pccl_secure_is_sending(channel->secure) && channel->out_start == channel->out_end &&
+        !channel->payload_left)
+        (void)pccl_channel_push(channel); /* the next read tells of a failure */
+}
+
 /* What there is in the pipe, whatever has woken us. */
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
@@ -181,13 +204,15 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
     }
     int news = ready & ~UV_WRITABLE;
     channel->dry = !news;
-    if (!(ready & UV_WRITABLE))
-        return news;
-    if (channel->blocked)
-        news |= UV_WRITABLE;
-    else
-        channel->watch_output = false; /* nobody waits for room */
-    channel->blocked = false;
+    if (ready & UV_WRITABLE) {
+        if (channel->blocked)
+            news |= UV_WRITABLE;
+        else
+            channel->watch_output = false; /* nobody waits for room */
+        channel->blocked = false;
+    }
+    if (channel->secure)
+        renew(channel);
     return news;
 }
 
@@ -618,6 +643,14 @@ static void on_kick(uv_idle_t *kick)
         channel->events->visit(channel, UV_READABLE);
 }
 
+static void on_renewal(uv_timer_t *renewal)
+{
+    struct pccl_channel *channel = renewal->data;
+    channel->renews = channel->state == PCCL_CHANNEL_OPEN;
+    if (channel->renews)
+        channel->events->visit(channel, 0);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events) { visit(poll->data, status < 0 ? status : events); }
 
 static void visit(struct pccl_channel *channel, int ready)
@@ -632,33 +665,4 @@ static void visit(struct pccl_channel *channel, int ready)
         end_parting(channel);
     else
         pccl_channel_watch(channel, UV_READABLE);
-}
-
-/* ---- why it has ended ---- */
-
-const char *pccl_channel_why(const struct pccl_channel *channel)
-{
-    int error = channel->ended ? channel->ended : channel->failed;
-    switch (error) {
-    case UV_EOF:
-        return channel->secure && pccl_secure_was_cut(channel->secure) ? "it ended without saying so"
-                                                                       : "closed by the other side";
-    case UV_ENOMEM: return pccl_status_text(PCCL_MEMORY);
-    case UV_ENOBUFS: return "the other side does not read what is sent to it";
-    case UV_EPROTO: return channel->secure ? pccl_secure_why(channel->secure) : uv_strerror(error);
-    default: return uv_strerror(error);
-    }
-}
-
-enum pccl_link_end pccl_channel_evidence(const struct pccl_channel *channel)
-{
-    switch (channel->ended ? channel->ended : channel->failed) {
-    case UV_ENOMEM:
-    case UV_ENOBUFS: return 0;
-    case UV_ETIMEDOUT:
-    case UV_EHOSTUNREACH:
-    case UV_ENETUNREACH:
-    case UV_ENETDOWN: return PCCL_LINK_SILENT;
-    default: return PCCL_LINK_CLOSED;
-    }
 }

@@ -85,6 +85,8 @@ struct pccl_channel {
     bool hears_offers;          /* nothing has been read yet, and a pipe may be offered */
     uv_poll_t poll;
     uv_idle_t kick;          /* only with encryption or a pipe: visits for what the socket does not report */
+    uv_timer_t renewal;      /* of the keys; without data: none */
+    bool renews;             /* it is due */
     struct pccl_alarm alarm; /* for the limit, the silence, or the end of the good-bye */
     uint8_t handles;         /* not released by the loop yet */
     int armed;               /* what `poll` watches */

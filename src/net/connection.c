@@ -312,6 +312,7 @@ bool pccl_connection_take(struct pccl_connection *connection)
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
     int next = 0, reads = 0;
+    bool blocked = connection->channel.blocked; /* reading may write, if keys are renewed */
     do {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
         next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
@@ -321,7 +322,7 @@ bool pccl_connection_take(struct pccl_connection *connection)
     } while (next == 0 && connection->state == PCCL_CONNECTION_OPEN && !connection->channel.dry &&
              ++reads < READS_PER_VISIT);
     connection->unread = next < 0 || !connection->channel.dry;
-    return !connection->unread;
+    return !connection->unread && (blocked || !connection->channel.blocked);
 }
 
 void pccl_connection_polled(struct pccl_connection *connection) { connection->channel.is_settling = false; }

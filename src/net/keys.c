@@ -24,6 +24,7 @@ struct pccl_keys {
     void *judge_context;
     bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
     void *ticket_context;
+    uint32_t renewal_ms;
     _Atomic bool open_links;
 };
 
@@ -36,6 +37,10 @@ bool pccl_keys_is_shared(const struct pccl_keys *keys) { return keys->is_shared;
 bool pccl_keys_open_links(const struct pccl_keys *keys) { return atomic_load(&keys->open_links); }
 
 void pccl_keys_set_open_links(struct pccl_keys *keys, bool open) { atomic_store(&keys->open_links, open); }
+
+uint32_t pccl_keys_renewal_ms(const struct pccl_keys *keys) { return keys->renewal_ms; }
+
+void pccl_keys_set_renewal(struct pccl_keys *keys, uint32_t renewal_ms) { keys->renewal_ms = renewal_ms; }
 
 void pccl_keys_set_tickets(struct pccl_keys *keys,
                            bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to,

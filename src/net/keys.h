@@ -87,6 +87,8 @@ void pccl_keys_set_tickets(struct pccl_keys *keys,
  * ends of a link must agree, else their handshake fails. Any thread.
  */
 void pccl_keys_set_open_links(struct pccl_keys *keys, bool open);
+/* After this time connections that were dialed with the keys get new ones (net/renewal.h); 0, as at first: never. */
+void pccl_keys_set_renewal(struct pccl_keys *keys, uint32_t renewal_ms);
 /*
  * Whether this processor has instructions for AES, if not as found out: a connection is AES-128-GCM
  * where both ends have, else ChaCha20-Poly1305. Before any connection; for tests. false: out of
@@ -137,5 +139,6 @@ PCCL_MUST_CHECK bool pccl_keys_of_knock(const struct pccl_keys *keys, const uint
 PCCL_MUST_CHECK bool pccl_keys_shown(const struct pccl_keys *keys, const struct ssl_st *ssl,
                                      uint8_t key[PCCL_PUBLIC_BYTES]);
 bool pccl_keys_open_links(const struct pccl_keys *keys);
+uint32_t pccl_keys_renewal_ms(const struct pccl_keys *keys);
 
 #endif

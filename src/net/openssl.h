@@ -1,5 +1,5 @@
 /*
- * OpenSSL 3, found at run time, as far as net/keys, net/secure and net/record need it: the library
+ * OpenSSL 3, found at run time, as far as net/keys and what is above it need it: the library
  * is neither linked nor needed for building, and a host without it runs as before without a token.
  * These declarations are ours; tests/unit/test_openssl.c compares them with the system's headers,
  * where there are any. The library is never unloaded, and leaves nothing to be run at exit, where
@@ -19,6 +19,7 @@ struct ssl_cipher_st;
 struct bio_st;
 struct bio_method_st;
 struct evp_pkey_st;
+struct evp_pkey_ctx_st;
 struct evp_md_st;
 struct evp_cipher_st;
 struct evp_cipher_ctx_st;
@@ -128,6 +129,13 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, EVP_CipherFinal_ex, (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved))                   \
     X(struct evp_pkey_st *, EVP_PKEY_new_raw_private_key,                                                              \
       (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
+    X(struct evp_pkey_st *, EVP_PKEY_new_raw_public_key,                                                               \
+      (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
+    X(struct evp_pkey_ctx_st *, EVP_PKEY_CTX_new, (struct evp_pkey_st * key, struct engine_st * engine))               \
+    X(void, EVP_PKEY_CTX_free, (struct evp_pkey_ctx_st * context))                                                     \
+    X(int, EVP_PKEY_derive_init, (struct evp_pkey_ctx_st * context))                                                   \
+    X(int, EVP_PKEY_derive_set_peer, (struct evp_pkey_ctx_st * context, struct evp_pkey_st * other))                   \
+    X(int, EVP_PKEY_derive, (struct evp_pkey_ctx_st * context, unsigned char *secret, size_t *bytes))                  \
     X(int, EVP_PKEY_get_raw_public_key, (const struct evp_pkey_st *key, unsigned char *out, size_t *bytes))            \
     X(int, EVP_PKEY_get_id, (const struct evp_pkey_st *key))                                                           \
     X(void, EVP_PKEY_free, (struct evp_pkey_st * key))                                                                 \
@@ -192,6 +200,7 @@ enum {
     PCCL_BIO_FLAGS_SHOULD_RETRY = 8,
     PCCL_EVP_CTRL_AEAD_GET_TAG = 0x10,
     PCCL_EVP_CTRL_AEAD_SET_TAG = 0x11,
+    PCCL_EVP_PKEY_X25519 = 1034,
     PCCL_EVP_PKEY_ED25519 = 1087,
     PCCL_NID_ORGANIZATIONAL_UNIT = 18,
     PCCL_X509_V_ERR_CERT_REVOKED = 23,

@@ -16,15 +16,21 @@ enum {
 
 /* ---- keys ---- */
 
+/* HMAC-SHA-256, keyed with the present secret. false: out of memory. */
+static bool hash(const struct pccl_record_line *line, const uint8_t *bytes, size_t length, struct pccl_secret *out)
+{
+    const struct pccl_openssl *openssl = line->openssl;
+    return openssl->HMAC(openssl->EVP_sha256(), line->secret.bytes, sizeof line->secret.bytes, bytes, length,
+                         out->bytes, NULL);
+}
+
 /*
  * HKDF-Expand (RFC 5869), of which one block is enough; the label ends with that block's number.
  * false: out of memory.
  */
 static bool expand(const struct pccl_record_line *line, const char *label, struct pccl_secret *out)
 {
-    const struct pccl_openssl *openssl = line->openssl;
-    return openssl->HMAC(openssl->EVP_sha256(), line->secret.bytes, sizeof line->secret.bytes,
-                         (const unsigned char *)label, strlen(label), out->bytes, NULL);
+    return hash(line, (const uint8_t *)label, strlen(label), out);
 }
 
 /* The key and the nonce of the present secret. */
@@ -64,18 +70,33 @@ void pccl_record_end(struct pccl_record_line *line)
     pccl_wipe(line, sizeof *line);
 }
 
+static bool take_secret(struct pccl_record_line *line, struct pccl_secret *next)
+{
+    line->secret = *next;
+    pccl_wipe(next, sizeof *next);
+    return use_secret(line);
+}
+
+bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *secret)
+{
+    static const char label[] = "pccl record renew 1";
+    uint8_t input[sizeof label + sizeof *secret];
+    struct pccl_secret next;
+    memcpy(input, label, sizeof label);
+    memcpy(input + sizeof label, secret->bytes, sizeof *secret);
+    bool good = hash(line, input, sizeof input, &next) && take_secret(line, &next);
+    pccl_wipe(input, sizeof input);
+    return good;
+}
+
 /* Both ends count the same, so both change the key before the same record. */
 static bool renew(struct pccl_record_line *line, size_t length)
 {
     uint64_t blocks = BLOCKS_BESIDE + (length + BLOCK_BYTES - 1) / BLOCK_BYTES;
     struct pccl_secret next;
     bool good = true;
-    if (line->blocks > 0 && line->blocks + blocks > line->blocks_max) {
-        good = expand(line, "pccl record next 1\1", &next);
-        line->secret = next;
-        pccl_wipe(&next, sizeof next);
-        good = good && use_secret(line);
-    }
+    if (line->blocks > 0 && line->blocks + blocks > line->blocks_max)
+        good = expand(line, "pccl record next 1\1", &next) && take_secret(line, &next);
     line->blocks += blocks;
     return good;
 }
@@ -123,12 +144,27 @@ bool pccl_record_seal(struct pccl_record_line *line, enum pccl_record_kind kind,
 
 /* ---- opening ---- */
 
+static enum pccl_record_kind kind_of(const uint8_t *header)
+{
+    return (enum pccl_record_kind)(pccl_get(header, 4) >> KIND_SHIFT);
+}
+
+static bool has_right_length(enum pccl_record_kind kind, uint64_t length)
+{
+    switch (kind) {
+    case PCCL_RECORD_CONTENT: return length > 0 && length <= PCCL_RECORD_CONTENT_MAX;
+    case PCCL_RECORD_KEY: return length == PCCL_RECORD_KEY_BYTES;
+    case PCCL_RECORD_END:
+    case PCCL_RECORD_NEXT: return length == 0;
+    default: return false;
+    }
+}
+
 /* Of the content; -1: it is not the header of the record that comes next. */
 static ptrdiff_t length_of(const struct pccl_record_line *line, const uint8_t *header)
 {
-    uint64_t word = pccl_get(header, 4), kind = word >> KIND_SHIFT, length = word & ((1U << KIND_SHIFT) - 1);
-    bool good = (kind == PCCL_RECORD_CONTENT && length > 0 && length <= PCCL_RECORD_CONTENT_MAX) ||
-                (kind == PCCL_RECORD_END && length == 0);
+    uint64_t length = pccl_get(header, 4) & ((1U << KIND_SHIFT) - 1);
+    bool good = has_right_length(kind_of(header), length);
     return good && pccl_get(header + 4, 8) == line->number ? (ptrdiff_t)length : -1;
 }
 
@@ -250,18 +286,21 @@ static int open_next(struct pccl_record_reader *reader, struct pccl_record_line 
     if (whole <= 0)
         return whole;
     uint8_t *record = reader->buffer + reader->start;
+    enum pccl_record_kind kind = kind_of(record);
     int next = next_of(places);
-    bool fits = length <= places->left[next];
-    if (!open_record(line, record, length, fits && length ? places->at[next] : record + PCCL_RECORD_HEADER))
+    bool fits = kind == PCCL_RECORD_CONTENT && length <= places->left[next];
+    if (!open_record(line, record, length, fits ? places->at[next] : record + PCCL_RECORD_HEADER))
         return -1;
     if (fits) {
         fill(places, length);
+    } else if (kind != PCCL_RECORD_CONTENT) {
+        reader->met = kind;
+        memcpy(reader->key, record + PCCL_RECORD_HEADER, length);
     } else {
         reader->opened_start = reader->start + PCCL_RECORD_HEADER;
         reader->opened_end = reader->opened_start + (uint32_t)length;
     }
     reader->start += PCCL_RECORD_OVERHEAD + (uint32_t)length;
-    reader->is_over = length == 0;
     return 1;
 }
 
@@ -272,7 +311,7 @@ ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record
     const size_t asked = room_of(&places);
     int opened = 1;
     hand_out(reader, &places);
-    while (opened > 0 && room_of(&places) > 0 && !reader->is_over && !reader->is_broken) {
+    while (opened > 0 && room_of(&places) > 0 && !reader->met && !reader->is_broken) {
         opened = open_next(reader, line, &places);
         reader->is_broken = opened < 0;
         hand_out(reader, &places);
@@ -284,6 +323,6 @@ ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record
 bool pccl_record_has_input(const struct pccl_record_reader *reader, const struct pccl_record_line *line)
 {
     size_t length;
-    return reader->opened_start < reader->opened_end || reader->is_broken || reader->is_over ||
+    return reader->opened_start < reader->opened_end || reader->is_broken || reader->met ||
            is_whole(reader, line, &length) != 0;
 }

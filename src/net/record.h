@@ -26,11 +26,15 @@ enum {
     /* What a buffer has at most: a small record, and the longest. */
     PCCL_RECORD_BUFFER_MAX = PCCL_RECORD_CONTENT_MAX + PCCL_RECORD_OVERHEAD + 4 * PCCL_RECORD_AHEAD_MAX,
     PCCL_RECORD_NONCE = 12,
+    PCCL_RECORD_KEY_BYTES = 32,
 };
 
 enum pccl_record_kind {
-    PCCL_RECORD_CONTENT = 1, /* at least one byte */
-    PCCL_RECORD_END,         /* nothing, and nothing follows */
+    PCCL_RECORD_NONE,
+    PCCL_RECORD_CONTENT, /* at least one byte */
+    PCCL_RECORD_END,     /* nothing, and nothing follows */
+    PCCL_RECORD_KEY,     /* a public key, for new keys (net/renewal.h) */
+    PCCL_RECORD_NEXT,    /* nothing; what follows has the new key */
 };
 
 enum pccl_record_cipher { PCCL_RECORD_AES_128_GCM, PCCL_RECORD_CHACHA20_POLY1305 };
@@ -51,6 +55,8 @@ struct pccl_record_line {
 PCCL_MUST_CHECK bool pccl_record_begin(struct pccl_record_line *line, const struct pccl_openssl *openssl,
                                        enum pccl_record_cipher cipher, const struct pccl_secret *secret, bool seals);
 void pccl_record_end(struct pccl_record_line *line);
+/* Mixes a secret into that of the line, for the next record and all later ones. false: the line is useless. */
+PCCL_MUST_CHECK bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *secret);
 
 /*
  * Writes one record of both parts: first_length + second_length + PCCL_RECORD_OVERHEAD bytes.
@@ -66,11 +72,12 @@ PCCL_MUST_CHECK bool pccl_record_seal(struct pccl_record_line *line, enum pccl_r
 struct pccl_record_reader {
     const struct pccl_memory *memory;
     uint8_t *buffer;
-    uint32_t capacity, start, end;     /* sealed bytes */
-    uint32_t opened_start, opened_end; /* content that was opened in the buffer, and that nobody has taken */
-    uint32_t ahead;                    /* so much is received beyond the record that is awaited */
-    bool is_over;                      /* the record that says the end was opened */
-    bool is_broken;                    /* what came is no record */
+    uint32_t capacity, start, end;      /* sealed bytes */
+    uint32_t opened_start, opened_end;  /* content that was opened in the buffer, and that nobody has taken */
+    uint32_t ahead;                     /* so much is received beyond the record that is awaited */
+    enum pccl_record_kind met;          /* END; or KEY or NEXT, until the owner has acted on it and cleared this */
+    uint8_t key[PCCL_RECORD_KEY_BYTES]; /* of KEY */
+    bool is_broken;                     /* what came is no record */
 };
 void pccl_record_reader_fini(struct pccl_record_reader *reader);
 /*
@@ -82,8 +89,8 @@ void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
 /*
  * Moves content to the first place and what is left to the second, as far as there is some: a
  * record that fits is opened there, and only then counted; of another one, what is left waits for
- * the next call. Returns the bytes; 0: more must be received, or see is_over. -1: what comes is not
- * what the other end sealed; the places may have been written to.
+ * the next call. It stops at a record of another kind: see `met`. Returns the bytes; 0: more must be received, or see
+ * `met`. -1: what comes is not what the other end sealed; the places may have been written to.
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);

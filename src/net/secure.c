@@ -3,6 +3,7 @@
 #include "net/keys.h"
 #include "net/knock.h"
 #include "net/record.h"
+#include "net/renewal.h"
 #include "net/socket.h"
 
 #include <string.h>
@@ -19,15 +20,6 @@ enum {
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* of records */
     TLS_AES_128_GCM = 0x1301,
-    REASON_MASK = 0x7fffff,
-    REASON_NO_CERTIFICATE = 199,
-    REASON_NOT_VERIFIED = 134,
-    REASON_ALERTS = 1000,
-    REASON_REVOKED = 1044, /* the alert certificate_revoked */
-    REASON_HANDSHAKE = 1040,
-    REASON_EXPIRED = 1045,
-    REASON_OTHER_AUTHORITY = 1048,
-    REASON_NO_KNOCK = 1049, /* the alert access_denied */
 };
 
 enum state {
@@ -62,6 +54,7 @@ struct pccl_secure {
     /* if it has records of ours, then */
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
+    struct pccl_renewal renewal;
     bool dry;   /* the socket has nothing more */
     bool moved; /* bytes of it, since somebody asked */
 
@@ -92,28 +85,6 @@ static bool is_record(const uint8_t *bytes, size_t length, bool may_be_alert)
 {
     return (length < 1 || bytes[0] == HANDSHAKE_TYPE || (may_be_alert && bytes[0] == ALERT_TYPE)) &&
            (length < 2 || bytes[1] == VERSION_MAJOR) && (length < 3 || (bytes[2] >= 1 && bytes[2] <= 4));
-}
-
-const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role)
-{
-    switch (role) {
-    case PCCL_SECURE_PEER:
-        return pccl_keys_has_files(keys)
-                   ? "the master has no certificate, so it does not encrypt: start it with --tls-cert, --tls-key and "
-                     "--tls-ca, or this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
-                   : "the master has no token, so it does not encrypt: start it with --token-file, or this peer "
-                     "without PCCL_TOKEN and PCCL_TOKEN_FILE. If it has one, its version of PCCL is older than this "
-                     "peer's";
-    case PCCL_SECURE_MASTER:
-        return pccl_keys_has_files(keys)
-                   ? "this master takes encrypted connections only: start the peer with a certificate in "
-                     "PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
-                   : "this master takes encrypted connections only: start the peer with the master's token in "
-                     "PCCL_TOKEN or PCCL_TOKEN_FILE";
-    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address is without https://";
-    case PCCL_SECURE_PAGES: return "HTTPS is spoken here: the address begins with https://";
-    default: return "one end of the link encrypts, the other does not";
-    }
 }
 
 /* Reads into `first`, until there are at most so many. 0, or an error. */
@@ -292,6 +263,7 @@ void pccl_secure_destroy(struct pccl_secure *secure)
     pccl_record_reader_fini(&secure->reader);
     pccl_record_end(&secure->out);
     pccl_record_end(&secure->in);
+    pccl_renewal_end(&secure->renewal);
     const struct pccl_memory *memory = secure->memory;
     pccl_wipe(secure, sizeof *secure);
     pccl_release(memory, secure, sizeof *secure);
@@ -299,84 +271,7 @@ void pccl_secure_destroy(struct pccl_secure *secure)
 
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure->rekey = after; }
 
-/* ---- failures ---- */
-
-/* What is wrong with the other side's certificate, or, `told`, what it says of ours. */
-static void explain_certificate(struct pccl_secure *secure, unsigned long error, bool told)
-{
-    bool at_master = secure->role == PCCL_SECURE_MASTER;
-    long result = secure->openssl->SSL_get_verify_result(secure->ssl);
-    const char *words = secure->openssl->X509_verify_cert_error_string(result);
-    if (error == REASON_NO_CERTIFICATE)
-        pccl_text_format(&secure->why, "it has no certificate");
-    else if (error == REASON_NO_KNOCK)
-        pccl_text_format(&secure->why, "the master takes peers with its token, and no certificates");
-    else if (error == REASON_NOT_VERIFIED && result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION)
-        pccl_text_format(&secure->why, "%s certificate is not for that: the first OU of its subject is not %s",
-                         at_master ? "its" : "the master's", at_master ? "pccl-join" : "pccl-master");
-    else if (error == REASON_NOT_VERIFIED)
-        pccl_text_format(&secure->why, "%s certificate is not good: %s", at_master ? "its" : "the master's", words);
-    else if (told)
-        pccl_text_format(&secure->why, "%s does not accept %s certificate: %s", at_master ? "it" : "the master",
-                         at_master ? "this master's" : "this peer's",
-                         error == REASON_EXPIRED           ? "it has expired"
-                         : error == REASON_OTHER_AUTHORITY ? "it does not know the authority that has signed it"
-                         : error == REASON_HANDSHAKE       ? "it is not for that; its first OU says for what it is"
-                                                           : pccl_openssl_error(secure->openssl));
-    else
-        pccl_text_format(&secure->why, "the encryption failed: %s", pccl_openssl_error(secure->openssl));
-}
-
-static void explain(struct pccl_secure *secure)
-{
-    unsigned long error = secure->openssl->ERR_peek_error() & REASON_MASK;
-    const char *words = pccl_openssl_error(secure->openssl);
-    bool told = error >= REASON_ALERTS; /* the other side has ended it */
-    if (!is_link(secure) && pccl_keys_has_files(secure->keys)) {
-        explain_certificate(secure, error, told);
-        return;
-    }
-    switch (secure->role) {
-    case PCCL_SECURE_PEER:
-        if (error == REASON_NOT_VERIFIED || error == REASON_NO_KNOCK)
-            pccl_text_format(&secure->why, "the master that answers is not the one of the token: its key is another%s",
-                             pccl_keys_is_shared(secure->keys)
-                                 ? "; it has another PCCL_SECRET, or a build of PCCL that makes other keys of it"
-                                 : "");
-        else if (error == REASON_REVOKED)
-            pccl_text_format(&secure->why, "the master does not accept the token: it was revoked");
-        else if (told)
-            pccl_text_format(&secure->why, "the master does not accept the token: it has another one");
-        else
-            pccl_text_format(&secure->why, "the encryption failed: %s", words);
-        break;
-    case PCCL_SECURE_MASTER:
-        if (error == REASON_NO_CERTIFICATE)
-            pccl_text_format(&secure->why, "it has no token");
-        else if (error == REASON_NOT_VERIFIED &&
-                 secure->openssl->SSL_get_verify_result(secure->ssl) == PCCL_X509_V_ERR_CERT_REVOKED)
-            pccl_text_format(&secure->why, "its token was revoked");
-        else if (error == REASON_NOT_VERIFIED)
-            pccl_text_format(&secure->why, "its token is not the one of this master");
-        else if (told)
-            pccl_text_format(&secure->why, "it does not take this master for the one of its token");
-        else
-            pccl_text_format(&secure->why, "the encryption failed: %s", words);
-        break;
-    case PCCL_SECURE_VISITOR:
-        if (error == REASON_NOT_VERIFIED) {
-            long result = secure->openssl->SSL_get_verify_result(secure->ssl);
-            pccl_text_format(&secure->why, "its certificate is not the one that is expected: %s",
-                             result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION
-                                 ? "its fingerprint is another"
-                                 : secure->openssl->X509_verify_cert_error_string(result));
-        } else {
-            pccl_text_format(&secure->why, "the encryption failed: %s", words);
-        }
-        break;
-    default: pccl_text_format(&secure->why, "the ends of the link do not have the same key: %s", words); break;
-    }
-}
+/* ---- the handshake ---- */
 
 /* What the last call of OpenSSL came to: UV_EAGAIN, or the end. */
 static ptrdiff_t outcome(struct pccl_secure *secure, int result)
@@ -394,7 +289,7 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     if (secure->read_error)
         return secure->read_error;
     if (secure->state != FAILED)
-        explain(secure);
+        pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
     secure->state = FAILED;
     (void)flush(secure); /* the alert */
     return UV_EPROTO;
@@ -476,6 +371,57 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
     return 0;
 }
 
+/* Behind what is sealed. false: out of memory. */
+static bool seal_record(struct pccl_secure *secure, enum pccl_record_kind kind, const uint8_t *first,
+                        size_t first_length, const uint8_t *second, size_t second_length)
+{
+    uint32_t bytes = (uint32_t)(first_length + second_length + PCCL_RECORD_OVERHEAD);
+    if (!pccl_record_fit(secure->memory, &secure->sealed, &secure->sealed_capacity, secure->sealed_end + bytes) ||
+        !pccl_record_seal(&secure->out, kind, first, first_length, second, second_length,
+                          secure->sealed + secure->sealed_end))
+        return false;
+    secure->sealed_end += bytes;
+    return true;
+}
+
+/* ---- the renewal of keys ---- */
+
+uint32_t pccl_secure_renewal_ms(const struct pccl_secure *secure)
+{
+    bool can = is_client(secure) && has_records(secure) && !pccl_secure_opens(secure);
+    return can ? pccl_keys_renewal_ms(secure->keys) : 0;
+}
+
+/* Seals a record of the renewal. false: out of memory. */
+static bool seal_turn(struct pccl_secure *secure, enum pccl_record_kind kind)
+{
+    return seal_record(secure, kind, secure->renewal.public, kind == PCCL_RECORD_KEY ? PCCL_RECORD_KEY_BYTES : 0, NULL,
+                       0);
+}
+
+void pccl_secure_renew(struct pccl_secure *secure)
+{
+    if (secure->state != OPEN || secure->finished || pccl_renewal_is_open(&secure->renewal))
+        return;
+    if (!pccl_renewal_begin(&secure->renewal, secure->openssl) || !seal_turn(secure, PCCL_RECORD_KEY))
+        secure->ended = UV_ENOMEM;
+}
+
+/* Acts on the record that the reader has met. false: the connection has failed. */
+static bool go_on_renewing(struct pccl_secure *secure)
+{
+    enum pccl_record_kind reply;
+    bool good =
+        pccl_renewal_take(&secure->renewal, &secure->reader, &secure->in, is_client(secure), &reply, &secure->why);
+    secure->reader.met = PCCL_RECORD_NONE;
+    if (good && reply != PCCL_RECORD_NONE && !secure->finished)
+        good = seal_turn(secure, reply) && pccl_renewal_replied(&secure->renewal, &secure->out, is_client(secure));
+    if (!good && !secure->why.length)
+        pccl_text_format(&secure->why, "%s", pccl_status_text(PCCL_MEMORY));
+    secure->state = good ? OPEN : FAILED;
+    return good;
+}
+
 /* ---- in ---- */
 
 /* Adds up what comes. 0, or why nothing more does. */
@@ -526,9 +472,14 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
         return error;
     for (secure->dry = false;;) {
         ptrdiff_t got = pccl_record_take(reader, &secure->in, first, first_length, second, second_length);
-        secure->was_told = reader->is_over;
-        if (got > 0 || reader->is_over)
+        secure->was_told = reader->met == PCCL_RECORD_END;
+        bool renews = reader->met && !secure->was_told;
+        if (renews && !go_on_renewing(secure) && got == 0)
+            return UV_EPROTO;
+        if (got > 0 || secure->was_told)
             return got > 0 ? got : UV_EOF;
+        if (renews)
+            continue;
         if (got < 0) {
             secure->state = FAILED;
             pccl_text_format(&secure->why, "what came is not what the other end has sealed");
@@ -616,19 +567,6 @@ static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t l
         *total += moved;
     }
     return 0;
-}
-
-/* Behind what is sealed. false: out of memory. */
-static bool seal_record(struct pccl_secure *secure, enum pccl_record_kind kind, const uint8_t *first,
-                        size_t first_length, const uint8_t *second, size_t second_length)
-{
-    uint32_t bytes = (uint32_t)(first_length + second_length + PCCL_RECORD_OVERHEAD);
-    if (!pccl_record_fit(secure->memory, &secure->sealed, &secure->sealed_capacity, secure->sealed_end + bytes) ||
-        !pccl_record_seal(&secure->out, kind, first, first_length, second, second_length,
-                          secure->sealed + secure->sealed_end))
-        return false;
-    secure->sealed_end += bytes;
-    return true;
 }
 
 /*

@@ -65,6 +65,16 @@ bool pccl_secure_has_moved(struct pccl_secure *secure);
 bool pccl_secure_was_cut(const struct pccl_secure *secure);
 /* The end of the output, to be written like the rest. */
 void pccl_secure_finish(struct pccl_secure *secure);
+/*
+ * Time in milliseconds after which this end renews the keys of the connection; 0: never. The end that has dialed does,
+ * unless the connection goes on with TLS or in the clear.
+ */
+uint32_t pccl_secure_renewal_ms(const struct pccl_secure *secure);
+/*
+ * Begins a renewal (net/renewal.h): seals an offer, to be written like the rest. Nothing waits for the answer, which a
+ * later read finds. Does nothing during the handshake, a renewal, or after the end of the output.
+ */
+void pccl_secure_renew(struct pccl_secure *secure);
 /* The link goes on in the clear from here on, after a write that left nothing unsent. */
 bool pccl_secure_opens(const struct pccl_secure *secure);
 /* After the handshake. */
@@ -78,5 +88,8 @@ const char *pccl_secure_why(const struct pccl_secure *secure);
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
 /* The answer of a MASTER or ACCEPTED to a client that does not encrypt. */
 const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role);
+/* Writes why the handshake of `ssl` has failed, by the first error that OpenSSL remembers of this thread. */
+void pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
+                         const struct ssl_st *ssl, struct pccl_text *why);
 
 #endif

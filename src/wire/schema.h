@@ -20,7 +20,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 12u
+#define PCCL_PROTOCOL_VERSION 13u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 

@@ -3,6 +3,7 @@ nowhere and is told so."""
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import stat
@@ -603,7 +604,7 @@ with open(sys.argv[1], "wb") as file:
 """
 
 
-def seen_on_the_wire(run, encryption):
+def seen_on_the_wire(run, encryption, **parameters):
     """All that travels between a master and two peers on hosts of their own, while the peers reduce,
     synchronize and measure. The token of the run, or None: in the clear."""
     network = Network(3)
@@ -622,7 +623,7 @@ def seen_on_the_wire(run, encryption):
     )
     capture.wait_line("captures")
     run.start_master(port=48148, prefix=network.prefix(0))
-    peers = [run.peer(name=f"whisper{i}", prefix=network.prefix(1 + i)) for i in range(2)]
+    peers = [run.peer(name=f"whisper{i}", prefix=network.prefix(1 + i), **parameters) for i in range(2)]
     for peer in peers:
         peer.create(run.address)
     peers[0].do("connect")
@@ -664,6 +665,41 @@ def test_wire_shows_nothing(run):
 def test_wire_shows_payload_of_links_only(run):
     """With `control`: links are authenticated, and what travels on them is seen."""
     captured(run, "control", False, True)
+
+
+def test_slow_wire_shows_renewals(run):
+    """Keys are renewed while the peers work: whole exchanges are seen, on control connections and links."""
+    if os.geteuid() != 0:
+        say("skipped: needs network namespaces")
+        sys.exit(SKIPPED)
+    seen = seen_on_the_wire(run, "on", rekey_ms=20)
+    keys = len(re.findall(rb"\x20\0\0\x03....\0{4}", seen, re.DOTALL))  # the header of a record: length, kind, number
+    ends = len(re.findall(rb"\0\0\0\x04....\0{4}", seen, re.DOTALL))
+    say(f"{keys} keys and {ends} ends of renewals")
+    check(keys >= 20 and 0.9 * keys / 2 <= ends <= keys / 2, f"{keys} keys and {ends} ends of renewals were seen")
+
+
+@in_both_sizes
+def renewals(run, count):
+    """Keys are renewed every few milliseconds: results are right, one is killed, another one joins, and the master
+    restarts beside it."""
+    run.secure()
+    run.start_master()
+    peers = run.join(3, rekey_ms=10)
+    loops = start_loops(peers, count=count)
+    more_steps(loops, steps=20, world=3)
+    peers[2].kill()
+    more_steps(loops[:2], world=2)
+    run.master.kill()
+    run.start_master(run.port)
+    more_steps(loops[:2], world=2)
+    newcomer = run.peer(rekey_ms=10)
+    newcomer.create(run.address)
+    newcomer.do("connect")
+    loops.append(start_loop(newcomer, 3, count=count))
+    harness.wait_until(lambda: loops[3].steps, "steps of the newcomer")
+    more_steps([*loops[:2], loops[3]], steps=20, world=3)
+    all_right(loops)
 
 
 @in_both_sizes

@@ -45,7 +45,7 @@ static void read_stream(const struct pccl_openssl *openssl, enum pccl_record_cip
     ptrdiff_t got = 0;
     EXPECT(pccl_record_begin(&line, openssl, cipher, &secret, false));
     line.blocks_max = 20;
-    while (length > 0 && got >= 0 && !reader.is_over) {
+    while (length > 0 && got >= 0 && reader.met != PCCL_RECORD_END) {
         size_t room;
         uint8_t *space = pccl_record_space(&reader, &line, &room);
         EXPECT(space && room > 0);
@@ -58,15 +58,15 @@ static void read_stream(const struct pccl_openssl *openssl, enum pccl_record_cip
         do {
             bool expected = pccl_record_has_input(&reader, &line);
             got = pccl_record_take(&reader, &line, in + received, first, in + received + first, CONTENT - first);
-            EXPECT(expected == (got != 0 || reader.is_over));
+            EXPECT(expected == (got != 0 || reader.met == PCCL_RECORD_END));
             received += got > 0 ? (size_t)got : 0;
             EXPECT(received <= CONTENT);
         } while (got > 0);
     }
     EXPECT(memcmp(in, content, received) == 0);
     EXPECT(reader.capacity <= PCCL_RECORD_BUFFER_MAX);
-    EXPECT(!is_same || (received == CONTENT && reader.is_over));
-    EXPECT(!reader.is_over || received == CONTENT);
+    EXPECT(!is_same || (received == CONTENT && reader.met == PCCL_RECORD_END));
+    EXPECT(reader.met != PCCL_RECORD_END || received == CONTENT);
     pccl_record_reader_fini(&reader);
     pccl_record_end(&line);
 }

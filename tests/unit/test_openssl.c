@@ -62,6 +62,7 @@ static void test_numbers(void **state)
     assert_int_equal(PCCL_BIO_FLAGS_SHOULD_RETRY, BIO_FLAGS_SHOULD_RETRY);
     assert_int_equal(PCCL_EVP_CTRL_AEAD_GET_TAG, EVP_CTRL_AEAD_GET_TAG);
     assert_int_equal(PCCL_EVP_CTRL_AEAD_SET_TAG, EVP_CTRL_AEAD_SET_TAG);
+    assert_int_equal(PCCL_EVP_PKEY_X25519, EVP_PKEY_X25519);
     assert_int_equal(PCCL_EVP_PKEY_ED25519, EVP_PKEY_ED25519);
     assert_int_equal(PCCL_NID_ORGANIZATIONAL_UNIT, NID_organizationalUnitName);
     assert_int_equal(PCCL_X509_V_ERR_CERT_REVOKED, X509_V_ERR_CERT_REVOKED);

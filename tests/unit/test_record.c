@@ -76,7 +76,7 @@ static void check_answer(const char *word, unsigned i, struct pccl_record_line *
     pccl_record_filled(&reader, bytes);
     assert_int_equal(pccl_record_take(&reader, opens, opened, sizeof opened, NULL, 0), length);
     assert_memory_equal(opened, content, length);
-    assert_int_equal(reader.is_over, length == 0);
+    assert_int_equal(reader.met == PCCL_RECORD_END, length == 0);
     pccl_record_reader_fini(&reader);
 }
 
@@ -171,7 +171,7 @@ static bool take_all(struct end *end, size_t first, size_t second)
         uint8_t *at = end->in + end->received;
         bool expected = pccl_record_has_input(&end->reader, &end->line);
         got = pccl_record_take(&end->reader, &end->line, at, first, at + first, second);
-        assert_int_equal(expected, got != 0 || end->reader.is_over);
+        assert_int_equal(expected, got != 0 || end->reader.met == PCCL_RECORD_END);
         end->received += got > 0 ? (size_t)got : 0;
     } while (got > 0);
     return got == 0;
@@ -180,7 +180,7 @@ static bool take_all(struct end *end, size_t first, size_t second)
 /* Receives bytes in pieces. false: it is broken. */
 static bool receive(struct end *end, const uint8_t *bytes, size_t length, size_t piece, size_t first, size_t second)
 {
-    while (length > 0 && !end->reader.is_over) {
+    while (length > 0 && end->reader.met != PCCL_RECORD_END) {
         size_t room;
         uint8_t *space = pccl_record_space(&end->reader, &end->line, &room);
         assert_non_null(space);
@@ -199,7 +199,7 @@ static void check_whole(struct end *end, const struct stream *stream)
 {
     assert_int_equal(end->received, stream->until[stream->records]);
     assert_memory_equal(end->in, stream->content, end->received);
-    assert_true(end->reader.is_over);
+    assert_true(end->reader.met == PCCL_RECORD_END);
 }
 
 static void test_every_split(void **state)
@@ -246,7 +246,7 @@ static void test_cut_anywhere_is_no_end(void **state)
         assert_true(receive(&end, stream.sealed, cut, SIZE_MAX, 64, 64));
         assert_int_equal(end.received, stream.until[whole]); /* what is not whole does not count */
         assert_memory_equal(end.in, stream.content, end.received);
-        assert_false(end.reader.is_over);
+        assert_false(end.reader.met == PCCL_RECORD_END);
         stop_end(&end);
     }
 }
@@ -259,7 +259,7 @@ static void check_broken(const struct stream *stream, const uint8_t *bytes, size
     bool broken = !receive(&end, bytes, length, SIZE_MAX, 2000, 0);
     assert_true(end.received <= stream->until[good]);
     assert_memory_equal(end.in, stream->content, end.received);
-    assert_false(end.reader.is_over);
+    assert_false(end.reader.met == PCCL_RECORD_END);
     if (broken) { /* and stays so */
         assert_int_equal(end.received, stream->until[good]);
         assert_int_equal(pccl_record_take(&end.reader, &end.line, end.in, 1, NULL, 0), -1);

@@ -1,0 +1,129 @@
+/* Words for a handshake that failed, for the logs and errors of both ends. */
+#include "net/openssl.h"
+#include "net/secure.h"
+
+enum {
+    REASON_MASK = 0x7fffff,
+    REASON_NO_CERTIFICATE = 199,
+    REASON_NOT_VERIFIED = 134,
+    REASON_ALERTS = 1000,
+    REASON_REVOKED = 1044, /* the alert certificate_revoked */
+    REASON_HANDSHAKE = 1040,
+    REASON_EXPIRED = 1045,
+    REASON_OTHER_AUTHORITY = 1048,
+    REASON_NO_KNOCK = 1049, /* the alert access_denied */
+};
+
+/* Whose handshake has failed. */
+struct failure {
+    const struct pccl_keys *keys;
+    enum pccl_secure_role role;
+    const struct pccl_openssl *openssl;
+    const struct ssl_st *ssl;
+    struct pccl_text *why;
+};
+
+const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role)
+{
+    switch (role) {
+    case PCCL_SECURE_PEER:
+        return pccl_keys_has_files(keys)
+                   ? "the master has no certificate, so it does not encrypt: start it with --tls-cert, --tls-key and "
+                     "--tls-ca, or this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
+                   : "the master has no token, so it does not encrypt: start it with --token-file, or this peer "
+                     "without PCCL_TOKEN and PCCL_TOKEN_FILE. If it has one, its version of PCCL is older than this "
+                     "peer's";
+    case PCCL_SECURE_MASTER:
+        return pccl_keys_has_files(keys)
+                   ? "this master takes encrypted connections only: start the peer with a certificate in "
+                     "PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
+                   : "this master takes encrypted connections only: start the peer with the master's token in "
+                     "PCCL_TOKEN or PCCL_TOKEN_FILE";
+    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address is without https://";
+    case PCCL_SECURE_PAGES: return "HTTPS is spoken here: the address begins with https://";
+    default: return "one end of the link encrypts, the other does not";
+    }
+}
+
+/* What is wrong with the other side's certificate, or, `told`, what it says of ours. */
+static void explain_certificate(const struct failure *by, unsigned long error, bool told)
+{
+    bool at_master = by->role == PCCL_SECURE_MASTER;
+    long result = by->openssl->SSL_get_verify_result(by->ssl);
+    const char *words = by->openssl->X509_verify_cert_error_string(result);
+    if (error == REASON_NO_CERTIFICATE)
+        pccl_text_format(by->why, "it has no certificate");
+    else if (error == REASON_NO_KNOCK)
+        pccl_text_format(by->why, "the master takes peers with its token, and no certificates");
+    else if (error == REASON_NOT_VERIFIED && result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION)
+        pccl_text_format(by->why, "%s certificate is not for that: the first OU of its subject is not %s",
+                         at_master ? "its" : "the master's", at_master ? "pccl-join" : "pccl-master");
+    else if (error == REASON_NOT_VERIFIED)
+        pccl_text_format(by->why, "%s certificate is not good: %s", at_master ? "its" : "the master's", words);
+    else if (told)
+        pccl_text_format(by->why, "%s does not accept %s certificate: %s", at_master ? "it" : "the master",
+                         at_master ? "this master's" : "this peer's",
+                         error == REASON_EXPIRED           ? "it has expired"
+                         : error == REASON_OTHER_AUTHORITY ? "it does not know the authority that has signed it"
+                         : error == REASON_HANDSHAKE       ? "it is not for that; its first OU says for what it is"
+                                                           : pccl_openssl_error(by->openssl));
+    else
+        pccl_text_format(by->why, "the encryption failed: %s", pccl_openssl_error(by->openssl));
+}
+
+static void explain(const struct failure *by)
+{
+    unsigned long error = by->openssl->ERR_peek_error() & REASON_MASK;
+    const char *words = pccl_openssl_error(by->openssl);
+    bool told = error >= REASON_ALERTS; /* the other side has ended it */
+    if (by->role < PCCL_SECURE_DIALED && pccl_keys_has_files(by->keys)) {
+        explain_certificate(by, error, told);
+        return;
+    }
+    switch (by->role) {
+    case PCCL_SECURE_PEER:
+        if (error == REASON_NOT_VERIFIED || error == REASON_NO_KNOCK)
+            pccl_text_format(by->why, "the master that answers is not the one of the token: its key is another%s",
+                             pccl_keys_is_shared(by->keys)
+                                 ? "; it has another PCCL_SECRET, or a build of PCCL that makes other keys of it"
+                                 : "");
+        else if (error == REASON_REVOKED)
+            pccl_text_format(by->why, "the master does not accept the token: it was revoked");
+        else if (told)
+            pccl_text_format(by->why, "the master does not accept the token: it has another one");
+        else
+            pccl_text_format(by->why, "the encryption failed: %s", words);
+        break;
+    case PCCL_SECURE_MASTER:
+        if (error == REASON_NO_CERTIFICATE)
+            pccl_text_format(by->why, "it has no token");
+        else if (error == REASON_NOT_VERIFIED &&
+                 by->openssl->SSL_get_verify_result(by->ssl) == PCCL_X509_V_ERR_CERT_REVOKED)
+            pccl_text_format(by->why, "its token was revoked");
+        else if (error == REASON_NOT_VERIFIED)
+            pccl_text_format(by->why, "its token is not the one of this master");
+        else if (told)
+            pccl_text_format(by->why, "it does not take this master for the one of its token");
+        else
+            pccl_text_format(by->why, "the encryption failed: %s", words);
+        break;
+    case PCCL_SECURE_VISITOR:
+        if (error == REASON_NOT_VERIFIED) {
+            long result = by->openssl->SSL_get_verify_result(by->ssl);
+            pccl_text_format(by->why, "its certificate is not the one that is expected: %s",
+                             result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION
+                                 ? "its fingerprint is another"
+                                 : by->openssl->X509_verify_cert_error_string(result));
+        } else {
+            pccl_text_format(by->why, "the encryption failed: %s", words);
+        }
+        break;
+    default: pccl_text_format(by->why, "the ends of the link do not have the same key: %s", words); break;
+    }
+}
+
+void pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
+                         const struct ssl_st *ssl, struct pccl_text *why)
+{
+    explain(&(struct failure){keys, role, openssl, ssl, why});
+}

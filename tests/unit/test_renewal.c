@@ -1,0 +1,362 @@
+/*
+ * New keys for a connection that stays open: what one who has the present keys can still read, turns that are none, and
+ * both ends under load, over a real socket.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "secure_ends.h"
+#include "net/renewal.h"
+
+/* ---- without a socket ---- */
+
+/* One end: its renewal, both directions, and what it has received. */
+struct half {
+    bool is_client;
+    struct pccl_renewal renewal;
+    struct pccl_record_line in, out;
+    struct pccl_record_reader reader;
+    uint8_t got[100];
+};
+
+struct halves {
+    struct half client, server;
+};
+
+static const struct pccl_openssl *openssl(void)
+{
+    struct pccl_text reason;
+    const struct pccl_openssl *found = pccl_openssl(&reason);
+    assert_non_null(found);
+    return found;
+}
+
+static void begin_line(struct pccl_record_line *line, uint8_t from, bool seals)
+{
+    struct pccl_secret secret;
+    fill(&secret, sizeof secret, from);
+    assert_true(pccl_record_begin(line, openssl(), PCCL_RECORD_AES_128_GCM, &secret, seals));
+}
+
+static void begin(struct halves *halves)
+{
+    memset(halves, 0, sizeof *halves);
+    for (int server = 0; server < 2; server++) {
+        struct half *half = server ? &halves->server : &halves->client;
+        half->is_client = !server;
+        half->reader = (struct pccl_record_reader){.memory = pccl_heap()};
+        begin_line(&half->out, (uint8_t)(50 + server), true);
+        begin_line(&half->in, (uint8_t)(51 - server), false);
+    }
+}
+
+static void end(struct halves *halves)
+{
+    for (int server = 0; server < 2; server++) {
+        struct half *half = server ? &halves->server : &halves->client;
+        pccl_renewal_end(&half->renewal);
+        pccl_record_end(&half->in);
+        pccl_record_end(&half->out);
+        pccl_record_reader_fini(&half->reader);
+    }
+}
+
+/* One record to the other end, which opens it with `in`. Returns what a take came to. */
+static ptrdiff_t pass(struct half *from, struct half *to, struct pccl_record_line *in, enum pccl_record_kind kind,
+                      const uint8_t *bytes, size_t length)
+{
+    uint8_t sealed[200];
+    size_t left = length + PCCL_RECORD_OVERHEAD, at = 0, room;
+    assert_true(pccl_record_seal(&from->out, kind, bytes, length, NULL, 0, sealed));
+    while (left > at) {
+        uint8_t *space = pccl_record_space(&to->reader, in, &room);
+        assert_non_null(space);
+        room = pccl_min_u64(room, left - at);
+        memcpy(space, sealed + at, room);
+        pccl_record_filled(&to->reader, room);
+        at += room;
+    }
+    return pccl_record_take(&to->reader, in, to->got, sizeof to->got, NULL, 0);
+}
+
+/* The same of a record of the renewal, on which the other end acts. */
+static bool turn(struct half *from, struct half *to, enum pccl_record_kind kind, enum pccl_record_kind *reply)
+{
+    struct pccl_text reason;
+    size_t length = kind == PCCL_RECORD_KEY ? PCCL_RECORD_KEY_BYTES : 0;
+    assert_int_equal(pass(from, to, &to->in, kind, from->renewal.public, length), 0);
+    assert_int_equal(to->reader.met, kind);
+    bool good = pccl_renewal_take(&to->renewal, &to->reader, &to->in, to->is_client, reply, &reason);
+    to->reader.met = PCCL_RECORD_NONE;
+    return good;
+}
+
+/* A whole renewal. */
+static void renew(struct halves *halves)
+{
+    struct half *client = &halves->client, *server = &halves->server;
+    enum pccl_record_kind reply;
+    assert_true(pccl_renewal_begin(&client->renewal, openssl()));
+    assert_true(turn(client, server, PCCL_RECORD_KEY, &reply));
+    assert_int_equal(reply, PCCL_RECORD_KEY);
+    assert_true(turn(server, client, reply, &reply)); /* sealed with the old key */
+    assert_true(pccl_renewal_replied(&server->renewal, &server->out, false));
+    assert_int_equal(reply, PCCL_RECORD_NEXT);
+    enum pccl_record_kind none;
+    assert_true(turn(client, server, reply, &none));
+    assert_true(pccl_renewal_replied(&client->renewal, &client->out, true));
+    assert_int_equal(none, PCCL_RECORD_NONE);
+    assert_false(pccl_renewal_is_open(&client->renewal) || pccl_renewal_is_open(&server->renewal));
+}
+
+/* Content to the other end; false: it cannot be opened. */
+static bool arrives(struct half *from, struct half *to, struct pccl_record_line *in)
+{
+    static const uint8_t content[40] = "what the connection carries";
+    return pass(from, to, in, PCCL_RECORD_CONTENT, content, sizeof content) == sizeof content &&
+           memcmp(to->got, content, sizeof content) == 0;
+}
+
+static void test_keys_of_before_open_nothing(void **state)
+{
+    (void)state;
+    for (int renewed = 0; renewed < 2; renewed++)
+        for (int back = 0; back < 2; back++) {
+            struct halves halves;
+            begin(&halves);
+            struct half *from = back ? &halves.server : &halves.client, *to = back ? &halves.client : &halves.server;
+            struct pccl_record_line stolen = {0}; /* all that the receiver has, before the renewal */
+            begin_line(&stolen, (uint8_t)(50 + back), false);
+            if (renewed)
+                renew(&halves);
+            stolen.number = to->in.number;
+            assert_int_equal(arrives(from, to, &stolen), !renewed);
+            pccl_record_end(&stolen);
+            end(&halves);
+        }
+}
+
+static void test_no_two_renewals_are_alike(void **state)
+{
+    (void)state;
+    struct pccl_secret seen[4];
+    for (size_t i = 0; i < PCCL_COUNT_OF(seen); i += 2) {
+        struct halves halves;
+        begin(&halves);
+        for (size_t j = i; j < i + 2; j++) {
+            renew(&halves);
+            assert_true(arrives(&halves.client, &halves.server, &halves.server.in));
+            assert_true(arrives(&halves.server, &halves.client, &halves.client.in));
+            assert_memory_equal(&halves.client.in.secret, &halves.server.out.secret, sizeof *seen);
+            assert_memory_equal(&halves.client.out.secret, &halves.server.in.secret, sizeof *seen);
+            assert_memory_not_equal(&halves.client.out.secret, &halves.client.in.secret, sizeof *seen);
+            seen[j] = halves.client.out.secret;
+            for (size_t k = 0; k < j; k++)
+                assert_memory_not_equal(&seen[j], &seen[k], sizeof *seen);
+        }
+        end(&halves);
+    }
+}
+
+/* By PROTOCOL 17.5, with other code. */
+static void test_new_secret_is_that_of_the_protocol(void **state)
+{
+    (void)state;
+    struct halves halves;
+    uint8_t secret[32], mixed[32], expected[32], input[20 + 32];
+    begin(&halves);
+    memcpy(secret, &halves.client.out.secret, sizeof secret);
+    fill(mixed, sizeof mixed, 77);
+    memcpy(input, "pccl record renew 1", 20);
+    memcpy(input + 20, mixed, sizeof mixed);
+    assert_non_null(openssl()->HMAC(openssl()->EVP_sha256(), secret, 32, input, sizeof input, expected, NULL));
+    assert_true(pccl_record_mix(&halves.client.out, (const struct pccl_secret *)mixed));
+    assert_memory_equal(&halves.client.out.secret, expected, sizeof expected);
+    end(&halves);
+}
+
+/* What an end sends that does not keep to the turns ends the connection, and nothing else. */
+static void test_turns_that_are_none(void **state)
+{
+    (void)state;
+    enum pccl_record_kind reply;
+    struct halves halves;
+    struct half *client = &halves.client, *server = &halves.server;
+    begin(&halves); /* a server that begins */
+    assert_true(pccl_renewal_begin(&server->renewal, openssl()));
+    assert_false(turn(server, client, PCCL_RECORD_KEY, &reply));
+    end(&halves);
+    begin(&halves);
+    assert_false(turn(server, client, PCCL_RECORD_NEXT, &reply));
+    end(&halves);
+    begin(&halves); /* a client that ends what has not begun */
+    assert_false(turn(client, server, PCCL_RECORD_NEXT, &reply));
+    end(&halves);
+    begin(&halves); /* one that begins twice */
+    assert_true(pccl_renewal_begin(&client->renewal, openssl()));
+    assert_true(turn(client, server, PCCL_RECORD_KEY, &reply));
+    assert_false(turn(client, server, PCCL_RECORD_KEY, &reply));
+    end(&halves);
+    begin(&halves); /* a key of which the result would be known: a point of small order */
+    memset(client->renewal.public, 0, sizeof client->renewal.public);
+    assert_false(turn(client, server, PCCL_RECORD_KEY, &reply));
+    end(&halves);
+}
+
+/* ---- over a socket ---- */
+
+static void test_renewed_again_and_again_under_load(void **state)
+{
+    static uint8_t bytes[MANY];
+    (void)state;
+    fill(bytes, sizeof bytes, 9);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct fixture f;
+        const size_t size = MANY - 71000;
+        setup(&f);
+        connect_ends(&f, kind);
+        for (int turn = 0; f.server.received < size || f.client.received < size; turn++) {
+            assert_true(turn < TURNS_MAX);
+            pccl_secure_renew(f.client.secure); /* as soon as the last one is done */
+            write_some(&f.client, bytes, pccl_min_u64(size, f.client.sent + 5000));
+            write_some(&f.server, bytes, pccl_min_u64(size, f.server.sent + 5000));
+            read_some(&f.server);
+            read_some(&f.client);
+            assert_false(f.client.failed || f.server.failed);
+        }
+        assert_memory_equal(f.server.in, bytes, size);
+        assert_memory_equal(f.client.in, bytes, size);
+        teardown(&f);
+    }
+}
+
+/* Reads what an end has sent and passes it on. Returns the kind of its first record. */
+static int pass_on(struct end *end, int from, int to)
+{
+    uint8_t bytes[1000];
+    struct pollfd there = {.fd = from, .events = POLLIN};
+    write_some(end, NULL, end->sent);
+    assert_int_equal(poll(&there, 1, -1), 1);
+    ssize_t got = read(from, bytes, sizeof bytes);
+    assert_true(got >= PCCL_RECORD_OVERHEAD);
+    if (to >= 0)
+        assert_int_equal(write(to, bytes, (size_t)got), got);
+    return bytes[3];
+}
+
+static void await(struct end *end)
+{
+    struct pollfd there = {.fd = end->socket, .events = POLLIN};
+    assert_int_equal(poll(&there, 1, -1), 1);
+    read_some(end);
+}
+
+/* The other end answers late, or never: nothing waits for that, and no further offer is made. */
+static void test_data_goes_on_without_an_answer(void **state)
+{
+    (void)state;
+    static const uint8_t content[] = "goes on";
+    struct fixture f;
+    setup(&f);
+    struct wire wire = tap(&f);
+    link_up(&f);
+    shake_hands(&f, &wire);
+    uint8_t sealed[100];
+    pccl_secure_renew(f.client.secure);
+    assert_int_equal(pass_on(&f.client, wire.client, wire.server), PCCL_RECORD_KEY);
+    await(&f.server);
+    assert_true(pccl_secure_is_sending(f.server.secure)); /* the answer, which the channel sends */
+    for (int i = 0; i < 3; i++) {
+        pccl_secure_renew(f.client.secure);
+        size_t bytes = seal(&f.client, wire.client, content, sizeof content, sealed);
+        assert_int_equal(write(wire.server, sealed, bytes), bytes);
+        await(&f.server);
+        assert_int_equal(f.server.received, (size_t)(i + 1) * sizeof content);
+    }
+    assert_int_equal(pass_on(&f.server, wire.server, wire.client), PCCL_RECORD_KEY); /* and now it comes */
+    await(&f.client);
+    assert_int_equal(pass_on(&f.client, wire.client, wire.server), PCCL_RECORD_NEXT);
+    size_t bytes = seal(&f.client, wire.client, content, sizeof content, sealed);
+    assert_int_equal(write(wire.server, sealed, bytes), bytes);
+    while (f.server.received < 4 * sizeof content)
+        await(&f.server);
+    assert_false(f.server.failed || f.client.failed);
+    untap(&wire);
+    teardown(&f);
+}
+
+/* Somebody between the ends changes one bit of a record of the renewal. */
+static void test_forged_turn_ends_the_connection(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t bytes[100];
+    setup(&f);
+    struct wire wire = tap(&f);
+    link_up(&f);
+    shake_hands(&f, &wire);
+    pccl_secure_renew(f.client.secure);
+    write_some(&f.client, NULL, f.client.sent);
+    struct pollfd there = {.fd = wire.client, .events = POLLIN};
+    assert_int_equal(poll(&there, 1, -1), 1);
+    ssize_t got = read(wire.client, bytes, sizeof bytes);
+    assert_int_equal(got, PCCL_RECORD_KEY_BYTES + PCCL_RECORD_OVERHEAD);
+    bytes[20] ^= 1;
+    assert_int_equal(write(wire.server, bytes, (size_t)got), got);
+    await(&f.server);
+    assert_int_equal(f.server.failed, UV_EPROTO);
+    assert_string_equal(pccl_secure_why(f.server.secure), "what came is not what the other end has sealed");
+    untap(&wire);
+    teardown(&f);
+}
+
+/* A server that begins does not keep to the protocol. */
+static void test_out_of_turn_is_said(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    link_up(&f);
+    exchange(&f, 1000, 1000);
+    pccl_secure_renew(f.server.secure);
+    write_some(&f.server, NULL, f.server.sent);
+    await(&f.client);
+    assert_int_equal(f.client.failed, UV_EPROTO);
+    assert_string_equal(pccl_secure_why(f.client.secure), "the other end renews the keys out of turn");
+    teardown(&f);
+}
+
+static void test_who_renews(void **state)
+{
+    (void)state;
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct fixture f;
+        setup(&f);
+        connect_ends(&f, kind);
+        pccl_keys_set_renewal(f.peer, 5000);
+        pccl_keys_set_renewal(f.other, 5000);
+        assert_int_equal(pccl_secure_renewal_ms(f.client.secure), 5000);
+        assert_int_equal(pccl_secure_renewal_ms(f.server.secure), 0);
+        teardown(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_of_before_open_nothing),
+        cmocka_unit_test(test_no_two_renewals_are_alike),
+        cmocka_unit_test(test_new_secret_is_that_of_the_protocol),
+        cmocka_unit_test(test_turns_that_are_none),
+        cmocka_unit_test(test_renewed_again_and_again_under_load),
+        cmocka_unit_test(test_data_goes_on_without_an_answer),
+        cmocka_unit_test(test_forged_turn_ends_the_connection),
+        cmocka_unit_test(test_out_of_turn_is_said),
+        cmocka_unit_test(test_who_renews),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
