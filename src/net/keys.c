@@ -351,9 +351,17 @@ static struct ssl_ctx_st *make_links(struct pccl_keys *keys)
     return context;
 }
 
+/* By PKCS #8 (RFC 8410, 7), from which OpenSSL copies a key to its secure heap, as it does not from bare bytes. */
 static struct evp_pkey_st *private_of(const struct pccl_openssl *openssl, const struct pccl_secret *key)
 {
-    return openssl->EVP_PKEY_new_raw_private_key(PCCL_EVP_PKEY_ED25519, NULL, key->bytes, sizeof key->bytes);
+    static const uint8_t head[] = {0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20};
+    uint8_t encoded[sizeof head + sizeof key->bytes];
+    const unsigned char *at = encoded;
+    memcpy(encoded, head, sizeof head);
+    memcpy(encoded + sizeof head, key->bytes, sizeof key->bytes);
+    struct evp_pkey_st *private = openssl->d2i_PrivateKey(PCCL_EVP_PKEY_ED25519, NULL, &at, sizeof encoded);
+    pccl_wipe(encoded, sizeof encoded);
+    return private;
 }
 
 /* The key pair that is made of a token's secret. NULL: out of memory. */

@@ -11,6 +11,8 @@
 #define LIBRARY_CRYPTO "libcrypto.so.3"
 #endif
 
+enum { SECURE_HEAP_BYTES = 1 << 20, SECURE_BLOCK_BYTES = 64 };
+
 struct place {
     const char *symbol;
     size_t offset;
@@ -58,6 +60,13 @@ static void load(void)
         loaded = false;
         pccl_text_format(&failure, "this host's OpenSSL cannot be used: its configuration is bad");
     }
+    /*
+     * Private keys go where core dumps do not reach, also those that other code of this process makes later, and older
+     * ones stay where they are. Without it they are in the heap. It must suffice for all handshakes at once: a key
+     * takes 64 bytes.
+     */
+    if (loaded && !functions.CRYPTO_secure_malloc_initialized())
+        (void)functions.CRYPTO_secure_malloc_init(SECURE_HEAP_BYTES, SECURE_BLOCK_BYTES);
 }
 
 const struct pccl_openssl *pccl_openssl(struct pccl_text *reason)

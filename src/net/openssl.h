@@ -93,6 +93,8 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
 
 #define PCCL_OPENSSL_CRYPTO(X)                                                                                         \
     X(int, OPENSSL_init_crypto, (uint64_t options, const struct ossl_init_settings_st *settings))                      \
+    X(int, CRYPTO_secure_malloc_init, (size_t size, size_t least))                                                     \
+    X(int, CRYPTO_secure_malloc_initialized, (void))                                                                   \
     X(void, OPENSSL_cleanse, (void *bytes, size_t length))                                                             \
     X(int, CRYPTO_memcmp, (const void *one, const void *other, size_t length))                                         \
     X(void, ERR_clear_error, (void))                                                                                   \
@@ -129,6 +131,8 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, EVP_CipherFinal_ex, (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved))                   \
     X(struct evp_pkey_st *, EVP_PKEY_new_raw_private_key,                                                              \
       (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
+    X(struct evp_pkey_st *, d2i_PrivateKey,                                                                            \
+      (int type, struct evp_pkey_st **key, const unsigned char **bytes, long length))                                  \
     X(struct evp_pkey_st *, EVP_PKEY_new_raw_public_key,                                                               \
       (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
     X(struct evp_pkey_ctx_st *, EVP_PKEY_CTX_new, (struct evp_pkey_st * key, struct engine_st * engine))               \

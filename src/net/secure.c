@@ -4,6 +4,7 @@
 #include "net/knock.h"
 #include "net/record.h"
 #include "net/renewal.h"
+#include "net/secrets.h"
 #include "net/socket.h"
 
 #include <string.h>
@@ -223,7 +224,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
 {
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     uv_once(&method_once, make_method);
-    struct pccl_secure *secure = pccl_allocate(memory, sizeof *secure);
+    struct pccl_secure *secure = pccl_allocate(pccl_secrets(), sizeof *secure);
     if (!secure)
         return NULL;
     secure->memory = memory;
@@ -264,9 +265,7 @@ void pccl_secure_destroy(struct pccl_secure *secure)
     pccl_record_end(&secure->out);
     pccl_record_end(&secure->in);
     pccl_renewal_end(&secure->renewal);
-    const struct pccl_memory *memory = secure->memory;
-    pccl_wipe(secure, sizeof *secure);
-    pccl_release(memory, secure, sizeof *secure);
+    pccl_release(pccl_secrets(), secure, sizeof *secure);
 }
 
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure->rekey = after; }

@@ -1,10 +1,13 @@
 """Encryption by one string: the master makes a token, peers have it, and whoever has not gets
 nowhere and is told so."""
 
+import base64
 import fcntl
+import hmac
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -590,6 +593,60 @@ def test_strangers_at_closed_doors(run):
     harness.wait_until(lambda: loops[2].steps, "steps of the newcomer")
     more_steps(loops, world=3)
     all_right(loops)
+
+
+def dump(process, folder):
+    """The core dump of the process, which ends it. Where the system pipes them elsewhere: the memory that one would
+    have."""
+    with open("/proc/sys/kernel/core_pattern", encoding="ascii") as file:
+        real = file.read()[0] not in "|/"
+    if real:
+        process.killed = True
+        os.kill(process.pid, signal.SIGABRT)
+        process.end(harness.DEADLINE)
+        (name,) = os.listdir(folder)
+        with open(f"{folder}/{name}", "rb") as file:
+            return file.read()
+    parts = []
+    with open(f"/proc/{process.pid}/smaps", encoding="ascii") as file:
+        maps = re.findall(r"(?m)^(\w+)-(\w+) r.*\n(?:[A-Z].*\n)*?VmFlags:(.*)$", file.read())
+    with open(f"/proc/{process.pid}/mem", "rb", 0) as memory:
+        for start, end, flags in maps:
+            if " dd" not in flags and " io" not in flags and " pf" not in flags:
+                memory.seek(int(start, 16))
+                parts.append(memory.read(int(end, 16) - int(start, 16)))
+    process.kill()
+    return b"".join(parts)
+
+
+def test_core_dumps(run):
+    """Core dumps of a master and of a peer, in the middle of a run, have neither the token, in any form, nor the keys
+    that are made of it, nor the master's key."""
+    run.secure()
+    folders = [tempfile.mkdtemp() for _ in range(3)]
+    run.at_exit += [lambda folder=folder: shutil.rmtree(folder, ignore_errors=True) for folder in folders]
+    dumps = [["sh", "-c", f'ulimit -c unlimited; cd {folder}; exec "$@"', "-"] for folder in folders]
+    run.start_master(prefix=dumps[0])
+    peers = [run.join(), run.peer(prefix=dumps[1])]
+    peers[1].create(run.address)
+    run.admit(peers[1], peers[:1])
+    loops = start_loops(peers, count=40000)
+    more_steps(loops, world=2)
+    secret = base64.urlsafe_b64decode(run.token().split(".")[2])[:32]
+    with open(f"{run.state}/master.key", encoding="ascii") as file:
+        key = base64.urlsafe_b64decode(file.read().split()[1] + "=")
+    secrets = {
+        "the token": run.token().encode(),
+        "its text": run.token().split(".")[2].encode(),
+        "its secret": secret,
+        "the key made of it": hmac.digest(secret, b"pccl client 1\0", "sha256"),
+        "the master's key": key,
+    }
+    seen = {"the peer": dump(peers[1], folders[1]), "the master": dump(run.master, folders[0])}
+    for who, content in seen.items():
+        check(len(content) > MIB, f"the dump of {who} has {len(content)} bytes")
+        found = [what for what, bytes_of in secrets.items() if bytes_of in content]
+        check(not found, f"the dump of {who} has {found}")
 
 
 CAPTURE = """

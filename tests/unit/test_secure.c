@@ -12,6 +12,7 @@
 #include "secure_ends.h"
 #include "net/channel.h"
 #include "net/knock.h"
+#include "net/secrets.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -186,6 +187,45 @@ static void test_a_read_takes_one_key_update(void **state)
     while (f.server.received < 1003 && !f.server.failed)
         read_some(&f.server);
     assert_false(f.server.failed);
+    teardown(&f);
+}
+
+/* Whether core dumps have the page at this address. */
+static bool is_dumped(const void *at)
+{
+    char line[512];
+    unsigned long from, to;
+    bool here = false, dumped = true;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            here = from <= (uintptr_t)at && (uintptr_t)at < to;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            dumped = !strstr(line, " dd");
+    }
+    assert_int_equal(fclose(file), 0);
+    return dumped;
+}
+
+static void test_secrets_are_not_dumped(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    link_up(&f);
+    exchange(&f, 1000, 1000);
+    assert_true(is_dumped(f.client.in));
+    assert_false(is_dumped(f.client.secure) || is_dumped(f.server.secure));
+    uint8_t *block = pccl_allocate(pccl_secrets(), 100), *larger;
+    assert_non_null(block);
+    fill(block, 100, 1);
+    larger = pccl_secrets()->resize(NULL, block, 100, 10000);
+    assert_non_null(larger);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(larger[i], (uint8_t)(1 + i * 7));
+    assert_false(is_dumped(larger) || is_dumped(larger + 9999));
+    pccl_release(pccl_secrets(), larger, 10000);
     teardown(&f);
 }
 
@@ -728,6 +768,7 @@ int main(void)
         cmocka_unit_test(test_probe_needs_a_ticket),
         cmocka_unit_test(test_keys_change),
         cmocka_unit_test(test_a_read_takes_one_key_update),
+        cmocka_unit_test(test_secrets_are_not_dumped),
         cmocka_unit_test(test_either_end_without_aes_decides),
         cmocka_unit_test(test_link_takes_little_memory),
         cmocka_unit_test(test_bytes_come_in_pieces),
