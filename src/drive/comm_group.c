@@ -5,8 +5,6 @@
 #include "drive/communicator.h"
 #include "peer/queries.h"
 
-#include <string.h>
-
 /* ---- founding ---- */
 
 static void take(struct pccl_communicator *comm, struct pccl_group_handle *group)
@@ -75,10 +73,12 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
     PCCL_ASSERT(over);
     const struct pccl_peer_subgroup *founded = operation->op ? pccl_peer_founded(comm->peer, operation->op) : NULL;
     if (founded) {
-        PCCL_ASSERT(founded->count == group->count);
+        const struct pccl_peer_participants *all = &founded->all;
+        PCCL_ASSERT(all->count == group->count);
         group->subgroup = founded->name;
-        group->rank = founded->rank;
-        memcpy(group->members, founded->members, founded->count * sizeof *founded->members);
+        group->rank = all->positions[all->place];
+        for (uint32_t place = 0; place < all->count; place++)
+            group->members[all->positions[place]] = all->ring[place];
         group->open = true;
         take(comm, group);
     }

@@ -153,24 +153,21 @@ static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *al
 }
 
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                               const struct pccl_op_args *args,
-                                               const struct pccl_peer_subgroup *subgroup)
+                                               const struct pccl_op_args *args)
 {
-    static const uint32_t positions_of_pair[] = {0, 1};
     const struct pccl_descriptor *descriptor = &args->launch.descriptor;
     /* The plan of a pair is the same at both ends in any view. */
-    const struct pccl_peer_participants all =
-        descriptor->collective == PCCL_SEND
-            ? (struct pccl_peer_participants){2, operation->members->ids, positions_of_pair, {0}}
-            : pccl_peer_participants(comm->peer, subgroup ? subgroup->name : 0);
-    struct pccl_comm_op_job *job = make_job(&all, args);
+    struct pccl_peer_participants two = {.count = 2, .ring = operation->members->ids, .positions = (uint32_t[]){0, 1}};
+    const struct pccl_peer_participants *all =
+        descriptor->collective == PCCL_SEND ? &two : pccl_peer_participants(comm->peer, args->launch.subgroup);
+    struct pccl_comm_op_job *job = make_job(all, args);
     if (!job)
         return NULL;
     struct pccl_transfer_config *config = &job->job.config;
     config->descriptor = *descriptor;
-    config->cost = all.cost;
+    config->cost = all->cost;
     if (pccl_collective_has_root(descriptor->collective)) /* no member: refused by the machine */
-        config->root = pccl_id_find(all.ring, all.count, &descriptor->root);
+        config->root = pccl_id_find(all->ring, all->count, &descriptor->root);
     config->tells_arrivals = operation->arrivals.show != NULL;
     config->factor = args->factor;
     config->feedback = pccl_comm_feedback_memory(operation->feedback);
@@ -273,14 +270,14 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {
     struct pccl_transfer_config *config = &job->job.config;
-    const struct pccl_peer_participants all = pccl_peer_participants(comm->peer, 0);
-    PCCL_ASSERT(all.count == config->ranks);
-    memcpy(job->ring, all.ring, all.count * sizeof *all.ring);
-    memcpy(job->positions, all.positions, all.count * sizeof *all.positions);
+    const struct pccl_peer_participants *all = pccl_peer_participants(comm->peer, 0);
+    PCCL_ASSERT(all->count == config->ranks);
+    memcpy(job->ring, all->ring, all->count * sizeof *all->ring);
+    memcpy(job->positions, all->positions, all->count * sizeof *all->positions);
     memset(job->sights, 0, config->sight_count * sizeof *job->sights);
     if (pccl_collective_has_root(config->descriptor.collective))
-        config->root = pccl_id_find(all.ring, all.count, &config->descriptor.root);
-    config->cost = all.cost;
+        config->root = pccl_id_find(all->ring, all->count, &config->descriptor.root);
+    config->cost = all->cost;
     job->restarts = job->stopped = job->at_rest = false;
     start(comm, job, job->operation->op);
 }

@@ -8,7 +8,6 @@
 #include "peer/peer.h"
 
 struct pccl_comm_op;
-struct pccl_peer_subgroup;
 struct pccl_op_args;
 struct pccl_waiter;
 struct pccl_communicator;
@@ -46,12 +45,11 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /*
- * Makes a job for an operation over the present ring, or that of the subgroup; for a send, between
- * the two. The launch starts it. NULL: out of memory.
+ * Makes a job for an operation over the present ring of its group; for a send, between the two. The launch starts it.
+ * NULL: out of memory.
  */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                               const struct pccl_op_args *args,
-                                               const struct pccl_peer_subgroup *subgroup);
+                                               const struct pccl_op_args *args);
 /* The operation ends. Its job goes on without it, or is freed if it was never started. */
 void pccl_comm_op_job_leave(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /*

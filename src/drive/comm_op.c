@@ -64,9 +64,8 @@ static void explain_refusal(const struct pccl_communicator *comm, enum pccl_stat
     }
 }
 
-/* *subgroup: what the machine knows of it; NULL: this peer is alone in it. */
 static enum pccl_status check_open(const struct pccl_communicator *comm, const struct pccl_group_handle *group,
-                                   const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
+                                   struct pccl_text *reason)
 {
     if (!pccl_id_equal(&comm->id, &group->self)) {
         pccl_text_format(reason, "the group is of an earlier connection of its communicator, and over");
@@ -74,25 +73,24 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
     }
     if (!group->subgroup)
         return PCCL_OK;
-    *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
-    if (!*subgroup) {
+    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
+    if (!subgroup) {
         pccl_text_format(reason, "the group is closed"); /* while this thread was on its way */
         return PCCL_USAGE;
     }
-    if (!(*subgroup)->ended)
+    if (!subgroup->all.ended)
         return PCCL_OK;
-    pccl_text_format(reason, "the group has ended: %s", (*subgroup)->reason.bytes);
+    pccl_text_format(reason, "the group has ended: %s", subgroup->reason.bytes);
     return PCCL_PEER_LOST;
 }
 
-/* The reason for a refusal for which the machine gave none. *subgroup: of a group of several. */
+/* The reason for a refusal for which the machine gave none. */
 static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
-                                   const struct pccl_peer_subgroup **subgroup, struct pccl_text *reason)
+                                   struct pccl_text *reason)
 {
-    *subgroup = NULL;
     if (!pccl_comm_is_connected(handle->comm))
         return pccl_comm_why_unconnected(handle->comm, reason);
-    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, subgroup, reason) : PCCL_OK;
+    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, reason) : PCCL_OK;
     if (status != PCCL_OK || is_send(args) || !pccl_comm_op_find(handle, args->launch.tag))
         return status;
     explain_refusal(handle->comm, PCCL_ARGUMENT, args->launch.tag, reason);
@@ -154,9 +152,8 @@ static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struc
 struct launching {
     const struct pcclComm_t *handle;
     struct pccl_op_args *args;
-    const struct pccl_peer_subgroup *subgroup; /* of a group of several; NULL: none */
-    struct pccl_comm_op *operation;            /* NULL: not made yet */
-    bool moves;                                /* elements, from peer to peer */
+    struct pccl_comm_op *operation; /* NULL: not made yet */
+    bool moves;                     /* elements, from peer to peer */
     struct pccl_text *reason;
 };
 
@@ -300,7 +297,7 @@ static enum pccl_status plan(struct launching *l)
     if (operation->composed)
         return operation->composed->begin(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
-    bool has_peers = l->handle->group ? l->subgroup != NULL : !pccl_peer_is_alone(l->handle->comm->peer);
+    bool has_peers = l->handle->group ? l->handle->group->subgroup != 0 : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
      */
     l->moves = !operation->tiny && (has_peers || is_send(l->args));
@@ -353,7 +350,7 @@ static enum pccl_status begin_feedback(struct launching *l)
 
 static enum pccl_status make_job(struct launching *l)
 {
-    bool made = !l->moves || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args, l->subgroup) != NULL;
+    bool made = !l->moves || pccl_comm_op_job_make(l->handle->comm, l->operation, l->args) != NULL;
     return made ? PCCL_OK : PCCL_MEMORY;
 }
 
@@ -361,7 +358,7 @@ static enum pccl_status make_job(struct launching *l)
 static enum pccl_status ask_machine(struct launching *l)
 {
     uint8_t made[PCCL_TINY_BYTES_MAX];
-    if (l->handle->group && !l->subgroup)
+    if (l->handle->group && !l->handle->group->subgroup)
         return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
     if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
         l->args->launch.payload = made;
@@ -374,7 +371,7 @@ static enum pccl_status ask_machine(struct launching *l)
 static void begin_launch(struct launching *l)
 {
     struct pccl_launch *launch = &l->args->launch;
-    launch->subgroup = l->subgroup ? l->subgroup->name : 0;
+    launch->subgroup = l->handle->group ? l->handle->group->subgroup : 0;
     if (!l->handle->group && l->args->needs_members) {
         launch->members = l->operation->members->ids;
         launch->member_count = l->operation->members->count;
@@ -457,7 +454,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
 {
     struct pccl_communicator *comm = handle->comm;
     struct launching l = {.handle = handle, .args = args, .reason = &why->reason};
-    enum pccl_status status = may_launch(handle, args, &l.subgroup, &why->reason);
+    enum pccl_status status = may_launch(handle, args, &why->reason);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
@@ -523,7 +520,7 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl
                                     struct pccl_text *reason)
 {
     struct launching l = {.handle = handle, .args = args, .reason = reason};
-    enum pccl_status status = may_launch(handle, args, &l.subgroup, reason);
+    enum pccl_status status = may_launch(handle, args, reason);
     if (status != PCCL_OK || !args->needs_members)
         return status;
     status = make(&l);

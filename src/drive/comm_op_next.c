@@ -54,7 +54,6 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
 {
     struct pccl_peer_op *before = operation->op;
     const struct pccl_group_handle *group = operation->handle->group; /* which this peer may have closed */
-    const struct pccl_peer_subgroup *subgroup = group ? pccl_peer_subgroup(comm->peer, group->subgroup) : NULL;
     args->launch = (struct pccl_launch){.subgroup = before->instance.subgroup,
                                         .tag = before->instance.tag,
                                         .descriptor = args->launch.descriptor,
@@ -64,7 +63,8 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
                                         .deadline_us = before->deadline_us,
                                         .user = operation};
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &args->launch};
-    has_room = has_room && (!group || subgroup) && pccl_comm_op_job_make(comm, operation, args, subgroup) != NULL;
+    has_room = has_room && pccl_peer_participants(comm->peer, args->launch.subgroup) &&
+               pccl_comm_op_job_make(comm, operation, args) != NULL;
     operation->tiny = operation->goes_on = false;
     operation->op = NULL;
     enum pccl_status status = pccl_comm_step(comm, &event);

@@ -59,8 +59,8 @@ static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance
     uint64_t joint = pccl_peer_joint(p), sync = p->rounds[PCCL_ROUND_SYNC];
     bool joint_ended = instance->joint == joint + 1 && instance->sync == sync;
     bool sync_ended = instance->joint == joint && instance->sync == sync + 1;
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, instance->subgroup);
-    if (subgroup != NULL && subgroup->ended)
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, instance->subgroup);
+    if (all != NULL && all->ended)
         return false;
     return p->state == PCCL_PEER_PENDING ||
            (p->state == PCCL_PEER_MEMBER && (pccl_peer_is_current(p, instance) || joint_ended || sync_ended));
@@ -78,7 +78,7 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
 /* By a member, and this peer is to receive it. */
 static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    return p->state == PCCL_PEER_MEMBER && instance->pair != 0 && pccl_peer_source_of(p, instance->pair) != NULL;
+    return p->state == PCCL_PEER_MEMBER && pccl_peer_source_of(p, instance->pair) != NULL;
 }
 
 /*
@@ -133,16 +133,6 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
     announcement->offered = true;
 }
 
-/* Returns true if the member takes part in this operation of a pair, a subgroup, or the whole group. */
-static bool takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id)
-{
-    if (instance->pair != 0) {
-        const struct pccl_id *other = pccl_peer_other_of(p, instance->pair);
-        return other != NULL && pccl_id_equal(other, id);
-    }
-    return pccl_peer_is_in_subgroup(p, instance->subgroup, id);
-}
-
 /* The master does not say how much is sent. */
 static void describe_offered(const struct pccl_peer *p, const struct pccl_instance *instance,
                              const struct pccl_announcement *announcement, struct pccl_text *reason)
@@ -157,7 +147,7 @@ void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement)
 {
     struct pccl_text reason;
-    if (announcement->offered == op->tiny || !takes_part(p, &op->instance, &announcement->from))
+    if (announcement->offered == op->tiny || !pccl_peer_takes_part(p, &op->instance, &announcement->from))
         return;
     if (announcement->offered)
         describe_offered(p, &op->instance, announcement, &reason);

@@ -63,12 +63,12 @@ uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag
 struct pccl_choice pccl_peer_choose(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag,
                                     struct pccl_descriptor *descriptor)
 {
-    const struct pccl_peer_participants all = pccl_peer_participants(p, subgroup);
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, subgroup);
     const struct pccl_tag_choice *kept = find(p, subgroup, tag);
     struct pccl_choice choice = kept != NULL ? kept->choice : (struct pccl_choice){0};
     if (choice.why == PCCL_CHOICE_NONE)
-        choice = pccl_choice_first(descriptor, all.count, &all.cost);
-    choice.rtt_us = all.cost.rtt_us;
+        choice = pccl_choice_first(descriptor, all->count, &all->cost);
+    choice.rtt_us = all->cost.rtt_us;
     pccl_choice_apply((enum pccl_level)choice.level, descriptor, descriptor);
     return choice;
 }
@@ -105,37 +105,32 @@ void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const s
 
 /* ---- forgetting ---- */
 
-static void forget(struct pccl_peer *p, bool (*is_over)(const struct pccl_peer *p, const struct pccl_tag_choice *kept))
+static void forget(struct pccl_peer *p, bool (*is_over)(const struct pccl_tag_choice *kept, uint64_t value),
+                   uint64_t value)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->choices), *next; node != NULL; node = next) {
         struct pccl_tag_choice *kept = PCCL_CONTAINER_OF(node, struct pccl_tag_choice, by_tag);
         next = pccl_table_after(&p->choices, node);
-        if (!is_over(p, kept))
+        if (!is_over(kept, value))
             continue;
         pccl_table_remove(&p->choices, node);
         pccl_release(&p->memory, kept, sizeof *kept);
     }
 }
 
-static bool is_of_group(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
+static bool is_of(const struct pccl_tag_choice *kept, uint64_t subgroup) { return kept->subgroup == subgroup; }
+
+static bool is_old(const struct pccl_tag_choice *kept, uint64_t era)
 {
-    (void)p;
-    return kept->subgroup == 0;
+    return kept->choice.why == PCCL_CHOICE_NONE || era - kept->era > ERAS_KEPT;
 }
 
-static bool is_old(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
+static bool is_any(const struct pccl_tag_choice *kept, uint64_t any)
 {
-    return kept->choice.why == PCCL_CHOICE_NONE || era_of(p) - kept->era > ERAS_KEPT ||
-           (kept->subgroup != 0 && pccl_peer_open_subgroup(p, kept->subgroup) == NULL);
-}
-
-static bool is_any(const struct pccl_peer *p, const struct pccl_tag_choice *kept)
-{
-    (void)p;
     (void)kept;
-    return true;
+    return any != 0;
 }
 
-void pccl_peer_forget_choices_of_group(struct pccl_peer *p) { forget(p, is_of_group); }
-void pccl_peer_forget_old_choices(struct pccl_peer *p) { forget(p, is_old); }
-void pccl_peer_free_choices(struct pccl_peer *p) { forget(p, is_any); }
+void pccl_peer_forget_choices_of(struct pccl_peer *p, uint64_t subgroup) { forget(p, is_of, subgroup); }
+void pccl_peer_forget_old_choices(struct pccl_peer *p) { forget(p, is_old, era_of(p)); }
+void pccl_peer_free_choices(struct pccl_peer *p) { forget(p, is_any, true); }

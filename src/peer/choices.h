@@ -17,9 +17,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_peer_need_choice(struct pccl_peer *p, uint
 uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 /* The operation is committed, and this is told for the next use of its tag. */
 void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_choice *next);
-/* Newcomers, who know nothing, or a restart of the master: all members forget the whole group's choices. */
-void pccl_peer_forget_choices_of_group(struct pccl_peer *p);
-/* An era has ended: those that were not used for long, and those of subgroups that have ended. */
+/* A subgroup has ended; or the whole group (0) has newcomers, who know nothing, or the master was restarted. */
+void pccl_peer_forget_choices_of(struct pccl_peer *p, uint64_t subgroup);
+/* An era has ended: those that were not used for long. */
 void pccl_peer_forget_old_choices(struct pccl_peer *p);
 /* The machine is destroyed. */
 void pccl_peer_free_choices(struct pccl_peer *p);

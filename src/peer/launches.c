@@ -42,61 +42,51 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
     return pccl_id_equal(&descriptor->root, &p->config.id);
 }
 
-/* How many take part; 0: there is no such subgroup. */
-static uint32_t world_of(const struct pccl_peer *p, const struct pccl_launch *launch)
+/* Of as many members as the caller counts on, or else take part. */
+static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
-    if (launch->pair != 0)
-        return 2;
-    if (launch->subgroup == PCCL_FOUNDING)
-        return (uint32_t)launch->descriptor.count;
-    return pccl_peer_participants(p, launch->subgroup).count;
-}
-
-/* Of as many members as the caller counts on. */
-static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch)
-{
-    uint32_t world = launch->members != NULL ? launch->member_count : world_of(p, launch);
+    world = launch->members != NULL ? launch->member_count : world;
     if (launch->given_up != PCCL_CLASS_NONE)
         return true;
     if (!launch->tiny)
         return pccl_collective(launch->descriptor.collective)->of != PCCL_OF_NOTHING;
     const struct pccl_bytes contribution = {launch->payload, launch->payload_bytes};
-    return world > 0 && pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor),
-                                                    &contribution, p->tiny_bytes_max);
+    return pccl_tiny_contribution_fits(&launch->descriptor, world, is_root(p, &launch->descriptor), &contribution,
+                                       p->tiny_bytes_max);
 }
 
-/* Of an operation in a subgroup (PROTOCOL 15.3). */
-static enum pccl_status may_launch_in(const struct pccl_peer *p, const struct pccl_launch *launch)
+/* Of an operation in this group (PROTOCOL 15.3). */
+static enum pccl_status may_launch_in(struct pccl_peer *p, uint64_t group)
 {
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(p, launch->subgroup);
-    if (subgroup == NULL)
-        return PCCL_ARGUMENT;
-    if (subgroup->ended)
-        return PCCL_PEER_LOST;
-    bool is_send = launch->descriptor.collective == PCCL_SEND;
-    bool names_one =
-        is_send ? !pccl_id_is_zero(&launch->other)
-                : pccl_collective_has_root(launch->descriptor.collective) && launch->given_up == PCCL_CLASS_NONE;
-    const struct pccl_id *one = is_send ? &launch->other : &launch->descriptor.root;
-    return names_one && !pccl_peer_is_in_subgroup(p, launch->subgroup, one) ? PCCL_ARGUMENT : PCCL_OK;
-}
-
-static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch)
-{
+    const struct pccl_peer_participants *all = pccl_peer_participants(p, group);
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
     if (pccl_peer_is_in_quiet_call(p))
         return PCCL_USAGE; /* PROTOCOL 5.1: the era is about to change */
-    if (launch->subgroup != 0 && launch->subgroup != PCCL_FOUNDING) {
-        enum pccl_status status = may_launch_in(p, launch);
-        if (status != PCCL_OK)
-            return status;
-    }
+    if (all == NULL)
+        return PCCL_ARGUMENT;
+    if (all->ended)
+        return PCCL_PEER_LOST;
+    return group == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
+}
+
+/* Where the caller counts on certain members, the master compares these with the view. */
+static bool has_root_elsewhere(const struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    const struct pccl_id *root = &launch->descriptor.root;
+    return launch->members == NULL && launch->given_up == PCCL_CLASS_NONE &&
+           pccl_collective_has_root(launch->descriptor.collective) && launch->pair != PCCL_OPEN_PAIR &&
+           !pccl_peer_has_member(p, pccl_peer_all_of(p, launch->subgroup), root);
+}
+
+static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
+{
+    enum pccl_status status = may_launch_in(p, launch->subgroup);
+    if (status != PCCL_OK)
+        return status;
     if (launch->pair == 0 && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
         return PCCL_ARGUMENT;
-    if (!has_fitting_payload(p, launch))
-        return PCCL_ARGUMENT;
-    return launch->subgroup == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
+    return has_root_elsewhere(p, launch) || !has_fitting_payload(p, launch, world) ? PCCL_ARGUMENT : PCCL_OK;
 }
 
 static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
@@ -111,7 +101,6 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
         op->choice.gap_us = pccl_peer_take_gap(p, launch->subgroup, launch->tag);
     op->tiny = launch->tiny;
     op->user = launch->user;
-    op->world = world_of(p, launch);
     op->followed = launch->followed;
     p->followed_count += op->followed;
     op->launched_us = op->begun_us = p->now_us;
@@ -123,7 +112,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
 }
 
 /* For what this member contributes, and for the result behind it. */
-static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *launch)
+static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
     if (!launch->tiny)
         return 0;
@@ -131,7 +120,7 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
         return launch->payload_bytes;
     if (launch->followed)
         return PCCL_TINY_BYTES_MAX; /* the contributions of the others have any length */
-    uint64_t result = pccl_tiny_sizes(&launch->descriptor, world_of(p, launch), false).result;
+    uint64_t result = pccl_tiny_sizes(&launch->descriptor, world, false).result;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)result;
     return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
@@ -139,9 +128,9 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
 
 /* From here on the operation exists under this name, for all peers. */
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
-                               const struct pccl_launch *launch, struct pccl_peer_op **op)
+                               const struct pccl_launch *launch, uint32_t world, struct pccl_peer_op **op)
 {
-    uint32_t room = room_for(p, launch);
+    uint32_t room = room_for(p, launch, world);
     uint8_t *payload = room > 0 ? pccl_allocate(&p->memory, room) : NULL;
     *op = room == 0 || payload != NULL ? pccl_peer_add_op(p, instance) : NULL;
     if (*op == NULL) {
@@ -237,14 +226,16 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     return PCCL_INTERNAL;
 }
 
-static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+/* world: how many take part. */
+static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
+                                   struct pccl_peer_op **op)
 {
     if (launch->after != NULL) {
         PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
         pccl_peer_let_op_go(p, launch->after);
         pccl_peer_forget_op(p, launch->after);
     }
-    enum pccl_status status = may_launch(p, launch);
+    enum pccl_status status = may_launch(p, launch, world);
     if (status == PCCL_OK)
         status = check_descriptor(p, launch);
     if (status != PCCL_OK)
@@ -278,11 +269,12 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         pccl_peer_confirm(p, tombstone, tombstone->decision);
         *op = tombstone;
     } else {
-        status = create(p, &instance, launch, op);
+        status = create(p, &instance, launch, world, op);
         if (status != PCCL_OK)
             return status; /* not numbered: nobody waits for it */
     }
     use->launches++;
+    (*op)->world = world;
     hold(p, *op, launch);
     if (tombstone == NULL)
         start(p, *op, launch);
@@ -316,7 +308,7 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
         founding.payload = ids->bytes;
         founding.payload_bytes = pccl_founding_bytes(count);
         founding.members = NULL;
-        status = launch_one(p, &founding, op);
+        status = launch_one(p, &founding, count, op);
     }
     pccl_release(&p->memory, ids, pccl_founding_bytes(count));
     if (status == PCCL_OK) {
@@ -331,41 +323,40 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
 {
     struct pccl_launch send = *launch;
     bool sends = is_root(p, &launch->descriptor);
-    if (p->state != PCCL_PEER_MEMBER || pccl_peer_is_in_quiet_call(p))
-        return PCCL_USAGE;
+    enum pccl_status status = may_launch_in(p, launch->subgroup);
+    if (status != PCCL_OK)
+        return status;
     if (!pccl_id_equal(&launch->descriptor.root, sends ? &p->config.id : &launch->other) ||
         pccl_id_equal(&launch->other, &p->config.id))
         return PCCL_ARGUMENT;
-    if (launch->subgroup == 0 && has_too_few_peers(p))
-        return refuse_and_show(p, PCCL_TOO_FEW_PEERS);
-    enum pccl_status status = launch->subgroup != 0 ? may_launch_in(p, launch) : PCCL_OK;
-    if (status != PCCL_OK)
-        return status;
     send.members = NULL;
     if (!sends && pccl_id_is_zero(&launch->other)) {
         p->has_receive = true;
         send.pair = PCCL_OPEN_PAIR;
-        return launch_one(p, &send, op);
+        return launch_one(p, &send, 2, op);
     }
     p->has_news = true;
     status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
     if (status != PCCL_OK)
         return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
+    if (!pccl_peer_has_member(p, pccl_peer_all_of(p, launch->subgroup), &launch->other))
+        return PCCL_ARGUMENT;
     if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
         if (launch->refusal != NULL)
             pccl_text_format(launch->refusal, "this peer sends more than %u bytes to %u other peers already",
                              p->tiny_bytes_max, p->config.send_links_max);
         return PCCL_LIMIT;
     }
-    return launch_one(p, &send, op);
+    return launch_one(p, &send, 2, op);
 }
 
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
+    const struct pccl_peer_participants *all = pccl_peer_participants(p, launch->subgroup);
     switch (launch->descriptor.collective) {
     case PCCL_FOUND: return launch_founding(p, launch, op);
     case PCCL_SEND: return launch_send(p, launch, op);
-    default: return launch_one(p, launch, op);
+    default: return launch_one(p, launch, all != NULL ? all->count : 0, op);
     }
 }
 

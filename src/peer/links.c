@@ -315,7 +315,8 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 {
     const uint32_t position = pccl_peer_position_of(p, id), own = pccl_peer_position_of(p, &p->config.id);
-    return position < p->ring_count && own < p->ring_count && pccl_cost_wants(&p->cost, p->ring_count, own, position);
+    return position < p->group.count && own < p->group.count &&
+           pccl_cost_wants(&p->group.cost, p->group.count, own, position);
 }
 
 /*

@@ -184,7 +184,7 @@ struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p)
 
 const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p)
 {
-    if (p->ring_count < 2)
+    if (p->group.count < 2)
         return NULL;
-    return &p->ring[(p->place + 1) % p->ring_count];
+    return &p->group.ring[(p->group.place + 1) % p->group.count];
 }

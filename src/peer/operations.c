@@ -188,15 +188,6 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     decide(p, op, (enum pccl_class)outcome->class, reason);
 }
 
-/* Returns true if operations can still be launched in the subgroup and the pair of this instance. */
-static bool has_future(const struct pccl_peer *p, const struct pccl_instance *instance)
-{
-    if (instance->subgroup != 0 && instance->subgroup != PCCL_FOUNDING &&
-        pccl_peer_open_subgroup(p, instance->subgroup) == NULL)
-        return false;
-    return instance->pair == 0 || pccl_peer_pair_has_future(p, instance->pair);
-}
-
 void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome)
 {
     struct pccl_text reason;
@@ -206,7 +197,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
         struct pccl_peer_op *op = pccl_peer_find_instance(p, &outcome->instance);
         if (op != NULL && op->lost_by == PCCL_OK)
             apply_outcome(p, op, outcome, &reason);
-        else if (op == NULL && has_future(p, &outcome->instance))
+        else if (op == NULL && pccl_peer_has_future(p, &outcome->instance))
             unknown_outcome(p, outcome, &reason);
     }
     pccl_peer_set_stable(p, outcome->stable);
@@ -337,8 +328,7 @@ void pccl_peer_end_closed(struct pccl_peer *p)
         return;
     pccl_text_format(&reason, "this peer closed the subgroup while the master was away");
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
-        const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
-        if (subgroup == NULL || !subgroup->closed || pccl_peer_is_decided(op))
+        if (pccl_peer_is_decided(op) || !pccl_peer_all_of(p, op->instance.subgroup)->closed)
             continue;
         op->lost_by = PCCL_PEER_LOST;
         op->orphaned = true;
@@ -360,7 +350,8 @@ static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgrou
             end_with(p, op, reason);
     }
     pccl_peer_drop_announcements(p, false);
-    if (!subgroup->closed)
+    pccl_peer_forget_choices_of(p, name);
+    if (!subgroup->all.closed)
         p->effects.subgroup_ended(p->effects.context, name);
     pccl_peer_forget_subgroup(p, subgroup);
 }
@@ -370,7 +361,7 @@ void pccl_peer_subgroup_ended(struct pccl_peer *p, const struct pccl_msg_subgrou
     struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, ended->subgroup);
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &ended->reason);
-    if (subgroup == NULL || subgroup->ended)
+    if (subgroup == NULL || subgroup->all.ended)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master ended a subgroup that this peer is not in");
     else
         end_subgroup(p, subgroup, &reason);
@@ -381,7 +372,7 @@ void pccl_peer_end_subgroups(struct pccl_peer *p)
     for (struct pccl_table_node *node = pccl_table_first(&p->subgroups), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->subgroups, node);
         struct pccl_peer_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_peer_subgroup, by_name);
-        if (!subgroup->ended)
+        if (!subgroup->all.ended)
             end_subgroup(p, subgroup, &p->last_reason);
     }
 }

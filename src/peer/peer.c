@@ -75,8 +75,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_session_fini(&p->session);
     pccl_release(&p->memory, p->members, p->member_capacity * sizeof *p->members);
     pccl_release(&p->memory, p->slots, p->slot_capacity * sizeof *p->slots);
-    pccl_release(&p->memory, p->ring, p->ring_capacity * sizeof *p->ring);
-    pccl_release(&p->memory, p->positions, p->position_capacity * sizeof *p->positions);
+    pccl_release(&p->memory, p->group.ring, p->ring_capacity * sizeof *p->group.ring);
+    pccl_release(&p->memory, p->group.positions, p->position_capacity * sizeof *p->group.positions);
     pccl_peer_free_rolls(p);
     pccl_peer_forget_tests(p);
     pccl_release(&p->memory, p->links, p->link_capacity * sizeof *p->links);

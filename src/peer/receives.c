@@ -187,15 +187,15 @@ static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *cand
 /* Sources take turns: the one that has waited longest since it came, or was chosen last. */
 static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
 {
-    uint64_t mine = pccl_peer_number_of(p, &p->config.id), within = op->instance.subgroup;
+    const struct pccl_peer_participants *within = pccl_peer_all_of(p, op->instance.subgroup);
+    uint64_t mine = pccl_peer_number_of(p, &p->config.id);
     found->since = UINT64_MAX;
     for (uint32_t i = 0; mine != 0 && mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
         const struct pccl_member *member = &p->view_roll->members[i];
         uint64_t pair = pccl_pair_name(member->admitted & PCCL_PAIR_NUMBER_MAX, mine);
         const struct pccl_id *source = pccl_peer_source_of(p, pair);
         struct candidate candidate = {.instance = op->instance, .source = &member->peer};
-        if (source == NULL || !pccl_id_equal(source, &member->peer) ||
-            (within != 0 && !pccl_peer_is_in_subgroup(p, within, source)))
+        if (source == NULL || !pccl_id_equal(source, &member->peer) || !pccl_peer_has_member(p, within, source))
             continue;
         if (find_next(p, pair, &candidate) && candidate.since < found->since)
             *found = candidate;

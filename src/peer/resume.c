@@ -106,9 +106,9 @@ void pccl_peer_send_resume(struct pccl_peer *p)
                                          .decisions = p->decisions,
                                          .members = p->members,
                                          .members_count = p->member_count,
-                                         .ring = p->ring,
-                                         .ring_count = p->ring_count,
-                                         .cost = p->cost}};
+                                         .ring = p->group.ring,
+                                         .ring_count = p->group.count,
+                                         .cost = p->group.cost}};
     pccl_peer_send(p, &msg);
     pccl_peer_resume_subgroups(p);
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)

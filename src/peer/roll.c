@@ -129,4 +129,4 @@ uint64_t pccl_peer_members_number(const struct pccl_peer *p, bool as_of_view)
     return roll != NULL ? roll->number : 0;
 }
 
-bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->ring_count < 2; }
+bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->group.count < 2; }

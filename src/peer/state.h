@@ -158,17 +158,13 @@ struct pccl_peer {
     uint32_t member_count, member_capacity;
     uint32_t *slots; /* by the hash of an id: 1 + the member's index in `members`; 0: none */
     uint32_t slot_capacity, slot_shift;
-    uint32_t first_of_group;     /* index in `members` of the first member of this peer's group */
-    struct pccl_attributes live; /* what `members` amount to, without the epoch */
-    struct pccl_id *ring;
-    uint32_t ring_count, ring_capacity;
-    uint32_t place;      /* of this peer in the ring */
-    uint32_t *positions; /* by ring rank: in the list of the view's members */
-    uint32_t position_capacity;
+    uint32_t first_of_group;             /* index in `members` of the first member of this peer's group */
+    struct pccl_attributes live;         /* what `members` amount to, without the epoch */
+    struct pccl_peer_participants group; /* as of the view; its lists have room for: */
+    uint32_t ring_capacity, position_capacity;
     struct pccl_roll *view_roll; /* the members of the group by their admission (roll.h); NULL: in no run yet */
     uint64_t rolls_made;
     struct pccl_names names;
-    struct pccl_cost cost; /* of the view */
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
     uint64_t departure_count; /* ever; the n-th is at n modulo PCCL_DEPARTED_MAX */
     uint64_t rounds[PCCL_ROUND_KINDS];

@@ -3,6 +3,7 @@
 #include "peer/links.h"
 #include "peer/members.h"
 #include "peer/output.h"
+#include "peer/pairs.h"
 #include "peer/queries.h"
 #include "peer/roll.h"
 #include "wire/subgroup.h"
@@ -21,31 +22,46 @@ struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, ui
     return of_node(pccl_table_find(&p->subgroups, name));
 }
 
-const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer *p, uint64_t name)
+const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p, uint64_t name)
 {
+    if (name == 0 || name == PCCL_FOUNDING)
+        return &p->group;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
-    return subgroup != NULL && !subgroup->ended && !subgroup->closed ? subgroup : NULL;
+    return subgroup != NULL ? &subgroup->all : NULL;
 }
 
-bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id)
+bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all, const struct pccl_id *id)
 {
-    if (name == 0)
-        return pccl_peer_is_in_group(p, id);
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
-    return subgroup != NULL && pccl_id_find(subgroup->members, subgroup->count, id) < subgroup->count;
+    if (all == &p->group)
+        return pccl_peer_is_in_group(p, id); /* it may be large, and is indexed */
+    return all != NULL && pccl_id_find(all->ring, all->count, id) < all->count;
+}
+
+bool pccl_peer_takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id)
+{
+    if (instance->pair == 0)
+        return pccl_peer_has_member(p, pccl_peer_all_of(p, instance->subgroup), id);
+    const struct pccl_id *other = pccl_peer_other_of(p, instance->pair);
+    return other != NULL && pccl_id_equal(other, id);
+}
+
+bool pccl_peer_has_future(const struct pccl_peer *p, const struct pccl_instance *instance)
+{
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, instance->subgroup);
+    return all != NULL && !all->ended && !all->closed &&
+           (instance->pair == 0 || pccl_peer_pair_has_future(p, instance->pair));
 }
 
 static void free_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)
 {
-    pccl_release(&p->memory, subgroup->members, subgroup->count * sizeof *subgroup->members);
-    pccl_release(&p->memory, subgroup->ring, subgroup->count * sizeof *subgroup->ring);
-    pccl_release(&p->memory, subgroup->positions, subgroup->count * sizeof *subgroup->positions);
+    pccl_release(&p->memory, subgroup->all.ring, subgroup->all.count * sizeof *subgroup->all.ring);
+    pccl_release(&p->memory, subgroup->all.positions, subgroup->all.count * sizeof *subgroup->all.positions);
     pccl_release(&p->memory, subgroup, sizeof *subgroup);
 }
 
 void pccl_peer_forget_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)
 {
-    if (!subgroup->ended || !subgroup->closed)
+    if (!subgroup->all.ended || !subgroup->all.closed)
         return;
     pccl_table_remove(&p->subgroups, &subgroup->by_name);
     free_subgroup(p, subgroup);
@@ -103,39 +119,36 @@ enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct
 }
 
 /* Are these the members of the list, each in a place of its own? Fills in who is where. */
-static bool fill_in(const struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_bytes *list,
+static bool fill_in(const struct pccl_peer *p, struct pccl_peer_participants *all, const struct pccl_bytes *list,
                     const struct pccl_bytes *founded)
 {
-    uint32_t count = subgroup->count;
     if (!pccl_founded_has_ring(founded))
         return false;
-    for (uint32_t rank = 0; rank < count; rank++) {
+    for (uint32_t rank = 0; rank < all->count; rank++) {
         struct pccl_founded_seat seat = pccl_founded_seat(founded, rank);
-        subgroup->members[rank] = subgroup->ring[seat.place] = seat.id;
-        subgroup->positions[seat.place] = rank;
-        if (!pccl_id_equal(&seat.id, &p->config.id))
-            continue;
-        subgroup->rank = rank;
-        subgroup->place = seat.place;
+        all->ring[seat.place] = seat.id;
+        all->positions[seat.place] = rank;
+        if (pccl_id_equal(&seat.id, &p->config.id))
+            all->place = seat.place;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < all->count; i++) {
         struct pccl_id id = pccl_founding_id(list, i); /* each is in the list once, so nobody else is a member */
-        if (pccl_id_find(subgroup->members, count, &id) == count)
+        if (!pccl_peer_has_member(p, all, &id))
             return false;
     }
     return true;
 }
 
 /* Does it rely on the link from this peer to the member in this place of its ring? */
-static bool relies_on(const struct pccl_peer_subgroup *subgroup, uint32_t place)
+static bool relies_on(const struct pccl_peer_participants *all, uint32_t place)
 {
-    return place != subgroup->place && (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
+    return place != all->place && (all->cost.mesh != 0 || place == (all->place + 1) % all->count);
 }
 
-static enum pccl_status want_links(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
+static enum pccl_status want_links(struct pccl_peer *p, const struct pccl_peer_participants *all)
 {
-    for (uint32_t place = 0; place < subgroup->count; place++)
-        if (relies_on(subgroup, place) && !pccl_peer_want_link(p, &subgroup->ring[place]))
+    for (uint32_t place = 0; place < all->count; place++)
+        if (relies_on(all, place) && !pccl_peer_want_link(p, &all->ring[place]))
             return PCCL_MEMORY;
     return PCCL_OK;
 }
@@ -152,30 +165,32 @@ enum pccl_status pccl_peer_add_subgroup(struct pccl_peer *p, const struct pccl_i
         return PCCL_MEMORY;
     subgroup->name = name;
     subgroup->founding = *founding;
-    subgroup->count = count;
-    subgroup->cost = pccl_founded_cost(founded);
-    subgroup->members = pccl_allocate(&p->memory, count * sizeof *subgroup->members);
-    subgroup->ring = pccl_allocate(&p->memory, count * sizeof *subgroup->ring);
-    subgroup->positions = pccl_allocate(&p->memory, count * sizeof *subgroup->positions);
-    bool made = subgroup->members != NULL && subgroup->ring != NULL && subgroup->positions != NULL;
-    if (!made || !fill_in(p, subgroup, list, founded)) {
+    subgroup->all = (struct pccl_peer_participants){
+        .count = count,
+        .ring = pccl_allocate(&p->memory, count * sizeof *subgroup->all.ring),
+        .positions = pccl_allocate(&p->memory, count * sizeof *subgroup->all.positions),
+        .cost = pccl_founded_cost(founded),
+    };
+    bool made = subgroup->all.ring != NULL && subgroup->all.positions != NULL;
+    if (!made || !fill_in(p, &subgroup->all, list, founded)) {
         free_subgroup(p, subgroup);
         return made ? PCCL_MALFORMED : PCCL_MEMORY;
     }
     pccl_table_insert(&p->subgroups, &subgroup->by_name, name);
     pccl_peer_count_seats(p, count, true);
-    return want_links(p, subgroup);
+    return want_links(p, &subgroup->all);
 }
 
 void pccl_peer_mark_ended(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason)
 {
-    PCCL_ASSERT(!subgroup->ended);
-    subgroup->ended = true;
+    struct pccl_peer_participants *all = &subgroup->all;
+    PCCL_ASSERT(!all->ended);
+    all->ended = true;
     subgroup->reason = *reason;
-    pccl_peer_count_seats(p, subgroup->count, false);
-    for (uint32_t place = 0; place < subgroup->count; place++)
-        if (relies_on(subgroup, place))
-            pccl_peer_unwant_link(p, &subgroup->ring[place]);
+    pccl_peer_count_seats(p, all->count, false);
+    for (uint32_t place = 0; place < all->count; place++)
+        if (relies_on(all, place))
+            pccl_peer_unwant_link(p, &all->ring[place]);
 }
 
 /* ---- closing, reporting ---- */
@@ -190,9 +205,9 @@ static void tell_closed(struct pccl_peer *p, const struct pccl_peer_subgroup *su
 void pccl_peer_close_subgroup(struct pccl_peer *p, uint64_t name)
 {
     struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
-    PCCL_ASSERT(subgroup != NULL && !subgroup->closed);
-    subgroup->closed = true;
-    if (!subgroup->ended)
+    PCCL_ASSERT(subgroup != NULL && !subgroup->all.closed);
+    subgroup->all.closed = true;
+    if (!subgroup->all.ended)
         tell_closed(p, subgroup);
     pccl_peer_forget_subgroup(p, subgroup);
 }
@@ -201,22 +216,22 @@ void pccl_peer_resend_closings(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL;
          node = pccl_table_after(&p->subgroups, node))
-        if (of_node(node)->closed)
+        if (of_node(node)->all.closed)
             tell_closed(p, of_node(node));
 }
 
 static void report(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
 {
-    uint32_t bytes = pccl_founded_bytes(subgroup->count);
+    const struct pccl_peer_participants *all = &subgroup->all;
+    uint32_t bytes = pccl_founded_bytes(all->count);
     uint8_t *founded = pccl_allocate(&p->memory, bytes);
     if (founded == NULL) {
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
         return;
     }
-    pccl_founded_put_cost(founded, &subgroup->cost);
-    for (uint32_t place = 0; place < subgroup->count; place++)
-        pccl_founded_put_seat(founded, subgroup->positions[place],
-                              &(struct pccl_founded_seat){subgroup->ring[place], place});
+    pccl_founded_put_cost(founded, &all->cost);
+    for (uint32_t place = 0; place < all->count; place++)
+        pccl_founded_put_seat(founded, all->positions[place], &(struct pccl_founded_seat){all->ring[place], place});
     struct pccl_msg msg = {.type = PCCL_MSG_resume_subgroup,
                            .as.resume_subgroup = {.founding = subgroup->founding, .founded = {founded, bytes}}};
     pccl_peer_send(p, &msg);
@@ -227,7 +242,7 @@ void pccl_peer_resume_subgroups(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL;
          node = pccl_table_after(&p->subgroups, node))
-        if (!of_node(node)->ended && p->state == PCCL_PEER_MEMBER)
+        if (!of_node(node)->all.ended && p->state == PCCL_PEER_MEMBER)
             report(p, of_node(node));
 }
 
@@ -236,17 +251,13 @@ void pccl_peer_resume_subgroups(struct pccl_peer *p)
 const struct pccl_peer_subgroup *pccl_peer_subgroup(const struct pccl_peer *p, uint64_t name)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, name);
-    return subgroup != NULL && !subgroup->closed ? subgroup : NULL;
+    return subgroup != NULL && !subgroup->all.closed ? subgroup : NULL;
 }
 
-struct pccl_peer_participants pccl_peer_participants(const struct pccl_peer *p, uint64_t name)
+const struct pccl_peer_participants *pccl_peer_participants(const struct pccl_peer *p, uint64_t name)
 {
-    if (name == 0)
-        return (struct pccl_peer_participants){p->ring_count, p->ring, p->positions, p->cost};
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(p, name);
-    if (subgroup == NULL)
-        return (struct pccl_peer_participants){0};
-    return (struct pccl_peer_participants){subgroup->count, subgroup->ring, subgroup->positions, subgroup->cost};
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, name);
+    return all != NULL && !all->closed ? all : NULL;
 }
 
 const struct pccl_peer_subgroup *pccl_peer_founded(const struct pccl_peer *p, const struct pccl_peer_op *op)

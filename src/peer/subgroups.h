@@ -1,6 +1,7 @@
 /*
- * The subgroups that this peer is in: a table of them, the links that they rely on, and what the
- * master is told of them. What an end does to their operations is in operations.c.
+ * The participants of the operations of any group. The subgroups that this peer is in: a table of them, the
+ * links that they rely on, and what the master is told of them. What an end does to their operations is in
+ * operations.c.
  */
 #ifndef PCCL_PEER_SUBGROUPS_H
 #define PCCL_PEER_SUBGROUPS_H
@@ -9,10 +10,18 @@
 
 /* NULL: this peer is in no such subgroup. */
 struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, uint64_t name);
-/* It lives, as far as this peer knows, and its caller has not closed it; or NULL. */
-const struct pccl_peer_subgroup *pccl_peer_open_subgroup(const struct pccl_peer *p, uint64_t name);
-/* Also of the whole group (0), as of the latest member list. */
-bool pccl_peer_is_in_subgroup(const struct pccl_peer *p, uint64_t name, const struct pccl_id *id);
+/*
+ * Returns the members of the group with this name, closed or not; of a founding, the whole group. NULL: there is no
+ * such group.
+ */
+const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p, uint64_t name);
+/* Returns true if the peer is one of these members; NULL: there are none. */
+bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all,
+                          const struct pccl_id *id);
+/* Returns true if the peer takes part in the operation of this name, if it exists. */
+bool pccl_peer_takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id);
+/* Returns true if operations like this one, of the same participants, can still be launched here. */
+bool pccl_peer_has_future(const struct pccl_peer *p, const struct pccl_instance *instance);
 
 /*
  * Takes the members of a list, in any order, into `ids`, ascending. ARGUMENT: it is no list to found a

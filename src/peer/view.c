@@ -19,12 +19,12 @@
 static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
     PCCL_ASSERT(count > 0);
-    struct pccl_id *ring = pccl_grow(&p->memory, p->ring, &p->ring_capacity, count, sizeof *ring);
+    struct pccl_id *ring = pccl_grow(&p->memory, p->group.ring, &p->ring_capacity, count, sizeof *ring);
     if (ring == NULL)
         return false;
-    p->ring = ring;
+    p->group.ring = ring;
     memcpy(ring, ids, count * sizeof *ids);
-    p->ring_count = count;
+    p->group.count = count;
     p->effects.ring_changed(p->effects.context, ring, count);
     return true;
 }
@@ -48,20 +48,20 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     const uint32_t own = pccl_peer_position_of(p, &p->config.id);
     if (count != p->live.group_world || own == count)
         return PCCL_MALFORMED;
-    uint32_t *positions = pccl_grow(&p->memory, p->positions, &p->position_capacity, count, sizeof *positions);
+    uint32_t *positions = pccl_grow(&p->memory, p->group.positions, &p->position_capacity, count, sizeof *positions);
     if (positions == NULL)
         return PCCL_MEMORY;
-    p->positions = positions;
+    p->group.positions = positions;
     /* If newcomers follow in the ring, too, the other positions are as before. */
-    bool kept = has_only_grown(p) && memcmp(ids, p->ring, p->ring_count * sizeof *ids) == 0;
-    const uint32_t first = kept ? p->ring_count : 0;
+    bool kept = has_only_grown(p) && memcmp(ids, p->group.ring, p->group.count * sizeof *ids) == 0;
+    const uint32_t first = kept ? p->group.count : 0;
     for (uint32_t i = first; i < count; i++) {
         const uint32_t position = positions[i] = pccl_peer_position_of(p, &ids[i]);
         const uint64_t bit = UINT64_C(1) << position % BITS;
         if (position < first || position == count || (seen[position / BITS] & bit) != 0)
             return PCCL_MALFORMED;
         seen[position / BITS] |= bit;
-        p->place = position == own ? i : p->place;
+        p->group.place = position == own ? i : p->group.place;
     }
     return PCCL_OK;
 }
@@ -101,7 +101,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->lineage = lineage;
     p->epoch = welcome->epoch;
     p->view = welcome->view;
-    p->cost = welcome->cost;
+    p->group.cost = welcome->cost;
     p->rounds[PCCL_ROUND_UPDATE] = welcome->update;
     p->rounds[PCCL_ROUND_PENDING] = welcome->query;
     p->rounds[PCCL_ROUND_OPTIMIZE] = welcome->optimize;
@@ -185,12 +185,12 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         bool has_newcomers = note_departures(p);           /* before operations end: their callers ask who has left */
         bool restarted = change->epoch.inc != p->view.inc; /* members may know different views before this one */
         if (!change->replans && (has_newcomers || restarted))
-            pccl_peer_forget_choices_of_group(p); /* newcomers know no choices */
+            pccl_peer_forget_choices_of(p, 0); /* newcomers know no choices */
         if (!take_ring(p, change->ring, change->ring_count, "ring"))
             return;
         p->view = change->epoch;
-        p->cost = change->cost;
-        pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->ring_count, why.bytes);
+        p->group.cost = change->cost;
+        pccl_peer_log(p, PCCL_LOG_INFO, "%u peers in the group now: %s", p->group.count, why.bytes);
         p->has_news = true;
         pccl_peer_end_pairs(p, &why);
         if (change->replans)

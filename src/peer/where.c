@@ -151,7 +151,7 @@ static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_o
 static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op *op,
                            const struct pccl_msg_who_is_where *answer)
 {
-    uint32_t world = answer->call == PCCL_CALL_SYNC ? p->ring_count : p->member_count;
+    uint32_t world = answer->call == PCCL_CALL_SYNC ? p->group.count : p->member_count;
     return 2 * (uint64_t)answer->missing < (op != NULL ? op->world : world);
 }
 

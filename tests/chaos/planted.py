@@ -69,9 +69,9 @@ BUGS = [
              "if (commit) { op->world = outcome->world;",
              "if (commit) { if (outcome->world != 0) op->world = outcome->world;"),
             ("src/peer/operations.c",
-             "decide(p, op, (enum pccl_class)outcome->class, reason); } /* Returns true if operations can",
+             "decide(p, op, (enum pccl_class)outcome->class, reason); } void pccl_peer_outcome(",
              "decide(p, op, commit ? PCCL_CLASS_NONE : (enum pccl_class)outcome->class, reason); } "
-             "/* Returns true if operations can"),
+             "void pccl_peer_outcome("),
         ]),
     Bug("wake_up_is_lost",
         "one of 150 waiting threads does not learn that its call has ended",

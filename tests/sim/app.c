@@ -333,8 +333,8 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
  */
 static void measure(struct sim *sim, struct sim_peer *peer)
 {
-    const uint32_t count = peer->machine->ring_count;
-    const struct pccl_id *ring = peer->machine->ring;
+    const uint32_t count = peer->machine->group.count;
+    const struct pccl_id *ring = peer->machine->group.ring;
     uint64_t chance = sim_mix(sim_mix(sim->seed ^ 0x3ea5, peer->process.number), sim->now);
     if (sim_mix(sim->seed, 0x3ea5) % 3 != 0 || chance % 3 == 0)
         return;

@@ -8,6 +8,7 @@
  * the seeds some steps are sends between two members, which the others leave out.
  */
 #include "check.h"
+#include "support/peer_check.h"
 
 #include <string.h>
 
@@ -28,7 +29,7 @@ static uint64_t hash_of_step(const struct sim *sim, const struct sim_circle *cir
 static bool lives(const struct sim_peer *peer, const struct sim_circle *circle)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, circle->name);
-    return subgroup != NULL && !subgroup->ended;
+    return subgroup != NULL && !subgroup->all.ended;
 }
 
 static void draw_list(const struct sim *sim, const struct sim_peer *peer, uint32_t slot, struct sim_circle *circle)
@@ -222,19 +223,19 @@ static bool is_send(const struct sim *sim, uint64_t hash) { return sim->plan.pai
 static bool draw_send(const struct sim *sim, const struct sim_peer *peer, const struct sim_circle *circle,
                       uint64_t hash, struct sim_request *request)
 {
-    const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, circle->name);
-    uint32_t count = subgroup->count, source = (uint32_t)(hash / 128 % count);
+    const struct pccl_peer_participants *all = pccl_peer_participants(peer->machine, circle->name);
+    uint32_t count = all->count, rank = all->positions[all->place], source = (uint32_t)(hash / 128 % count);
     uint32_t destination = (source + 1 + (uint32_t)(hash / 4096 % (count - 1))) % count;
     uint64_t form = sim_mix(sim_mix(sim->seed ^ circle->name, destination), request->tag);
     request->collective = PCCL_SEND;
-    request->sends = subgroup->rank == source;
-    request->other = subgroup->members[request->sends ? destination : source];
+    request->sends = rank == source;
+    request->other = *pccl_peer_member_at(all, request->sends ? destination : source);
     request->anybody = form % 100 < 40 && !request->sends;
     if (form % 100 >= 40)
         form = sim_mix(hash, 0x5e4d);
     request->tiny = form / 128 % 100 >= sim->plan.bulk_percent;
     request->count = request->tiny ? 1 + form / 16384 % SIM_ELEMENTS : 100000;
-    return request->sends || subgroup->rank == destination;
+    return request->sends || rank == destination;
 }
 
 static void leave_out(struct sim *sim, struct sim_circle *circle, uint32_t tag)
@@ -269,7 +270,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
     lane->decided = false;
     lane->since = sim->now;
     enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
-    if (status == PCCL_LIMIT && request.collective == PCCL_SEND && peer->machine->ring_count > PCCL_MESH_PEERS_MAX)
+    if (status == PCCL_LIMIT && request.collective == PCCL_SEND && peer->machine->group.count > PCCL_MESH_PEERS_MAX)
         leave_out(sim, circle, tag);
     else
         take_launched(sim, peer, circle, lane, status);
@@ -282,7 +283,7 @@ static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t slot, 
     struct sim_lane *lane = &circle->lanes[tag];
     enum pccl_class class = lane->op->class;
     struct sim_request blobs;
-    if (sim_follows(lane->op, pccl_peer_subgroup(peer->machine, circle->name)->count, &blobs)) {
+    if (sim_follows(lane->op, pccl_peer_participants(peer->machine, circle->name)->count, &blobs)) {
         follow(sim, peer, circle, lane, &blobs);
         return;
     }

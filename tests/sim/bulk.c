@@ -108,12 +108,12 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
-    const struct pccl_peer_participants all = pccl_peer_participants(peer->machine, op->instance.subgroup);
+    const struct pccl_peer_participants *all = pccl_peer_participants(peer->machine, op->instance.subgroup);
     bool is_pair = op->instance.pair != 0;
     const struct pccl_id pair[] = {peer->id,
                                    is_pair ? *pccl_peer_other_of(peer->machine, op->instance.pair) : peer->id};
-    const uint32_t count = is_pair ? 2 : all.count;
-    const struct pccl_id *ring = is_pair ? pair : all.ring;
+    const uint32_t count = is_pair ? 2 : all->count;
+    const struct pccl_id *ring = is_pair ? pair : all->ring;
     bulk->ring = malloc(count * sizeof *ring);
     if (bulk->ring == NULL || count != op->world)
         abort();
@@ -124,8 +124,9 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     if (bulk->positions == NULL)
         abort();
     if (!is_pair)
-        memcpy(bulk->positions, all.positions, count * sizeof *bulk->positions);
-    bulk->way = is_pair ? OF_A_PAIR : way_of(&op->descriptor, &all.cost, count, root < count ? all.positions[root] : 0);
+        memcpy(bulk->positions, all->positions, count * sizeof *bulk->positions);
+    bulk->way =
+        is_pair ? OF_A_PAIR : way_of(&op->descriptor, &all->cost, count, root < count ? all->positions[root] : 0);
     bulk->next = sim->bulks;
     sim->bulks = bulk;
     bulk->same_hash = *first;

@@ -336,13 +336,13 @@ static bool is_needed(const struct sim_peer *peer, const struct pccl_id *to)
     uint32_t own = pccl_peer_position_of(m, &peer->id), other = pccl_peer_position_of(m, to);
     const struct pccl_id *next = pccl_peer_successor(m);
     if (!pccl_peer_knows_member(m, to) || (next != NULL && pccl_id_equal(next, to)) || sends_to(m, to) ||
-        (own < m->ring_count && other < m->ring_count && pccl_cost_wants(&m->cost, m->ring_count, own, other)))
+        (own < m->group.count && other < m->group.count && pccl_cost_wants(&m->group.cost, m->group.count, own, other)))
         return true;
     for (uint32_t i = 0; i < m->link_count; i++)
         if (m->links[i].warm && pccl_id_equal(&m->links[i].id, to))
             return true; /* the master has asked for it */
     for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(m, s)) != NULL;)
-        if (!s->ended && pccl_id_find(s->members, s->count, to) < s->count)
+        if (!s->all.ended && pccl_id_find(s->all.ring, s->all.count, to) < s->all.count)
             return true;
     return false;
 }

@@ -129,14 +129,14 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
     for (uint32_t i = 0; i < p->member_count; i++)
         in_group += p->members[i].group == peer->group;
     bool mine = false;
-    for (uint32_t i = 0; i < p->ring_count; i++) {
-        mine = mine || pccl_id_equal(&p->ring[i], &peer->id);
-        if (!has_member(p->members, p->member_count, &p->ring[i]))
+    for (uint32_t i = 0; i < p->group.count; i++) {
+        mine = mine || pccl_id_equal(&p->group.ring[i], &peer->id);
+        if (!has_member(p->members, p->member_count, &p->group.ring[i]))
             sim_fail(sim, "I1 p%u: its ring names somebody who is no member", peer->process.number);
     }
-    if (!mine || in_group != p->ring_count)
+    if (!mine || in_group != p->group.count)
         sim_fail(sim, "I1 p%u: its ring of %u is no permutation of its group of %u", peer->process.number,
-                 p->ring_count, in_group);
+                 p->group.count, in_group);
 }
 
 /*
@@ -171,12 +171,12 @@ static void check_order(struct sim *sim, const struct sim_peer *peer)
     const struct pccl_peer *p = peer->machine;
     uint32_t count;
     const struct pccl_member *members = pccl_peer_view_members(p, &count);
-    const uint32_t *positions = pccl_peer_participants(p, 0).positions;
-    bool right = count == p->ring_count;
+    const uint32_t *positions = pccl_peer_participants(p, 0)->positions;
+    bool right = count == p->group.count;
     for (uint32_t i = 0; right && i < count; i++) {
         const struct pccl_member *known = find_member(p->members, p->member_count, &members[i].peer);
         right = known != NULL && known->admitted == members[i].admitted && positions[i] < count &&
-                pccl_id_equal(&members[positions[i]].peer, &p->ring[i]) &&
+                pccl_id_equal(&members[positions[i]].peer, &p->group.ring[i]) &&
                 (i == 0 || members[i - 1].admitted < members[i].admitted || sim->lies);
     }
     if (!right)
@@ -310,13 +310,14 @@ static void check_view_moved(struct sim *sim, const struct sim_peer *peer)
          !same_cost(&before->cost, &now->cost)))
         sim_fail(sim, "D6 p%u: more than the ring of its group has changed, and what is under way goes on",
                  peer->process.number);
-    if (before != NULL && before->count == p->ring_count && before->cost.mesh == p->cost.mesh &&
-        before->cost.to_hubs == p->cost.to_hubs && before->cost.from_hubs == p->cost.from_hubs &&
-        !pccl_rtt_moved(before->cost.rtt_us, p->cost.rtt_us) && !pccl_rate_moved(before->cost.rate, p->cost.rate) &&
-        !pccl_rtt_moved(before->cost.mesh_rtt_us, p->cost.mesh_rtt_us) &&
-        !pccl_rate_moved(before->cost.mesh_rate, p->cost.mesh_rate) &&
-        !pccl_rate_moved(before->cost.mesh_share, p->cost.mesh_share) && p->view.inc == peer->seen_view.inc &&
-        memcmp(before->ring, p->ring, p->ring_count * sizeof *p->ring) == 0)
+    if (before != NULL && before->count == p->group.count && before->cost.mesh == p->group.cost.mesh &&
+        before->cost.to_hubs == p->group.cost.to_hubs && before->cost.from_hubs == p->group.cost.from_hubs &&
+        !pccl_rtt_moved(before->cost.rtt_us, p->group.cost.rtt_us) &&
+        !pccl_rate_moved(before->cost.rate, p->group.cost.rate) &&
+        !pccl_rtt_moved(before->cost.mesh_rtt_us, p->group.cost.mesh_rtt_us) &&
+        !pccl_rate_moved(before->cost.mesh_rate, p->group.cost.mesh_rate) &&
+        !pccl_rate_moved(before->cost.mesh_share, p->group.cost.mesh_share) && p->view.inc == peer->seen_view.inc &&
+        memcmp(before->ring, p->group.ring, p->group.count * sizeof *p->group.ring) == 0)
         sim_fail(sim, "I8 p%u: the view of its group moved although nothing of the group changed",
                  peer->process.number);
 }
@@ -437,10 +438,10 @@ static void note_view_of(struct sim *sim, const struct sim_peer *peer)
     struct view_seen view = {.lineage = p->lineage,
                              .group = peer->group,
                              .view = p->view,
-                             .ring = p->ring,
+                             .ring = p->group.ring,
                              .order = order,
                              .count = count,
-                             .cost = p->cost};
+                             .cost = p->group.cost};
     (void)note_view(sim, "peer", peer->process.number, &view);
 }
 
@@ -470,14 +471,14 @@ void sim_check_peer(struct sim *sim, struct sim_peer *peer)
         peer->seen_epoch = p->epoch;
         sim_note(sim, "p%u: epoch %u.%llu view %u.%llu of %u (ring of %u)", peer->process.number, p->epoch.inc,
                  (unsigned long long)p->epoch.number, p->view.inc, (unsigned long long)p->view.number, p->member_count,
-                 p->ring_count);
+                 p->group.count);
     }
     if (!pccl_epoch_equal(&p->view, &peer->seen_view)) {
         if (pccl_epoch_compare(&p->view, &peer->seen_view) < 0)
             sim_fail(sim, "I1 p%u: its view fell", peer->process.number);
         note_view_of(sim, peer);
         check_view_moved(sim, peer);
-        if (peer->told_ring != sim_ring_hash(p->ring, p->ring_count))
+        if (peer->told_ring != sim_ring_hash(p->group.ring, p->group.count))
             sim_fail(sim, "p%u: its data path was not told of the ring", peer->process.number);
         peer->seen_view = p->view;
     }

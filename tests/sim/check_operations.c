@@ -205,7 +205,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     launch->step = checks->step;
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
-    launch->world = pccl_is_of_whole_group(&op->instance) ? peer->machine->ring_count : op->world;
+    launch->world = pccl_is_of_whole_group(&op->instance) ? peer->machine->group.count : op->world;
     const struct pccl_id ends[] = {peer->id, op->from_anybody ? op->descriptor.root : checks->launch->other};
     if (op->from_anybody) {
         const struct sim_launch *sent = sim_launch_of(instance, sim_peer_find(sim, &op->descriptor.root));
@@ -519,7 +519,7 @@ static bool is_ended_alone(struct sim *sim, const struct sim_peer *peer, const s
     if (op->lost_by == PCCL_OK)
         return false;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(p, op->instance.subgroup);
-    if (subgroup == NULL || !subgroup->closed || (p->greeted && !p->resuming))
+    if (subgroup == NULL || !subgroup->all.closed || (p->greeted && !p->resuming))
         sim_fail(sim, "I2 p%u ends %s alone", peer->process.number, sim_instance_text(&op->instance));
     return true;
 }
@@ -529,10 +529,10 @@ static void check_open_end(struct sim *sim, const struct sim_peer *peer, const s
 {
     sim_note(sim, "p%u: an open receive of tag %llu ends: class %d", peer->process.number,
              (unsigned long long)op->instance.tag, (int)op->class);
-    bool over = peer->machine->state != PCCL_PEER_MEMBER || peer->machine->ring_count < 2;
+    bool over = peer->machine->state != PCCL_PEER_MEMBER || peer->machine->group.count < 2;
     bool alone = op->class == PCCL_CLASS_DEADLINE || op->class == PCCL_CLASS_ABORTED;
     const struct pccl_peer_subgroup *among = pccl_peer_find_subgroup(peer->machine, op->instance.subgroup);
-    bool ended = op->class == PCCL_CLASS_PEER_LOST && among != NULL && (among->ended || among->closed);
+    bool ended = op->class == PCCL_CLASS_PEER_LOST && among != NULL && (among->all.ended || among->all.closed);
     if (!over && !alone && !ended && sim->oom_at == 0)
         sim_fail(sim, "I2 p%u: an open receive ends without a cause, as class %d", peer->process.number,
                  (int)op->class);

@@ -124,7 +124,7 @@ void sim_check_closing(struct sim *sim, struct sim_peer *peer, uint64_t name)
 void sim_check_subgroup_commit(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(peer->machine, op->instance.subgroup);
-    if (subgroup == NULL || subgroup->ended)
+    if (subgroup == NULL || subgroup->all.ended)
         sim_fail(sim, "E2 p%u succeeds in a subgroup that has ended", peer->process.number);
 }
 
@@ -133,15 +133,17 @@ void sim_check_subgroup_founded(struct sim *sim, const struct sim_peer *peer, co
     uint64_t name = pccl_subgroup_name(&op->instance);
     const struct pccl_peer_subgroup *subgroup = pccl_peer_find_subgroup(peer->machine, name);
     const struct subgroup_seen *seen = sim_subgroup_find(sim, &peer->machine->lineage, name);
-    if (subgroup == NULL || seen == NULL || subgroup->count != seen->count ||
-        memcmp(subgroup->members, seen->members, seen->count * sizeof *seen->members) != 0)
+    bool same = subgroup != NULL && seen != NULL && subgroup->all.count == seen->count;
+    for (uint32_t rank = 0; same && rank < seen->count; rank++)
+        same = pccl_id_equal(pccl_peer_member_at(&subgroup->all, rank), &seen->members[rank]);
+    if (!same)
         sim_fail(sim, "E1 p%u founds another subgroup than the master told", peer->process.number);
 }
 
 void sim_check_subgroup_ended(struct sim *sim, struct sim_peer *peer, uint64_t name)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, name);
-    if (subgroup == NULL || !subgroup->ended || subgroup->reason.length == 0)
+    if (subgroup == NULL || !subgroup->all.ended || subgroup->reason.length == 0)
         sim_fail(sim, "E1 p%u: a subgroup ends without a word", peer->process.number);
     sim->totals.subgroups_ended++;
 }
@@ -157,9 +159,9 @@ void sim_check_subgroups_idle(struct sim *sim)
         const struct pccl_peer_group *group = pccl_master_group(sim->master->machine, peer->group, false);
         uint32_t here = 0, there = 0;
         for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(peer->machine, s)) != NULL;)
-            here += !s->ended && pccl_master_find_subgroup(group, s->name) != NULL;
+            here += !s->all.ended && pccl_master_find_subgroup(group, s->name) != NULL;
         for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(peer->machine, s)) != NULL;)
-            if (!s->ended && pccl_master_find_subgroup(group, s->name) == NULL)
+            if (!s->all.ended && pccl_master_find_subgroup(group, s->name) == NULL)
                 sim_fail(sim, "E1 p%u rests in a subgroup that has ended", peer->process.number);
         const struct pccl_remote *remote = pccl_master_find(m, &peer->id);
         for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;

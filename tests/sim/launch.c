@@ -3,6 +3,7 @@
  * checkers know it, too.
  */
 #include "sim.h"
+#include "support/peer_check.h"
 #include "wire/choice.h"
 #include "wire/packing.h"
 
@@ -223,13 +224,14 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.members = own;
         launch.member_count = sim_members(peer, own, PCCL_PEERS_MAX);
     }
-    uint32_t world = subgroup != NULL ? subgroup->count : launch.member_count;
+    uint32_t world = subgroup != NULL ? subgroup->all.count : launch.member_count;
     if (request->collective == PCCL_SEND)
         launch.descriptor.root = request->anybody ? (struct pccl_id){{0}} : request->sends ? peer->id : request->other;
     else if (request->after != NULL)
         launch.descriptor.root = request->after->descriptor.root;
     else if (pccl_row_has_root(row))
-        launch.descriptor.root = (subgroup != NULL ? subgroup->members : launch.members)[request->root % world];
+        launch.descriptor.root = subgroup != NULL ? *pccl_peer_member_at(&subgroup->all, request->root % world)
+                                                  : launch.members[request->root % world];
     if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
     /* What each has for each: of many, more than goes through the master. */

@@ -78,7 +78,7 @@ static bool all_have_progressed(struct sim *sim)
             continue;
         if (peer->app.updates < peer->updates_mark + 1)
             return false;
-        if (peer->machine->ring_count > 1 && peer->commits < peer->commits_mark + 1)
+        if (peer->machine->group.count > 1 && peer->commits < peer->commits_mark + 1)
             return false;
     }
     return true;

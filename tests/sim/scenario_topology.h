@@ -23,10 +23,10 @@ static inline void slow_pair(struct sim *sim, const struct sim_peer *a, const st
 static inline struct sim_peer *next_of(struct sim *sim, const struct sim_peer *peer)
 {
     uint32_t i = 0;
-    const struct pccl_id *ring = peer->machine->ring;
+    const struct pccl_id *ring = peer->machine->group.ring;
     while (!pccl_id_equal(&ring[i], &peer->id))
         i++;
-    return sim_peer_find(sim, &ring[(i + 1) % peer->machine->ring_count]);
+    return sim_peer_find(sim, &ring[(i + 1) % peer->machine->group.count]);
 }
 
 static inline bool uses(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
@@ -42,18 +42,18 @@ static inline bool uses_pair(struct sim *sim, const struct sim_peer *a, const st
 /* All have the same ring, of so many. */
 static inline void must_agree(struct sim *sim, uint32_t count)
 {
-    const struct pccl_id *first = p[0]->machine->ring;
-    MUST(sim, p[0]->machine->ring_count == count);
+    const struct pccl_id *first = p[0]->machine->group.ring;
+    MUST(sim, p[0]->machine->group.count == count);
     for (uint32_t i = 1; i < count; i++) {
-        const struct pccl_id *other = p[i]->machine->ring;
-        MUST(sim, p[i]->machine->ring_count == count && memcmp(first, other, count * sizeof *first) == 0);
+        const struct pccl_id *other = p[i]->machine->group.ring;
+        MUST(sim, p[i]->machine->group.count == count && memcmp(first, other, count * sizeof *first) == 0);
         MUST(sim, pccl_peer_joint(p[i]->machine) == pccl_peer_joint(p[0]->machine));
     }
 }
 
 static inline struct sim_peer *at(struct sim *sim, uint32_t place)
 {
-    const struct pccl_id *ring = p[0]->machine->ring;
+    const struct pccl_id *ring = p[0]->machine->group.ring;
     return sim_peer_find(sim, &ring[place]);
 }
 
@@ -84,7 +84,7 @@ static inline void must_be_best(struct sim *sim)
 {
     must_agree(sim, 4);
     MUST(sim, !uses_pair(sim, p[0], p[1]) && !uses_pair(sim, p[2], p[3]));
-    MUST(sim, p[0]->machine->cost.rate == RATE);
+    MUST(sim, p[0]->machine->group.cost.rate == RATE);
     scenario_commit_all(sim, p, 4, 1, 1);
     MUST(sim, scenario_departures(sim) == 0);
 }

@@ -208,7 +208,7 @@ void scenario_f13(struct sim *sim)
     scenario_run_ms(sim, 3);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 300, scenario_is_decided(x[0]) && scenario_is_decided(x[1]));
-    MUST(sim, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    MUST(sim, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     for (uint32_t i = 0; i < 2; i++)
         MUST(sim, scenario_take(sim, p[i], x[i]) == PCCL_CLASS_PEER_LOST);
     scenario_commit_all(sim, p, 2, 1, 1);
@@ -239,7 +239,7 @@ void scenario_f14_edge(struct sim *sim)
     sim_conn_reset(sim, sim_peer_link(a, &b->id));
     struct pccl_epoch before = p[0]->machine->epoch;
     WAIT(sim, 4000, !pccl_epoch_equal(&before, &p[0]->machine->epoch));
-    MUST(sim, scenario_departures(sim) == 0 && p[0]->machine->ring_count == 4);
+    MUST(sim, scenario_departures(sim) == 0 && p[0]->machine->group.count == 4);
     scenario_run_ms(sim, 100);
     scenario_commit_all(sim, p, 4, 1, 1);
 }

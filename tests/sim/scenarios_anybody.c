@@ -149,7 +149,8 @@ void scenario_anybody_sender_dies(struct sim *sim)
         sim_peer_kill(sim, p[dies], false);
         (void)lost;
         WAIT(sim, 1000,
-             pccl_id_find(p[0]->machine->ring, p[0]->machine->ring_count, &p[dies]->id) == p[0]->machine->ring_count);
+             pccl_id_find(p[0]->machine->group.ring, p[0]->machine->group.count, &p[dies]->id) ==
+                 p[0]->machine->group.count);
         struct pccl_peer_op *in = receive(sim, 0, tiny != 0);
         scenario_run_ms(sim, 100);
         MUST(sim, is_open(in));
@@ -181,7 +182,7 @@ void scenario_anybody_receiver_dies(struct sim *sim)
     struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 1, 2, 20, true);
     must_meet(sim, 1, out, 2, in);
     sim_peer_kill(sim, p[0], false);
-    WAIT(sim, 1000, p[2]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[2]->machine->group.count == 2);
     struct pccl_peer_op *last = receive(sim, 2, true);
     sim_peer_kill(sim, p[1], false);
     must_end(sim, 2, last, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[1]->id));
@@ -284,11 +285,11 @@ void scenario_anybody_alone(struct sim *sim)
     WAIT(sim, 5000, p[0]->machine->resuming);
     scenario_deaf_after(sim, p[0], PCCL_MSG_round);
     WAIT(sim, 5000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
-    MUST(sim, p[0]->machine->ring_count == 1 && p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
+    MUST(sim, p[0]->machine->group.count == 1 && p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
     struct pccl_peer_op *bulk = receive(sim, 0, false), *in = receive(sim, 0, true);
     MUST(sim, is_open(bulk) && is_open(in));
     sim_conn_reset(sim, p[0]->control);
-    WAIT(sim, 5000, p[0]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    WAIT(sim, 5000, p[0]->machine->group.count == 2 && p[2]->machine->group.count == 2);
     must_meet(sim, 2, send(sim, 2, 0, 10, false), 0, bulk);
     must_meet(sim, 2, send(sim, 2, 0, 20, true), 0, in);
 }
@@ -303,7 +304,7 @@ void scenario_anybody_liars(struct sim *sim)
         struct pccl_msg msg = {.type = PCCL_MSG_listen, .as.listen = {.tag = tag, .count = 1}};
         scenario_forge(sim, p[3], &msg);
     }
-    WAIT(sim, 3000, sim->master->machine->member_count == 3 && p[1]->machine->ring_count == 3);
+    WAIT(sim, 3000, sim->master->machine->member_count == 3 && p[1]->machine->group.count == 3);
     struct pccl_peer_op *in = receive(sim, 1, true);
     must_meet(sim, 0, out, 1, in);
 }

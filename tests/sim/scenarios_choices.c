@@ -72,7 +72,7 @@ void scenario_choice_follows(struct sim *sim)
     MUST(sim, use(sim, 3, 4, FAST_MS) == PCCL_LEVEL_8);
     MUST(sim, use(sim, 3, 5, SLOW_MS) == PCCL_LEVEL_EXACT);
     sim_peer_kill(sim, p[2], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     MUST(sim, use(sim, 2, 6, SLOW_MS) == PCCL_LEVEL_8);
     p[2] = scenario_join(sim, 6, 0);
     scenario_run_ms(sim, 100);
@@ -210,15 +210,15 @@ void scenario_choice_missed_views(struct sim *sim)
     scenario_update(sim, p[1]);
     scenario_update(sim, p[2]);
     WAIT(sim, 500, scenario_is_over(p[1], PCCL_CALL_UPDATE) && scenario_is_over(p[2], PCCL_CALL_UPDATE));
-    MUST(sim, p[1]->machine->ring_count == 4);
+    MUST(sim, p[1]->machine->group.count == 4);
     sim_peer_kill(sim, p[3], false);
-    WAIT(sim, 1000, p[1]->machine->ring_count == 3 && p[2]->machine->ring_count == 3);
+    WAIT(sim, 1000, p[1]->machine->group.count == 3 && p[2]->machine->group.count == 3);
     sim_master_crash(sim, true);
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
     WAIT(sim, 8000, scenario_is_over(p[0], PCCL_CALL_UPDATE) && !sim->master->machine->recovering);
     scenario_run_ms(sim, 50);
-    MUST(sim, p[0]->machine->ring_count == 3 && p[0]->machine->choices.count == 0);
+    MUST(sim, p[0]->machine->group.count == 3 && p[0]->machine->choices.count == 0);
     MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_EXACT);
 }
 
@@ -275,7 +275,7 @@ void scenario_choice_share(struct sim *sim)
         MUST(sim, use_after(sim, 3, step + 1, PAUSE_MS, GENTLE_MS) == PCCL_LEVEL_8);
     }
     sim_peer_kill(sim, p[2], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     MUST(sim, use_after(sim, 2, 11, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
     for (uint64_t step = 12; step <= 13; step++)
         MUST(sim, use_after(sim, 2, step, 10 * GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);

@@ -173,7 +173,7 @@ void scenario_group_sends_apart(struct sim *sim)
     for (uint32_t i = 0; i < 2; i++)
         must_end(sim, i, all[i], PCCL_CLASS_NONE, "");
     close_it(sim, 0, names[1]);
-    WAIT(sim, 1000, pccl_peer_subgroup(p[1]->machine, names[1])->ended);
+    WAIT(sim, 1000, pccl_peer_subgroup(p[1]->machine, names[1])->all.ended);
     out = send(sim, names[2], 0, 1, 2, true);
     in = receive(sim, names[2], 1, -1, 2, true);
     must_meet(sim, 0, out, 1, in);
@@ -198,7 +198,7 @@ void scenario_group_sends_death(struct sim *sim)
         must_end(sim, 0, dead, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
         must_end(sim, 0, open, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
         must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
-        WAIT(sim, 3000, p[0]->machine->ring_count == victim && p[1]->machine->ring_count == victim);
+        WAIT(sim, 3000, p[0]->machine->group.count == victim && p[1]->machine->group.count == victim);
         MUST(sim, !scenario_is_decided(kept[0]) && !scenario_is_decided(kept[1]));
         struct pccl_peer_op *in[] = {receive(sim, 0, 1, 0, 4, tiny), receive(sim, pair, 1, 0, 5, tiny)};
         must_meet(sim, 0, kept[0], 1, in[0]);
@@ -248,7 +248,7 @@ void scenario_group_sends_restart(struct sim *sim)
     must_end(sim, 0, gone[0], PCCL_CLASS_PEER_LOST, "");
     must_end(sim, 2, gone[1], PCCL_CLASS_PEER_LOST, "");
     must_end(sim, 0, lone[2], PCCL_CLASS_PEER_LOST, "");
-    WAIT(sim, 1000, p[0]->machine->ring_count == 4 && p[1]->machine->ring_count == 4);
+    WAIT(sim, 1000, p[0]->machine->group.count == 4 && p[1]->machine->group.count == 4);
     MUST(sim, !scenario_is_decided(lone[0]) && !scenario_is_decided(lone[1]));
     struct pccl_peer_op *late[] = {receive(sim, two, 1, -1, 5, true), receive(sim, 0, 1, 0, 4, true)};
     must_meet(sim, 0, lone[1], 1, late[0]);
@@ -292,7 +292,7 @@ void scenario_group_sends_liars(struct sim *sim)
                                                 .descriptor = {.collective = PCCL_SEND, .count = 1, .root = p[5]->id}}};
         scenario_lie(sim, p[7 - i]);
         scenario_forge(sim, p[7 - i], &msg);
-        WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->ring_count == left);
+        WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->group.count == left);
         MUST(sim, !scenario_is_decided(open));
     }
     struct pccl_peer_op *in = receive(sim, name, 1, 0, 1, true);

@@ -19,7 +19,7 @@ static uint32_t all_links(uint32_t count) { return scenario_links(p, count); }
 static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t from_hubs)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct pccl_cost cost = p[i]->machine->cost;
+        struct pccl_cost cost = p[i]->machine->group.cost;
         if ((cost.mesh != 0) != stand || cost.to_hubs != to_hubs || cost.from_hubs != from_hubs)
             return false;
     }
@@ -41,8 +41,8 @@ static uint64_t bit_of(const struct sim_peer *peer)
 
 static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
 {
-    const uint32_t count = p[0]->machine->ring_count;
-    const struct pccl_id *ring = p[0]->machine->ring;
+    const uint32_t count = p[0]->machine->group.count;
+    const struct pccl_id *ring = p[0]->machine->group.ring;
     return sim_peer_find(sim, &ring[place % count]);
 }
 
@@ -207,17 +207,17 @@ void scenario_hubs_again(struct sim *sim)
     do_all(sim, MANY, PCCL_GATHER, other);
     update(sim, MANY);
     do_all(sim, MANY, PCCL_GATHER, other);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->cost.rate == 8000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->group.cost.rate == 8000000);
     sim->master->machine->config.hub_updates = 32;
     scenario_part(sim, root, far, SIM_DROP);
     do_all(sim, MANY, PCCL_GATHER, root);
     measure(sim, 2000000);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->cost.rate == 8000000);
+    MUST(sim, all_have_hubs(MANY, true, bit_of(other), 0) && p[0]->machine->group.cost.rate == 8000000);
     scenario_part(sim, root, far, SIM_WHOLE);
     WAIT(sim, 1000, all_links(MANY) == MANY + 2 * (MANY - 2));
     update(sim, MANY);
     MUST(sim, all_have_hubs(MANY, true, bit_of(root) | bit_of(other), 0));
-    MUST(sim, p[0]->machine->cost.rate == 2000000 && scenario_departures(sim) == 0);
+    MUST(sim, p[0]->machine->group.cost.rate == 2000000 && scenario_departures(sim) == 0);
 }
 
 /* A link that cannot be opened: no view, nobody goes; others are hubs all the same, and it is tried again later. */
@@ -313,14 +313,14 @@ void scenario_hubs_kill(struct sim *sim)
     do_all(sim, MANY, PCCL_GATHER, last);
     scenario_run_ms(sim, 1);
     sim_peer_kill(sim, last, false);
-    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    WAIT(sim, 500, p[0]->machine->group.count == MANY - 1);
     scenario_run_ms(sim, 200);
     MUST(sim, all_have_hubs(MANY - 1, false, 0, 0) && all_links(MANY - 1) == MANY - 1);
     update(sim, MANY - 1);
     do_all(sim, MANY - 1, PCCL_GATHER, p[3]);
     scenario_run_ms(sim, 1);
     sim_peer_kill(sim, p[MANY - 2], false); /* its link is being opened, too */
-    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 2);
+    WAIT(sim, 500, p[0]->machine->group.count == MANY - 2);
     scenario_run_ms(sim, 200);
     update(sim, MANY - 2);
     MUST(sim, all_have_hubs(MANY - 2, true, bit_of(p[3]), 0));
@@ -369,7 +369,7 @@ void scenario_hubs_restart_all(struct sim *sim)
     do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
     scenario_run_ms(sim, 1);
     sim_peer_kill(sim, p[MANY - 1], false);
-    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    WAIT(sim, 500, p[0]->machine->group.count == MANY - 1);
     MUST(sim, all_have_hubs(MANY - 1, false, all_hubs(MANY - 1), 0));
     scenario_restart_master(sim, 100);
     WAIT(sim, 3000, sim->master->machine->member_count == MANY - 1);
@@ -416,7 +416,7 @@ void scenario_hubs_limit(struct sim *sim)
     update(sim, MANY + 1);
     MUST(sim, all_have_hubs(MANY + 1, false, 0, 0) && all_links(MANY + 1) == MANY + 1);
     sim_app_leave(sim, p[MANY]);
-    WAIT(sim, 200, p[0]->machine->ring_count == MANY);
+    WAIT(sim, 200, p[0]->machine->group.count == MANY);
     update(sim, MANY);
     do_all(sim, MANY, PCCL_GATHER, p[3]);
     scenario_run_ms(sim, 200);
@@ -476,7 +476,7 @@ void scenario_hubs_subgroup(struct sim *sim)
     for (uint32_t i = 0; i < 4; i++) {
         WAIT(sim, 500, scenario_is_decided(ops[i]));
         const struct pccl_peer_subgroup *subgroup = pccl_peer_founded(p[i]->machine, ops[i]);
-        MUST(sim, subgroup != NULL && subgroup->cost.mesh == 1);
+        MUST(sim, subgroup != NULL && subgroup->all.cost.mesh == 1);
         name = subgroup->name;
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_NONE);
     }

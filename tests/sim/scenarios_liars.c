@@ -36,9 +36,9 @@ static struct pccl_msg report_of(const struct pccl_peer *peer)
                                            .update = peer->rounds[PCCL_ROUND_UPDATE],
                                            .members = peer->members,
                                            .members_count = peer->member_count,
-                                           .ring = peer->ring,
-                                           .ring_count = peer->ring_count,
-                                           .cost = peer->cost}};
+                                           .ring = peer->group.ring,
+                                           .ring_count = peer->group.count,
+                                           .cost = peer->group.cost}};
 }
 
 /* It lies, in a report that is whole, and p[0] goes on without it. */
@@ -198,7 +198,7 @@ void scenario_lying_views(struct sim *sim)
     scenario_lie(sim, p[2]);
     acknowledge_inventions(sim, p[2], 1000, PCCL_OPS_HELD_MAX);
     acknowledge_inventions(sim, p[2], 10000, PCCL_OPS_HELD_MAX);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     MUST(sim, scenario_departures(sim) == 1 && p[0]->machine->tombstone_count == 0);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
@@ -215,12 +215,12 @@ void scenario_lying_views_together(struct sim *sim)
         scenario_control(sim, p[i], false); /* its machine would acknowledge the view itself */
     }
     sim_peer_kill(sim, p[6], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 6);
+    WAIT(sim, 1000, p[0]->machine->group.count == 6);
     for (uint32_t i = 2; i < 6; i++) {
         acknowledge_inventions(sim, p[i], i * 10000, PCCL_OPS_HELD_MAX);
         scenario_control(sim, p[i], true);
     }
-    WAIT(sim, 4000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 4000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     MUST(sim, p[0]->machine->tombstone_count == 4 * PCCL_OPS_HELD_MAX);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
@@ -245,7 +245,7 @@ void scenario_hoarding(struct sim *sim)
         }
     }
     struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
-    WAIT(sim, 4000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 4000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     WAIT(sim, 1000, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, sim->master->machine->groups[0]->by_instance.count < 8 && scenario_departures(sim) == 2);
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_PEER_LOST);
@@ -270,7 +270,7 @@ void scenario_many_killed(struct sim *sim)
         scenario_control(sim, p[1], false);
         scenario_control(sim, p[2], false);
         sim_peer_kill(sim, p[4 - turn], false);
-        WAIT(sim, 1000, p[0]->machine->ring_count == 4 - turn);
+        WAIT(sim, 1000, p[0]->machine->group.count == 4 - turn);
         scenario_run_ms(sim, 20); /* p[0] has said what the view has ended */
         scenario_control(sim, p[1], true);
         scenario_control(sim, p[2], true);
@@ -302,7 +302,7 @@ void scenario_lying_ends(struct sim *sim)
         scenario_say(sim, conn, &op, ++sequence);
     }
     scenario_say(sim, conn, &end, ++sequence);
-    WAIT(sim, 8000, p[0]->machine->ring_count == 2 && p[1]->machine->ring_count == 2);
+    WAIT(sim, 8000, p[0]->machine->group.count == 2 && p[1]->machine->group.count == 2);
     MUST(sim, p[0]->machine->tombstone_count == 0);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
@@ -386,7 +386,7 @@ void scenario_lying_link(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[0]);
     lose(sim, p[0], p[1], PCCL_LINK_TIMEOUT);
-    WAIT(sim, 3000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    WAIT(sim, 3000, p[1]->machine->group.count == 2 && p[2]->machine->group.count == 2);
     MUST(sim, scenario_departures(sim) == 1 && !pccl_peer_is_connected(p[0]->machine));
     scenario_commit_all(sim, p + 1, 2, 1, 1);
 }
@@ -694,8 +694,9 @@ void scenario_subgroup_lying_reports(struct sim *sim)
         scenario_say(sim, conn, &report, 1);
         scenario_say(sim, conn, &lie, 2);
         scenario_say(sim, conn, &end, 3);
-        WAIT(sim, 15000, p[0]->machine->ring_count == 4 - i && p[1]->machine->ring_count == 4 - i);
-        MUST(sim, !pccl_peer_subgroup(p[0]->machine, name)->ended && !pccl_peer_subgroup(p[1]->machine, name)->ended);
+        WAIT(sim, 15000, p[0]->machine->group.count == 4 - i && p[1]->machine->group.count == 4 - i);
+        MUST(sim, !pccl_peer_subgroup(p[0]->machine, name)->all.ended &&
+                      !pccl_peer_subgroup(p[1]->machine, name)->all.ended);
         MUST(sim, sim->master->machine->groups[0]->subgroups.count == 1);
     }
 }

@@ -118,7 +118,7 @@ void scenario_members_changed(struct sim *sim)
         scenario_run_ms(sim, 20);
         all_end(sim, p, left + 1, barrier, PCCL_CLASS_NONE);
         sim_peer_kill(sim, p[left], false);
-        WAIT(sim, 1000, p[0]->machine->ring_count == left && p[1]->machine->ring_count == left);
+        WAIT(sim, 1000, p[0]->machine->group.count == left && p[1]->machine->group.count == left);
         scenario_run_ms(sim, 20);
         for (uint32_t i = 0; i < 2; i++)
             ops[i] = launch(sim, p[i], *kinds[kind], NULL);
@@ -189,11 +189,11 @@ void scenario_members_unheard(struct sim *sim)
     cluster(sim, 3);
     scenario_control(sim, p[1], false);
     sim_peer_kill(sim, p[2], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[0]->machine->group.count == 2);
     ops[0] = launch(sim, p[0], gather, NULL);
     ops[1] = launch(sim, p[1], gather, NULL);
     scenario_run_ms(sim, 20);
-    MUST(sim, ops[0]->abort_sent && !scenario_is_decided(ops[0]) && p[1]->machine->ring_count == 3);
+    MUST(sim, ops[0]->abort_sent && !scenario_is_decided(ops[0]) && p[1]->machine->group.count == 3);
     scenario_control(sim, p[1], true);
     take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
     all_end(sim, p, 2, gather, PCCL_CLASS_NONE);
@@ -205,7 +205,8 @@ void scenario_members_restart(struct sim *sim)
     struct pccl_peer_op *ops[3];
     cluster(sim, 4);
     sim_peer_kill(sim, p[3], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 3 && p[1]->machine->ring_count == 3 && p[2]->machine->ring_count == 3);
+    WAIT(sim, 1000,
+         p[0]->machine->group.count == 3 && p[1]->machine->group.count == 3 && p[2]->machine->group.count == 3);
     struct list list = list_of(p[0]);
     all_end(sim, p, 3, barrier, PCCL_CLASS_NONE);
     sim_master_crash(sim, true);
@@ -223,7 +224,7 @@ void scenario_members_alone(struct sim *sim)
 {
     cluster(sim, 2);
     sim_peer_kill(sim, p[1], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 1);
+    WAIT(sim, 1000, p[0]->machine->group.count == 1);
     MUST(sim, list_of(p[0]).count == 2);
     struct pccl_peer_op *op = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &gather, &op) == PCCL_TOO_FEW_PEERS);
@@ -311,7 +312,7 @@ void scenario_numbers_restart(struct sim *sim)
         all_end(sim, p, 4 + turn, gather, PCCL_CLASS_NONE);
     }
     sim_peer_kill(sim, p[0], false);
-    WAIT(sim, 1000, p[1]->machine->ring_count == 4);
+    WAIT(sim, 1000, p[1]->machine->group.count == 4);
     scenario_restart_master(sim, 200);
     WAIT(sim, 6000, !sim->master->machine->recovering && sim->master->machine->member_count == 4);
     scenario_run_ms(sim, 50);
@@ -409,9 +410,9 @@ static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const stru
                                             .update = machine->rounds[PCCL_ROUND_UPDATE],
                                             .members = members,
                                             .members_count = count * times,
-                                            .ring = machine->ring,
-                                            .ring_count = machine->ring_count,
-                                            .cost = machine->cost}};
+                                            .ring = machine->group.ring,
+                                            .ring_count = machine->group.count,
+                                            .cost = machine->group.cost}};
     report.as.resume.epoch.number += (uint64_t)later;
     if (later < 0)
         report.as.resume.view = report.as.resume.epoch;
@@ -428,7 +429,7 @@ void scenario_lying_numbers(struct sim *sim)
         lie_about_numbers(sim, p[left], p[0], 1 + turn * 6, turn == 0 ? 1 : -1);
         WAIT(sim, 20000, !sim->master->machine->recovering && sim->master->machine->member_count == left);
         for (uint32_t i = 0; i < left; i++)
-            WAIT(sim, 1000, p[i]->machine->greeted && !p[i]->machine->resuming && p[i]->machine->ring_count == left);
+            WAIT(sim, 1000, p[i]->machine->greeted && !p[i]->machine->resuming && p[i]->machine->group.count == left);
         MUST(sim, sim->master->machine->admissions == left);
         all_end(sim, p, left, barrier, PCCL_CLASS_NONE);
         must_be_in_order(sim, p[1], p, left);
@@ -463,7 +464,7 @@ void scenario_tiny_kinds(struct sim *sim)
     cluster(sim, 5);
     sim_peer_kill(sim, p[1], false);
     p[1] = p[4];
-    WAIT(sim, 1000, p[0]->machine->ring_count == 4);
+    WAIT(sim, 1000, p[0]->machine->group.count == 4);
     p[4] = scenario_join(sim, 9, 0);
     scenario_run_ms(sim, 200);
     scenario_update_all(sim, p, 4);
@@ -495,7 +496,7 @@ void scenario_scan_dies(struct sim *sim)
         sim_bulk_finish(sim, p[0], ops[0]);
         sim_bulk_finish(sim, p[left - 1], ops[left - 1]);
         sim_peer_kill(sim, p[left], false);
-        WAIT(sim, 1000, p[0]->machine->ring_count == left && p[1]->machine->ring_count == left);
+        WAIT(sim, 1000, p[0]->machine->group.count == left && p[1]->machine->group.count == left);
         take_all(sim, p, ops, left, PCCL_CLASS_PEER_LOST);
         sim->bulk_by_hand = false;
         scenario_run_ms(sim, 20);
@@ -677,7 +678,7 @@ static void lose_one(struct sim *sim, uint32_t left)
 {
     cluster(sim, left + 1);
     sim_peer_kill(sim, p[left], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == left);
+    WAIT(sim, 1000, p[0]->machine->group.count == left);
     scenario_run_ms(sim, 20);
 }
 
@@ -697,7 +698,7 @@ void scenario_blobs_for_some(struct sim *sim)
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
         for (enum two_steps how = UNDISTURBED; how <= KILLED; how++)
             in_two_steps(sim, kinds[kind], 6 - kind, how);
-        WAIT(sim, 1000, p[0]->machine->ring_count == 5 - kind);
+        WAIT(sim, 1000, p[0]->machine->group.count == 5 - kind);
         scenario_run_ms(sim, 20);
         all_end(sim, p, 5 - kind, *kinds[kind], PCCL_CLASS_NONE);
     }
@@ -720,7 +721,7 @@ void scenario_root_dies(struct sim *sim)
         scenario_run_ms(sim, 20);
         sim_peer_kill(sim, root, false);
         take_all(sim, p, ops, 2, PCCL_CLASS_PEER_LOST);
-        WAIT(sim, 1000, p[2]->machine->ring_count == 4 - turn);
+        WAIT(sim, 1000, p[2]->machine->group.count == 4 - turn);
         scenario_run_ms(sim, 20);
         for (uint32_t i = 2; i < 4 - turn; i++) {
             struct pccl_peer_op *late = launch(sim, p[i], request, NULL);

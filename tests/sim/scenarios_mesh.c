@@ -14,7 +14,7 @@ static struct sim_peer *p[MANY + 2]; /* of the running scenario */
 static bool all_exchange_directly(uint32_t count, bool directly)
 {
     for (uint32_t i = 0; i < count; i++)
-        if ((p[i]->machine->cost.mesh != 0) != directly)
+        if ((p[i]->machine->group.cost.mesh != 0) != directly)
             return false;
     return true;
 }
@@ -37,8 +37,8 @@ static uint32_t outgoing_links(const struct sim_peer *peer)
 
 static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
 {
-    const uint32_t count = p[0]->machine->ring_count;
-    const struct pccl_id *ring = p[0]->machine->ring;
+    const uint32_t count = p[0]->machine->group.count;
+    const struct pccl_id *ring = p[0]->machine->group.ring;
     return sim_peer_find(sim, &ring[place % count]);
 }
 
@@ -67,7 +67,7 @@ void scenario_mesh_forms(struct sim *sim)
             if (pccl_id_equal(&from->machine->links[k].id, &to->id))
                 longest = longest > from->machine->links[k].rtt_us ? longest : from->machine->links[k].rtt_us;
     }
-    MUST(sim, longest > 0 && p[3]->machine->cost.rtt_us == longest);
+    MUST(sim, longest > 0 && p[3]->machine->group.cost.rtt_us == longest);
     bulk_commits(sim, 5, 1);
 }
 
@@ -189,7 +189,7 @@ void scenario_mesh_limit(struct sim *sim)
     for (uint32_t i = 0; i < sim->master->machine->remote_count; i++)
         MUST(sim, sim->master->machine->remotes[i]->intent_count == 1);
     sim_app_leave(sim, p[MANY]);
-    WAIT(sim, 200, p[0]->machine->ring_count == MANY);
+    WAIT(sim, 200, p[0]->machine->group.count == MANY);
     scenario_run_ms(sim, 100);
     MUST(sim, all_exchange_directly(MANY, false) && outgoing_links(p[3]) == MANY - 1);
     scenario_update_all(sim, p, MANY);
@@ -205,7 +205,7 @@ void scenario_mesh_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
-    struct pccl_cost cost = p[0]->machine->cost;
+    struct pccl_cost cost = p[0]->machine->group.cost;
     sim_master_crash(sim, false);
     scenario_run_ms(sim, 100);
     sim_master_start(sim);
@@ -270,7 +270,7 @@ static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t 
 
 static bool cost_is(uint32_t rtt_us, uint64_t rate)
 {
-    struct pccl_cost cost = p[1]->machine->cost;
+    struct pccl_cost cost = p[1]->machine->group.cost;
     return cost.mesh == 1 && cost.rtt_us == rtt_us && cost.rate == rate;
 }
 
@@ -278,7 +278,7 @@ void scenario_measured(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch first = p[0]->machine->view;
-    const uint32_t rtt_us = p[0]->machine->cost.rtt_us;
+    const uint32_t rtt_us = p[0]->machine->group.cost.rtt_us;
     MUST(sim, rtt_us > 0 && cost_is(rtt_us, 0));
     MUST(sim, !measured(sim, 4, rtt_us, 0)); /* nothing is known */
     MUST(sim, measured(sim, 4, 1000, 5000000));
@@ -344,7 +344,7 @@ static bool updates(struct sim *sim)
 
 static bool mesh_is(uint64_t rate, uint64_t share)
 {
-    struct pccl_cost cost = p[1]->machine->cost;
+    struct pccl_cost cost = p[1]->machine->group.cost;
     return cost.mesh == 1 && cost.mesh_rate == rate && cost.mesh_share == share;
 }
 
@@ -521,8 +521,8 @@ void scenario_class(struct sim *sim)
     scenario_run_ms(sim, 10);
     scenario_control(sim, p[1], false);
     sim_peer_kill(sim, p[2], false);
-    WAIT(sim, 300, p[0]->machine->ring_count == 2);
-    MUST(sim, p[1]->machine->ring_count == 3);
+    WAIT(sim, 300, p[0]->machine->group.count == 2);
+    MUST(sim, p[1]->machine->group.count == 3);
     struct pccl_peer_op *fresh = scenario_bulk(sim, p[0], 1, 1);
     scenario_abort(sim, p[0], fresh, PCCL_CLASS_DEADLINE);
     scenario_run_ms(sim, 100);
@@ -619,7 +619,7 @@ void scenario_lone_aborts(struct sim *sim)
     scenario_commit_all(sim, p, 3, 0, 1); /* what is remembered is in nobody's way */
     struct pccl_peer_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_LONE_MAX + 1);
     scenario_abort(sim, p[0], last, PCCL_CLASS_ABORTED);
-    WAIT(sim, 1000, p[1]->machine->ring_count == 2 && p[2]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[1]->machine->group.count == 2 && p[2]->machine->group.count == 2);
     scenario_commit_all(sim, p + 1, 2, 0, 2);
     scenario_update_all(sim, p + 1, 2);
     MUST(sim, p[1]->machine->tombstone_count == 0);
@@ -636,7 +636,7 @@ void scenario_announced_early(struct sim *sim)
     scenario_run_ms(sim, 100); /* its links are up */
     scenario_control(sim, p[2], false);
     scenario_update_all(sim, p, 2);
-    MUST(sim, p[0]->machine->ring_count == 3);
+    MUST(sim, p[0]->machine->group.count == 3);
     struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *b = scenario_bulk(sim, p[1], 1, 1);
     scenario_run_ms(sim, 100); /* announced */
     scenario_control(sim, p[2], true);

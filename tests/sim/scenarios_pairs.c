@@ -80,10 +80,10 @@ void scenario_pair_third_dies(struct sim *sim)
     struct pccl_peer_op *in = receive(sim, 2, 1, 2, false);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[5], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 5 && p[1]->machine->ring_count == 5);
+    WAIT(sim, 1000, p[0]->machine->group.count == 5 && p[1]->machine->group.count == 5);
     sim_bulk_finish(sim, p[1], out);
     sim_peer_kill(sim, p[4], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 4 && p[2]->machine->ring_count == 4);
+    WAIT(sim, 1000, p[0]->machine->group.count == 4 && p[2]->machine->group.count == 4);
     MUST(sim, !scenario_is_decided(lone) && !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[2], in);
     struct pccl_peer_op *late = receive(sim, 1, 0, 1, true);
@@ -165,7 +165,7 @@ void scenario_pair_mismatch(struct sim *sim)
 void scenario_pair_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
-    const struct pccl_id *ring = p[0]->machine->ring;
+    const struct pccl_id *ring = p[0]->machine->group.ring;
     struct sim_peer *one = sim_peer_find(sim, &ring[0]), *other = sim_peer_find(sim, &ring[2]);
     sim_net_cut(sim, one->process.host, other->process.host, SIM_DATA, SIM_REFUSE);
     scenario_run_ms(sim, 4000);
@@ -206,7 +206,7 @@ static uint64_t found_two(struct sim *sim, uint32_t one, uint32_t other)
 void scenario_pair_large_group(struct sim *sim)
 {
     scenario_cluster(sim, p, PCCL_MESH_PEERS_MAX + 2, 1);
-    const struct pccl_id *ring = p[0]->machine->ring;
+    const struct pccl_id *ring = p[0]->machine->group.ring;
     uint32_t one = 0, other = 0, third = 0;
     while (!pccl_id_equal(&p[one]->id, &ring[0]))
         one++;
@@ -228,7 +228,7 @@ void scenario_pair_large_group(struct sim *sim)
     sim_peer_tell(sim, p[one], &(struct pccl_peer_event){.kind = PCCL_PEER_SUBGROUP_CLOSE, .subgroup = name});
     scenario_run_ms(sim, 12000);
     sim_peer_kill(sim, p[third], false);
-    WAIT(sim, 1000, p[one]->machine->ring_count == PCCL_MESH_PEERS_MAX + 1);
+    WAIT(sim, 1000, p[one]->machine->group.count == PCCL_MESH_PEERS_MAX + 1);
     MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[one], out);
     sim_bulk_finish(sim, p[other], in);
@@ -263,7 +263,7 @@ void scenario_pair_restart(struct sim *sim)
     must_end(sim, 1, in, PCCL_CLASS_NONE, "");
     must_end(sim, 3, lost, PCCL_CLASS_PEER_LOST, "");
     must_end(sim, 3, half, PCCL_CLASS_PEER_LOST, "");
-    WAIT(sim, 1000, p[0]->machine->ring_count == 4 && p[1]->machine->ring_count == 4);
+    WAIT(sim, 1000, p[0]->machine->group.count == 4 && p[1]->machine->group.count == 4);
     MUST(sim, !scenario_is_decided(open));
     struct pccl_peer_op *late = receive(sim, 1, 0, 10, true);
     must_end(sim, 0, open, PCCL_CLASS_NONE, "");
@@ -296,7 +296,7 @@ void scenario_pair_liars(struct sim *sim)
         uint32_t left = sim->master->machine->member_count - 1;
         scenario_lie(sim, p[6 - i]);
         scenario_forge(sim, p[6 - i], &msgs[i]);
-        WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->ring_count == left);
+        WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->group.count == left);
         MUST(sim, !scenario_is_decided(open));
     }
     struct pccl_peer_op *in = receive(sim, 1, 0, 1, true);

@@ -405,7 +405,7 @@ void scenario_sends_views(struct sim *sim)
     struct pccl_peer_op *out = send(sim, 0, 20, 1), *in = receive(sim, 20, 0, 1);
     WAIT(sim, 1000, has_link(0, 20));
     sim_peer_kill(sim, p[MANY - 1], false);
-    WAIT(sim, 1000, p[0]->machine->ring_count == MANY - 1 && p[20]->machine->ring_count == MANY - 1);
+    WAIT(sim, 1000, p[0]->machine->group.count == MANY - 1 && p[20]->machine->group.count == MANY - 1);
     scenario_run_ms(sim, PATIENCE_MS + 2000);
     MUST(sim, has_link(0, 20) && !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[0], out);

@@ -46,7 +46,7 @@ void scenario_unable_and_dead(struct sim *sim)
     scenario_optimize(sim, p[3]);
     scenario_run_ms(sim, 50);
     sim_peer_kill(sim, p[3], false);
-    WAIT(sim, 200, p[0]->machine->ring_count == 3);
+    WAIT(sim, 200, p[0]->machine->group.count == 3);
     scenario_optimize_all(sim, p, 3, PCCL_OK);
     must_agree(sim, 3);
     p[3] = scenario_join(sim, 9, 1);
@@ -132,7 +132,7 @@ void scenario_shortage_of_two(struct sim *sim)
     p[0]->process.starved = p[2]->process.starved = true;
     break_link(sim, p[0], p[1]);
     break_link(sim, p[2], p[1]);
-    WAIT(sim, 8000, p[1]->machine->ring_count == 1);
+    WAIT(sim, 8000, p[1]->machine->group.count == 1);
     WAIT(sim, 100, p[0]->machine->state == PCCL_PEER_OVER && p[2]->machine->state == PCCL_PEER_OVER);
     MUST(sim, pccl_peer_is_connected(p[1]->machine) && names(p[0], p[0]) && names(p[2], p[2]));
 }

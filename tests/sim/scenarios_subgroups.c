@@ -88,13 +88,13 @@ static void commit_in(struct sim *sim, uint32_t who, uint64_t name, uint64_t tag
 static bool has_ended(const struct sim_peer *peer, uint64_t name)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, name);
-    return subgroup != NULL && subgroup->ended;
+    return subgroup != NULL && subgroup->all.ended;
 }
 
 static bool lives(const struct sim_peer *peer, uint64_t name)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(peer->machine, name);
-    return subgroup != NULL && !subgroup->ended;
+    return subgroup != NULL && !subgroup->all.ended;
 }
 
 static bool says(const struct sim_peer *peer, uint64_t name, const char *words)
@@ -122,7 +122,7 @@ void scenario_subgroup_overlap(struct sim *sim)
     struct pccl_peer_op *x = scenario_tiny(sim, p[1], 1, 3);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[4], false);
-    WAIT(sim, 1000, scenario_is_decided(x) && p[0]->machine->ring_count == 4);
+    WAIT(sim, 1000, scenario_is_decided(x) && p[0]->machine->group.count == 4);
     MUST(sim,
          scenario_take(sim, p[1], x) == PCCL_CLASS_PEER_LOST && !scenario_is_decided(a) && !scenario_is_decided(b));
     struct pccl_peer_op *rest[] = {launch_in(sim, p[0], one, 1, 1, true), launch_in(sim, p[2], one, 1, 1, true),
@@ -148,7 +148,7 @@ void scenario_subgroup_two_die(struct sim *sim)
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[1], false);
     sim_peer_kill(sim, p[3], false);
-    WAIT(sim, 1000, scenario_is_decided(x) && scenario_is_decided(y) && p[0]->machine->ring_count == 4);
+    WAIT(sim, 1000, scenario_is_decided(x) && scenario_is_decided(y) && p[0]->machine->group.count == 4);
     MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_PEER_LOST && has_ended(p[0], a));
     MUST(sim, scenario_take(sim, p[2], y) == PCCL_CLASS_PEER_LOST && has_ended(p[2], b));
     MUST(sim, says(p[0], a, "a member of the subgroup is gone") && !scenario_is_decided(z) && lives(p[4], c));
@@ -175,7 +175,7 @@ void scenario_subgroup_closer_dies(struct sim *sim)
         close_it(sim, p[closer], name);
         scenario_run_ms(sim, heard != 0 ? 20 : 1);
         sim_peer_kill(sim, p[closer], false);
-        WAIT(sim, 4000, has_ended(p[0], name) && has_ended(p[1], name) && p[0]->machine->ring_count == closer);
+        WAIT(sim, 4000, has_ended(p[0], name) && has_ended(p[1], name) && p[0]->machine->group.count == closer);
         MUST(sim, says(p[0], name, "closed the subgroup") == (heard != 0) && subgroups_at_master(sim) == 0);
         scenario_control(sim, p[closer], true);
         scenario_run_ms(sim, 50);
@@ -335,7 +335,7 @@ void scenario_subgroup_missing(struct sim *sim)
     sim_master_crash(sim, true);
     sim_peer_kill(sim, p[3], true);
     sim_master_start(sim);
-    WAIT(sim, 9000, scenario_is_decided(x) && scenario_is_decided(f) && p[0]->machine->ring_count == 3);
+    WAIT(sim, 9000, scenario_is_decided(x) && scenario_is_decided(f) && p[0]->machine->group.count == 3);
     MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_PEER_LOST && says(p[0], name, "came back"));
     MUST(sim, scenario_take(sim, p[0], f) == PCCL_CLASS_MEMBERS_CHANGED);
     WAIT(sim, 100, has_ended(p[1], name));
@@ -430,7 +430,7 @@ void scenario_subgroup_gone(struct sim *sim)
     struct pccl_peer_op *early = launch_founding(sim, p[0], 1 | 2 | 8, 0);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[3], false);
-    WAIT(sim, 1000, scenario_is_decided(early) && p[1]->machine->ring_count == 3);
+    WAIT(sim, 1000, scenario_is_decided(early) && p[1]->machine->group.count == 3);
     MUST(sim, strstr(early->reason.bytes, "no member (any more): peer") != NULL);
     MUST(sim, scenario_take(sim, p[0], early) == PCCL_CLASS_MEMBERS_CHANGED);
     struct pccl_peer_op *late = launch_founding(sim, p[1], 2 | 4 | 8, 0);
@@ -515,9 +515,9 @@ void scenario_subgroup_far(struct sim *sim)
     static struct sim_peer *all[MEMBERS];
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, all, MEMBERS, 1);
-    const uint32_t count = all[0]->machine->ring_count;
-    const struct pccl_id *ring = all[0]->machine->ring;
-    MUST(sim, count == MEMBERS && all[0]->machine->cost.mesh == 0);
+    const uint32_t count = all[0]->machine->group.count;
+    const struct pccl_id *ring = all[0]->machine->group.ring;
+    MUST(sim, count == MEMBERS && all[0]->machine->group.cost.mesh == 0);
     for (uint32_t i = 0; i < 3; i++)
         p[i] = sim_peer_find(sim, &ring[1 + 4 * i]);
     struct sim_peer *beside = sim_peer_find(sim, &ring[2]);
@@ -536,11 +536,11 @@ void scenario_subgroup_far(struct sim *sim)
         }
         if (turn == 0)
             sim_peer_kill(sim, beside, false);
-        WAIT(sim, 3000, turn != 0 || p[0]->machine->ring_count == MEMBERS - 1);
+        WAIT(sim, 3000, turn != 0 || p[0]->machine->group.count == MEMBERS - 1);
         scenario_run_ms(sim, 500);
     }
     sim_peer_kill(sim, p[1], false);
-    WAIT(sim, 3000, has_ended(p[0], name) && p[2]->machine->ring_count == MEMBERS - 2);
+    WAIT(sim, 3000, has_ended(p[0], name) && p[2]->machine->group.count == MEMBERS - 2);
     scenario_run_ms(sim, 500);
     uint32_t dials = p[0]->dials;
     scenario_run_ms(sim, 5000);
@@ -548,7 +548,7 @@ void scenario_subgroup_far(struct sim *sim)
     name = found(sim, 1 | 4);
     WAIT(sim, 1000, links_to(p[0], p[2]) && links_to(p[2], p[0]));
     sim_peer_kill(sim, p[2], false); /* and no view has come since the master asked for that link */
-    WAIT(sim, 3000, has_ended(p[0], name) && p[0]->machine->ring_count == MEMBERS - 3);
+    WAIT(sim, 3000, has_ended(p[0], name) && p[0]->machine->group.count == MEMBERS - 3);
     scenario_run_ms(sim, 500);
     dials = p[0]->dials;
     scenario_run_ms(sim, 5000);
@@ -566,7 +566,7 @@ static void expect_removed(struct sim *sim, struct sim_peer *liar, const struct 
     uint32_t left = sim->master->machine->member_count - 1;
     scenario_lie(sim, liar);
     scenario_forge(sim, liar, msg);
-    WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->ring_count == left);
+    WAIT(sim, 1000, sim->master->machine->member_count == left && p[0]->machine->group.count == left);
     commit_in(sim, 3, name, left, left);
 }
 
@@ -610,7 +610,7 @@ void scenario_founding_liar(struct sim *sim)
     scenario_run_ms(sim, 100);
     scenario_lie(sim, p[2]);
     scenario_forge(sim, p[2], &msg);
-    WAIT(sim, 1000, p[0]->machine->ring_count == 2);
+    WAIT(sim, 1000, p[0]->machine->group.count == 2);
     ops[1] = launch_founding(sim, p[1], 3, 0);
     for (uint32_t i = 0; i < 2; i++) {
         WAIT(sim, 1000, scenario_is_decided(ops[i]));

@@ -117,7 +117,7 @@ void scenario_topology_few(struct sim *sim)
     WAIT(sim, 1000, scenario_is_over(p[1], PCCL_CALL_CONNECT));
     scenario_optimize_all(sim, p, 2, PCCL_OK);
     MUST(sim, sim->totals.tests == 2 && sim->totals.searches == 0);
-    MUST(sim, p[1]->machine->cost.rate == RATE && p[1]->machine->cost.rtt_us == 1000);
+    MUST(sim, p[1]->machine->group.cost.rate == RATE && p[1]->machine->group.cost.rtt_us == 1000);
     p[2] = scenario_join(sim, 3, 0);
     scenario_run_ms(sim, 100);
     scenario_update_all(sim, p, 2);

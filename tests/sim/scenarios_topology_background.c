@@ -36,7 +36,7 @@ void scenario_topology_background_void(struct sim *sim)
     scenario_optimized(sim, p, 6, PCCL_OK);
     sim_search_answer(sim, better, false); /* before; after an update it is searched for on */
     sim_peer_kill(sim, p[5], false);
-    WAIT(sim, 300, p[0]->machine->ring_count == 5);
+    WAIT(sim, 300, p[0]->machine->group.count == 5);
     scenario_update_all(sim, p, 5);
     must_agree(sim, 5);
     MUST(sim, uses(sim, p[0], p[1]) && uses(sim, p[1], p[2]));
@@ -48,7 +48,7 @@ void scenario_topology_background_void(struct sim *sim)
     scenario_optimized(sim, p, 5, PCCL_OK);
     MUST(sim, sim_search_is_open(sim));
     sim_peer_kill(sim, p[4], false);
-    WAIT(sim, 300, p[0]->machine->ring_count == 4);
+    WAIT(sim, 300, p[0]->machine->group.count == 4);
     sim_search_answer(sim, better, true); /* behind */
     scenario_update_all(sim, p, 4);
     must_agree(sim, 4);
@@ -126,14 +126,14 @@ void scenario_topology_traffic_again(struct sim *sim)
 {
     begin(sim, 2);
     scenario_optimize_all(sim, p, 2, PCCL_OK);
-    MUST(sim, p[1]->machine->cost.rate == RATE);
+    MUST(sim, p[1]->machine->group.cost.rate == RATE);
     for (uint32_t i = 0; i < 2; i++) {
         report_rate(sim, p[0], RATE / 10);
         scenario_run_ms(sim, 20);
         scenario_update_all(sim, p, 2);
-        MUST(sim, p[1]->machine->cost.rate == RATE / 10);
+        MUST(sim, p[1]->machine->group.cost.rate == RATE / 10);
         scenario_optimize_all(sim, p, 2, PCCL_OK); /* in doubt, so it is tested */
-        MUST(sim, p[1]->machine->cost.rate == RATE);
+        MUST(sim, p[1]->machine->group.cost.rate == RATE);
     }
 }
 

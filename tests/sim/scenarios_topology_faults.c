@@ -93,7 +93,7 @@ void scenario_topology_kill_search(struct sim *sim)
     slow_pair(sim, p[0], p[1]);
     vote_and_search(sim, 5);
     sim_peer_kill(sim, p[4], false);
-    WAIT(sim, 300, p[0]->machine->ring_count == 4);
+    WAIT(sim, 300, p[0]->machine->group.count == 4);
     must_end_without(sim, 4);
     MUST(sim, !uses_pair(sim, p[0], p[1]) && scenario_departures(sim) == 1);
 }
@@ -109,7 +109,7 @@ void scenario_topology_kill_answer(struct sim *sim)
     scenario_run_ms(sim, 1);
     sim_search_answer(sim, ring, true);
     scenario_optimized(sim, p, 4, PCCL_OK);
-    WAIT(sim, 300, p[0]->machine->ring_count == 4 && p[3]->machine->ring_count == 4);
+    WAIT(sim, 300, p[0]->machine->group.count == 4 && p[3]->machine->group.count == 4);
     scenario_commit_all(sim, p, 4, 1, 1);
     MUST(sim, scenario_departures(sim) == 1);
 }
@@ -122,7 +122,7 @@ void scenario_topology_kill_links(struct sim *sim)
     answer_behind_1(sim, 3);
     MUST(sim, are_linking(sim));
     sim_peer_kill(sim, p[MANY - 1], false);
-    WAIT(sim, 500, p[0]->machine->ring_count == MANY - 1);
+    WAIT(sim, 500, p[0]->machine->group.count == MANY - 1);
     must_end_without(sim, MANY - 1);
     MUST(sim, scenario_departures(sim) == 1);
 }
@@ -357,7 +357,7 @@ void scenario_topology_false_vote(struct sim *sim)
     scenario_lie(sim, p[3]);
     struct pccl_msg vote = {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_SYNC}};
     scenario_forge(sim, p[3], &vote);
-    WAIT(sim, 500, p[0]->machine->ring_count == 3);
+    WAIT(sim, 500, p[0]->machine->group.count == 3);
     scenario_optimize_all(sim, p, 3, PCCL_OK);
     scenario_commit_all(sim, p, 3, 1, 1);
     MUST(sim, scenario_departures(sim) == 1 && !pccl_peer_is_connected(p[3]->machine));

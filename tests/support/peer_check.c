@@ -14,6 +14,14 @@
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
+const struct pccl_id *pccl_peer_member_at(const struct pccl_peer_participants *all, uint32_t rank)
+{
+    for (uint32_t place = 0; place < all->count; place++)
+        if (all->positions[place] == rank)
+            return &all->ring[place];
+    return NULL;
+}
+
 const struct pccl_peer_subgroup *pccl_peer_next_subgroup(const struct pccl_peer *p,
                                                          const struct pccl_peer_subgroup *after)
 {
@@ -57,11 +65,11 @@ static const char *check_members(const struct pccl_peer *p)
         PCCL_RULE(pccl_peer_knows_member(p, &p->members[i].peer), "the index has all members");
         in_group += p->members[i].group == p->config.group;
     }
-    PCCL_RULE(p->ring_count == in_group && p->live.group_world == in_group, "a ring has all members of the group");
-    PCCL_RULE(pccl_id_equal(&p->ring[p->place], &p->config.id), "a peer knows its place in the ring");
-    for (uint32_t i = 0; i < p->ring_count; i++)
-        PCCL_RULE(pccl_peer_position_of(p, &p->ring[i]) == p->positions[i] &&
-                      pccl_id_equal(&group[p->positions[i]].peer, &p->ring[i]),
+    PCCL_RULE(p->group.count == in_group && p->live.group_world == in_group, "a ring has all members of the group");
+    PCCL_RULE(pccl_id_equal(&p->group.ring[p->group.place], &p->config.id), "a peer knows its place in the ring");
+    for (uint32_t i = 0; i < p->group.count; i++)
+        PCCL_RULE(pccl_peer_position_of(p, &p->group.ring[i]) == p->group.positions[i] &&
+                      pccl_id_equal(&group[p->group.positions[i]].peer, &p->group.ring[i]),
                   "a ring consists of members of the group, and knows their positions");
     PCCL_RULE(pccl_epoch_compare(&p->view, &p->epoch) <= 0, "a view is not newer than the epoch");
     return NULL;
@@ -77,12 +85,12 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
 /* Returns true if the pair and the subgroup of the operation exist. The whole group always does. */
 static bool lives(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    if (instance->pair == PCCL_OPEN_PAIR && p->ring_count < 2)
+    if (instance->pair == PCCL_OPEN_PAIR && p->group.count < 2)
         return false;
     if (instance->pair != 0 && instance->pair != PCCL_OPEN_PAIR && pccl_peer_other_of(p, instance->pair) == NULL)
         return false;
-    const struct pccl_peer_subgroup *found = pccl_peer_find_subgroup(p, instance->subgroup);
-    return instance->subgroup == 0 || instance->subgroup == PCCL_FOUNDING || (found != NULL && !found->ended);
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, instance->subgroup);
+    return all != NULL && !all->ended;
 }
 
 static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_op *op)
@@ -279,17 +287,17 @@ static const char *check_links(const struct pccl_peer *p)
     }
     if (broken != NULL)
         return broken;
-    PCCL_RULE(p->state != PCCL_PEER_MEMBER || ring == (p->ring_count > 1), "a member has one link to its successor");
+    PCCL_RULE(p->state != PCCL_PEER_MEMBER || ring == (p->group.count > 1), "a member has one link to its successor");
     return NULL;
 }
 
 /* ---- subgroups ---- */
 
-static bool relies_on(const struct pccl_peer_subgroup *subgroup, const struct pccl_id *id)
+static bool relies_on(const struct pccl_peer_participants *all, const struct pccl_id *id)
 {
-    uint32_t place = pccl_id_find(subgroup->ring, subgroup->count, id);
-    return !subgroup->ended && place < subgroup->count && place != subgroup->place &&
-           (subgroup->cost.mesh != 0 || place == (subgroup->place + 1) % subgroup->count);
+    uint32_t place = pccl_id_find(all->ring, all->count, id);
+    return !all->ended && place < all->count && place != all->place &&
+           (all->cost.mesh != 0 || place == (all->place + 1) % all->count);
 }
 
 static const char *check_subgroups(const struct pccl_peer *p)
@@ -300,23 +308,23 @@ static const char *check_subgroups(const struct pccl_peer *p)
         seats += op->seats;
     }
     for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(p, s)) != NULL;) {
-        count += !s->ended;
-        seats += s->ended ? 0 : s->count;
-        links += s->ended || p->state != PCCL_PEER_MEMBER ? 0 : s->cost.mesh != 0 ? s->count - 1 : 1;
-        PCCL_RULE(!s->ended || !s->closed, "a subgroup that has ended and is closed is forgotten");
-        PCCL_RULE(s->ended || p->state == PCCL_PEER_MEMBER, "subgroups end with the peer's life");
-        PCCL_RULE(s->rank < s->count && pccl_id_equal(&s->members[s->rank], &p->config.id),
-                  "this peer is in its subgroups");
-        for (uint32_t i = 0; i < s->count; i++) {
-            PCCL_RULE(pccl_id_equal(&s->members[s->positions[i]], &s->ring[i]), "the ring is of the members");
-            PCCL_RULE(s->ended || pccl_peer_is_in_group(p, &s->ring[i]), "a subgroup ends before a member leaves");
+        const struct pccl_peer_participants *all = &s->all;
+        count += !all->ended;
+        seats += all->ended ? 0 : all->count;
+        links += all->ended || p->state != PCCL_PEER_MEMBER ? 0 : all->cost.mesh != 0 ? all->count - 1 : 1;
+        PCCL_RULE(!all->ended || !all->closed, "a subgroup that has ended and is closed is forgotten");
+        PCCL_RULE(all->ended || p->state == PCCL_PEER_MEMBER, "subgroups end with the peer's life");
+        PCCL_RULE(pccl_id_equal(&all->ring[all->place], &p->config.id), "this peer is in its subgroups");
+        for (uint32_t i = 0; i < all->count; i++) {
+            PCCL_RULE(pccl_peer_member_at(all, i) != NULL, "each rank has a place in the ring");
+            PCCL_RULE(all->ended || pccl_peer_is_in_group(p, &all->ring[i]), "a subgroup ends before a member leaves");
         }
     }
     PCCL_RULE(p->founded_count == count && p->seat_count == seats, "the number of subgroups is right");
     for (uint32_t i = 0; i < p->link_count; i++) {
         uint32_t rely = 0;
         for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(p, s)) != NULL;)
-            rely += relies_on(s, &p->links[i].id);
+            rely += relies_on(&s->all, &p->links[i].id);
         PCCL_RULE(p->links[i].subgroups == rely, "the number of subgroups that rely on a link is right");
         links -= rely;
     }

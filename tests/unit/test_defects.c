@@ -189,13 +189,11 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
 
 /* It is made, and not yet the engine's. */
 struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                                      const void *sendbuf, const struct pccl_descriptor *descriptor,
-                                                      const struct pccl_peer_subgroup *subgroup);
+                                                      const struct pccl_op_args *args);
 struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                                      const void *sendbuf, const struct pccl_descriptor *descriptor,
-                                                      const struct pccl_peer_subgroup *subgroup)
+                                                      const struct pccl_op_args *args)
 {
-    struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, sendbuf, descriptor, subgroup);
+    struct pccl_comm_op_job *job = __real_pccl_comm_op_job_make(comm, operation, args);
     pass(LAUNCH);
     return job;
 }

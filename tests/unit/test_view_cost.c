@@ -28,7 +28,7 @@ struct peer {
 static struct pccl_cost cost_of(pcclComm_t *comm)
 {
     pccl_comm_enter(comm->comm);
-    struct pccl_cost cost = pccl_peer_participants(comm->comm->peer, 0).cost;
+    struct pccl_cost cost = pccl_peer_participants(comm->comm->peer, 0)->cost;
     pccl_comm_leave(comm->comm);
     return cost;
 }

@@ -86,7 +86,7 @@ static void check_lists(const struct world *w, const struct run *run)
 {
     uint32_t count, sizes[GROUPS] = {0}, groups = 0, largest = 0;
     const struct pccl_member *list = pccl_peer_view_members(w->peer, &count);
-    const struct pccl_peer_participants all = pccl_peer_participants(w->peer, 0);
+    const struct pccl_peer_participants all = *pccl_peer_participants(w->peer, 0);
     for (uint32_t i = 0; i < run->count; i++) {
         sizes[run->members[i].group]++;
         if (run->members[i].group == MINE)

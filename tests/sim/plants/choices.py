@@ -47,8 +47,8 @@ PLANTS = [
         [], ["choice-follows"],
         [
             ("src/peer/choices.c",
-             "era_of(p) - kept->era > ERAS_KEPT",
-             "era_of(p) != kept->era"),
+             "era - kept->era > ERAS_KEPT",
+             "era != kept->era"),
         ]),
     Bug("undecided_measured_by_the_outage",
         "12.4: an operation that a restarted master commits is judged by what nobody measured",

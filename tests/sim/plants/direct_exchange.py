@@ -32,7 +32,7 @@ PLANTS = [
         ["I1"], [],
         [
             ("src/peer/view.c",
-             "p->cost = welcome->cost;",
+             "p->group.cost = welcome->cost;",
              ""),
         ]),
     Bug("cost_is_lost_in_a_restart",
@@ -151,7 +151,7 @@ PLANTS = [
         [], ["announced-by-others"],
         [
             ("src/peer/announcements.c",
-             "|| !takes_part(p, &op->instance, &announcement->from))",
+             "|| !pccl_peer_takes_part(p, &op->instance, &announcement->from))",
              ")"),
         ]),
 

@@ -103,8 +103,9 @@ PLANTS = [
         [], ["hubs-and-views"],
         [
             ("src/peer/links.c",
-             "pccl_cost_wants(&p->cost, p->ring_count, own, position);",
-             "pccl_cost_wants(&p->cost, p->ring_count, p->place, pccl_id_find(p->ring, p->ring_count, id));"),
+             "pccl_cost_wants(&p->group.cost, p->group.count, own, position);",
+             "pccl_cost_wants(&p->group.cost, p->group.count, p->group.place, "
+             "pccl_id_find(p->group.ring, p->group.count, id));"),
         ]),
     Bug("hubs_are_lost_in_a_restart",
         "a restarted master ends the hubs of a view that did not move",
