@@ -140,12 +140,12 @@ static void give(struct pccl_comm_op *operation)
 
 static size_t bytes_of(const struct blobs *blobs) { return sizeof *blobs + blobs->count * sizeof *blobs->own; }
 
-static void end(struct pccl_comm_op *operation)
+static void end(struct pccl_comm_op *operation, bool well)
 {
     struct blobs *blobs = operation->part;
     if (!blobs)
         return;
-    if (operation->contributed)
+    if (well)
         give(operation);
     if (!blobs->is_given)
         free_memory(blobs->memory);
@@ -231,7 +231,7 @@ static enum pccl_status begin(const struct pccl_communicator *comm, struct pccl_
     for (uint32_t i = 0; i < blobs->count; i++)
         own[i] = (struct pccl_tiny_blob){blobs->own[i].length, blobs->own[i].data};
     struct pccl_launch *launch = &args->launch;
-    operation->tiny = operation->goes_on = launch->tiny = launch->followed = true;
+    operation->goes_on = launch->tiny = launch->followed = true;
     launch->payload = data_of(operation);
     launch->payload_bytes = pccl_tiny_put_blobs(data_of(operation), collective, own, blobs->count, world,
                                                 pccl_peer_tiny_bytes_max(comm->peer));

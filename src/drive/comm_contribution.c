@@ -126,10 +126,11 @@ void pccl_contribution_drop_result(struct pccl_comm_op *operation)
 void pccl_contribution_take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
 {
     const struct pccl_buffers *buffers = &operation->buffers;
-    size_t part = operation->result_bytes / operation->outcome_parts,
-           all = op->payload_bytes / operation->outcome_parts;
+    const bool exchanges = pccl_row_exchanges(pccl_collective(op->descriptor.collective));
+    const uint32_t parts = exchanges ? operation->members->count : 1; /* one from each contribution */
+    size_t part = operation->result_bytes / parts, all = op->payload_bytes / parts;
     PCCL_ASSERT(operation->outcome_skip + part <= all);
-    for (uint32_t i = 0; i < operation->outcome_parts && !buffers->sections; i++)
+    for (uint32_t i = 0; i < parts && !buffers->sections; i++)
         pccl_extents_write(&buffers->result, i * part, part, op->payload + i * all + operation->outcome_skip, NULL);
     /* By the own list: what a table says that came from others is nothing to rely on. */
     size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;

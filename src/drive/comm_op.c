@@ -11,8 +11,8 @@
 #include "wire/choice.h"
 #include "wire/tiny.h"
 
-/* Names of sends begin here: callers are not expected to choose such tags. */
-#define SEND_NAMES UINT64_C(0x9C5EAD0000000000)
+/* Names that are no tags begin here: callers are not expected to choose such tags. */
+#define OTHER_NAMES UINT64_C(0x9C5EAD0000000000)
 
 /* Any number; handles that use the same tags should not share keys. */
 static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
@@ -25,7 +25,7 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
     struct pccl_table_node *node = pccl_table_find(&handle->comm->operations.by_tag, key_of(handle, name));
     for (; node; node = pccl_table_find_next(node)) {
         struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (operation->handle == handle && !operation->founds && operation->name == name)
+        if (operation->handle == handle && operation->name == name)
             return operation;
     }
     return NULL;
@@ -33,16 +33,15 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
 
 static bool is_send(const struct pccl_op_args *args) { return args->launch.descriptor.collective == PCCL_SEND; }
 
-/* Many of one tag may be under way, so each gets a name that no operation of the handle has. */
-static uint64_t name_of(const struct pcclComm_t *handle, const struct pccl_op_args *args)
+/* Many sends of one tag may be under way, and foundings have none: returns a name that no operation of the handle has.
+ */
+static uint64_t other_name(const struct pcclComm_t *handle)
 {
     struct pccl_comm_ops *operations = &handle->comm->operations;
-    if (!is_send(args))
-        return args->launch.tag;
     do
-        operations->last_send++;
-    while (pccl_comm_op_find(handle, SEND_NAMES + operations->last_send));
-    return SEND_NAMES + operations->last_send;
+        operations->last_name++;
+    while (pccl_comm_op_find(handle, OTHER_NAMES + operations->last_name));
+    return OTHER_NAMES + operations->last_name;
 }
 
 static void explain_refusal(const struct pccl_communicator *comm, enum pccl_status status, uint64_t tag,
@@ -275,18 +274,17 @@ static enum pccl_status plan_tiny(struct launching *l)
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     struct pccl_comm_op *operation = l->operation;
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, operation->members->count, operation->members->rank);
-    bool is_root = pccl_id_equal(&l->args->launch.descriptor.root, &comm->id);
-    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&l->args->launch.descriptor, operation->members->count, is_root);
-    operation->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
+    struct pccl_launch *launch = &l->args->launch;
+    bool is_root = pccl_id_equal(&launch->descriptor.root, &comm->id);
+    struct pccl_tiny_sizes sizes = pccl_tiny_sizes(&launch->descriptor, operation->members->count, is_root);
+    launch->tiny = sizes.largest <= pccl_peer_tiny_bytes_max(comm->peer);
     operation->result_bytes = extent.result;
-    if (!operation->tiny)
+    if (!launch->tiny)
         return PCCL_OK;
-    operation->outcome_parts = pccl_row_exchanges(row) ? operation->members->count : 1; /* one from each contribution */
     operation->outcome_skip = pccl_row_divides(row) ? pccl_op_args_part_at(args, operation->members->rank) : 0;
     operation->traffic = (struct pccl_traffic){sizes.contribution, sizes.result};
-    l->args->launch.tiny = true;
-    l->args->launch.payload = sizes.contribution ? args->buffers.input.memory : NULL;
-    l->args->launch.payload_bytes = (uint32_t)sizes.contribution;
+    launch->payload = sizes.contribution ? args->buffers.input.memory : NULL;
+    launch->payload_bytes = (uint32_t)sizes.contribution;
     return pccl_contribution_keep_result(operation, args) ? PCCL_OK : PCCL_MEMORY;
 }
 
@@ -300,7 +298,7 @@ static enum pccl_status plan(struct launching *l)
     bool has_peers = l->handle->group ? l->handle->group->subgroup != 0 : !pccl_peer_is_alone(l->handle->comm->peer);
     /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
      */
-    l->moves = !operation->tiny && (has_peers || is_send(l->args));
+    l->moves = !l->args->launch.tiny && (has_peers || is_send(l->args));
     return status;
 }
 
@@ -430,7 +428,7 @@ static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operatio
     if (!operation)
         return;
     pccl_comm_op_job_leave(comm, operation);
-    pccl_comm_op_release(operation);
+    pccl_comm_op_release(operation, false);
 }
 
 /* From here on it can be found by its name. */
@@ -473,7 +471,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
     }
     if (l.operation->composed)
         l.operation->composed->launched(l.operation);
-    begin(comm, l.operation, args->launch.tag, name_of(handle, args));
+    begin(comm, l.operation, args->launch.tag, is_send(args) ? other_name(handle) : args->launch.tag);
     *operation_out = l.operation;
     return PCCL_OK;
 }
@@ -497,12 +495,11 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
     enum pccl_status status =
         make_op(&comm->handle, pccl_comm_members_copy(comm, founding->members, founding->count), &operation);
     if (status == PCCL_OK) {
-        operation->founds = operation->tiny = true;
         launch.user = operation;
         status = step(comm, operation, &launch);
     }
     if (status == PCCL_OK) {
-        begin(comm, operation, 0, 0);
+        begin(comm, operation, 0, other_name(&comm->handle));
         *operation_out = operation;
         return PCCL_OK;
     }
@@ -529,7 +526,7 @@ enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl
     else
         explain_refusal(handle->comm, status, args->launch.tag, reason);
     if (l.operation)
-        pccl_comm_op_release(l.operation);
+        pccl_comm_op_release(l.operation, false);
     return status;
 }
 

@@ -45,15 +45,14 @@ struct pccl_comm_composition {
     void (*go_on)(struct pccl_communicator *comm, struct pccl_comm_op *operation);
     /* Shows the caller all new arrivals, and releases the lock for that. The thread that awaits calls it. */
     void (*show)(struct pccl_communicator *comm, struct pccl_comm_op *operation);
-    /* Frees the operation's part; if it has `contributed`, the result is the caller's. */
-    void (*end)(struct pccl_comm_op *operation);
+    /* Frees the operation's part; if it has ended well, the result is the caller's. */
+    void (*end)(struct pccl_comm_op *operation, bool well);
 };
 
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* by which it was launched */
-    uint64_t name;                   /* by which its caller finds it: its tag, but of a send another number */
-    bool founds;                     /* a group; it has no tag */
+    uint64_t name;                   /* by which its caller finds it: its tag; of a send or founding another number */
     struct pccl_peer_op *op;         /* held; NULL: its machine is gone, and the next members have the outcome */
     enum pccl_status status;
     struct pccl_why why; /* the details, from launch on; after a failure also the reason and who departed */
@@ -62,16 +61,12 @@ struct pccl_comm_op {
     struct pccl_comm_op_job *job; /* of a bulk operation, as long as the engine has it */
     struct pccl_buffers buffers;  /* of a tiny one: where its result goes; its lists are owned */
     size_t result_bytes;
-    /* tiny: of how many equal parts of what the master tells the result is, and where it begins in each */
-    uint32_t outcome_parts;
-    size_t outcome_skip;
-    struct pccl_comm_feedback *feedback;          /* NULL: it has none */
-    bool contributed;                             /* it has ended well */
+    size_t outcome_skip;                 /* tiny: where the result begins in each part of what the master tells */
+    struct pccl_comm_feedback *feedback; /* NULL: it has none */
     const struct pccl_comm_composition *composed; /* NULL: it is one of the machine, or given up before it was made */
     void *part;                                   /* of `composed`, its own */
     bool goes_on; /* another operation of the machine follows when the present one has committed */
     struct pccl_comm_arrivals arrivals;
-    bool tiny;
     uint8_t codec;                         /* how elements travel, as in the descriptor */
     char why_codec[PCCL_CODEC_WORDS_SIZE]; /* once it is over, of an automatic one: why this one */
     bool decided, committed;               /* the outcome is known; the outcome is a success */
@@ -87,7 +82,7 @@ struct pccl_comm_op {
 /* A communicator's part. */
 struct pccl_comm_ops {
     struct pccl_table by_tag;          /* struct pccl_comm_op, by handle and name */
-    uint64_t last_send;                /* the last name of a send */
+    uint64_t last_name;                /* the last one that is no tag */
     uint32_t expiring_waits;           /* the number of operations with wait_expires_us */
     struct pccl_comm_op *due;          /* goes on when the message with an outcome is handled */
     struct pccl_comm_members *members; /* referred to: the list that was shared last; NULL: none */
@@ -126,8 +121,8 @@ bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,
                                                               struct pccl_comm_op **operation, struct pccl_why *why);
-/* Frees an operation that was not launched, or is in no table any more. */
-void pccl_comm_op_release(struct pccl_comm_op *operation);
+/* Frees an operation that was not launched, or is in no table any more. well: it has ended with success. */
+void pccl_comm_op_release(struct pccl_comm_op *operation, bool well);
 /* The operation with this name that was launched by this handle, or NULL. */
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name);
 /*

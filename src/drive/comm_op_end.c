@@ -24,14 +24,14 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
     operation->wait_expires_us = 0;
 }
 
-void pccl_comm_op_release(struct pccl_comm_op *operation)
+void pccl_comm_op_release(struct pccl_comm_op *operation, bool well)
 {
     if (operation->composed)
-        operation->composed->end(operation);
+        operation->composed->end(operation, well);
     pccl_release(pccl_heap(), operation->arrivals.from, operation->members->count * sizeof *operation->arrivals.from);
     if (operation->buffers.result.list)
         pccl_contribution_drop_result(operation);
-    pccl_comm_feedback_end(operation->feedback, operation->contributed);
+    pccl_comm_feedback_end(operation->feedback, well);
     pccl_comm_members_drop(operation->members);
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }
@@ -85,7 +85,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     }
     if (operation->status != PCCL_OK)
         pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
-    if (operation->tiny && operation->status == PCCL_OK && operation->result_bytes)
+    if (op->tiny && operation->status == PCCL_OK && operation->result_bytes)
         pccl_contribution_take_result(operation, op);
 }
 
@@ -119,13 +119,12 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
     } else if (info) {
         describe(operation, info);
     }
-    operation->contributed = status == PCCL_OK;
     if (op)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_op_job_leave(comm, operation);
     cancel_wait_expiry(comm, operation);
     pccl_table_remove(&comm->operations.by_tag, &operation->by_tag);
-    pccl_comm_op_release(operation);
+    pccl_comm_op_release(operation, status == PCCL_OK);
     return status;
 }
 
@@ -229,7 +228,7 @@ void pccl_comm_ops_free(struct pccl_communicator *comm)
     struct pccl_table_node *node;
     while ((node = pccl_table_first(&comm->operations.by_tag))) {
         pccl_table_remove(&comm->operations.by_tag, node);
-        pccl_comm_op_release(operation_of(node));
+        pccl_comm_op_release(operation_of(node), false);
     }
     pccl_table_fini(&comm->operations.by_tag);
     pccl_comm_members_drop(comm->operations.members);

@@ -65,7 +65,7 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
     struct pccl_peer_event event = {.kind = PCCL_PEER_LAUNCH, .launch = &args->launch};
     has_room = has_room && pccl_peer_participants(comm->peer, args->launch.subgroup) &&
                pccl_comm_op_job_make(comm, operation, args) != NULL;
-    operation->tiny = operation->goes_on = false;
+    operation->goes_on = false;
     operation->op = NULL;
     enum pccl_status status = pccl_comm_step(comm, &event);
     if (status == PCCL_OK)
