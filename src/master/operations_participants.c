@@ -30,31 +30,32 @@ uint32_t pccl_master_seat_in(const struct pccl_subgroup *subgroup, const struct 
     return low < subgroup->count && subgroup->members[low] == remote ? low : subgroup->count;
 }
 
+/* One block, with the lists behind the struct. */
+static size_t bytes_of(uint32_t world)
+{
+    const struct pccl_subgroup *lists = NULL;
+    return sizeof *lists +
+           world * (sizeof *lists->members + sizeof *lists->ring + sizeof *lists->ranks + sizeof *lists->knows);
+}
+
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup)
 {
-    pccl_release(&m->memory, subgroup->members, subgroup->world * sizeof *subgroup->members);
-    pccl_release(&m->memory, subgroup->knows, subgroup->world * sizeof *subgroup->knows);
-    pccl_release(&m->memory, subgroup->ring, subgroup->world * sizeof *subgroup->ring);
-    pccl_release(&m->memory, subgroup->ranks, subgroup->world * sizeof *subgroup->ranks);
-    pccl_release(&m->memory, subgroup, sizeof *subgroup);
+    pccl_release(&m->memory, subgroup, bytes_of(subgroup->world));
 }
 
 /* Without members. NULL: out of memory. */
 static struct pccl_subgroup *allocate_subgroup(struct pccl_master *m, uint64_t name, uint32_t world)
 {
-    struct pccl_subgroup *subgroup = pccl_allocate(&m->memory, sizeof *subgroup);
+    struct pccl_subgroup *subgroup = pccl_allocate(&m->memory, bytes_of(world));
     if (subgroup == NULL)
         return NULL;
     subgroup->name = name;
     subgroup->world = world;
-    subgroup->members = pccl_allocate(&m->memory, world * sizeof *subgroup->members);
-    subgroup->knows = pccl_allocate(&m->memory, world * sizeof *subgroup->knows);
-    subgroup->ring = pccl_allocate(&m->memory, world * sizeof *subgroup->ring);
-    subgroup->ranks = pccl_allocate(&m->memory, world * sizeof *subgroup->ranks);
-    if (subgroup->members != NULL && subgroup->knows != NULL && subgroup->ring != NULL && subgroup->ranks != NULL)
-        return subgroup;
-    pccl_master_free_subgroup(m, subgroup);
-    return NULL;
+    subgroup->members = (void *)&subgroup[1];
+    subgroup->ring = (void *)&subgroup->members[world];
+    subgroup->ranks = &subgroup->ring[world];
+    subgroup->knows = (void *)&subgroup->ranks[world];
+    return subgroup;
 }
 
 void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come)

@@ -21,7 +21,7 @@ struct pccl_subgroup {
     uint64_t name;
     struct pccl_instance founding;
     uint32_t world;               /* who founded it: more than `count` after a restart, if some are not back */
-    uint32_t count;               /* the living members; these arrays are owned: */
+    uint32_t count;               /* the living members; these arrays lie behind the struct: */
     struct pccl_remote **members; /* ascending by id, so an index is a seat */
     bool *knows;                  /* by seat: it has been told that it is founded, and not that it has ended */
     uint32_t *ring, *ranks;       /* the seat of each place in its ring; of each seat, the rank */
