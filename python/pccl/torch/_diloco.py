@@ -32,12 +32,12 @@ class _Hooked:
         self._hook = self._optimizer.register_step_post_hook(self._after_step)
         return self
 
-    def __exit__(self, *about: Any) -> None:
+    def __exit__(self, *about: Any) -> bool:
         """Leaves the run. Without an exception, applies what is in flight first, as diloco.finish()
-        does."""
+        does. Takes DrainedError for a regular end, as `with diloco:` does."""
         hook, self._hook = self._hook, None
         hook.remove()
-        self.diloco.__exit__(*about)
+        return self.diloco.__exit__(*about)
 
     def _after_step(self, *_: Any) -> None:
         self.last = self.diloco.step()
