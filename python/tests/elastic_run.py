@@ -6,7 +6,9 @@ once and forks all processes, which is quicker than starting each.
 kind: plain, ddp, sampled (ddp with an ElasticSampler and a DataLoader with a worker), or fsdp2 (a replica is two
 processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, with a
 model with batch normalization, whose running statistics differ on all replicas. stops: number of replicas that are
-stopped and return, with a master that waits only briefly. Prints one line of JSON: seconds until the survivors' next
+stopped and return, with a master that waits only briefly. drains: of so many replicas one process, drawn, is drained
+before any is killed; all its processes must leave in order, and no step of the others be dropped or repeated. shards:
+processes of a replica of kind fsdp2. Prints one line of JSON: seconds until the survivors' next
 step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
 parameters after the same step.
 """
@@ -72,8 +74,9 @@ def built(kind, store, shard):
     elif kind.endswith("fsdp2"):
         from torch.distributed.fsdp import fully_shard
 
-        store = torch.distributed.FileStore(store, 2)
-        torch.distributed.init_process_group("gloo", store=store, rank=shard, world_size=2)
+        rank, size = shard
+        store = torch.distributed.FileStore(store, size)
+        torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
         trained = fully_shard(model)
     else:
         trained = model
@@ -115,7 +118,14 @@ def replica(say, run, store, shard):
         model, optimizer, shared, address=run.address, min_peers=run.min_peers, bucket_bytes=20000
     )
     signal.signal(signal.SIGTERM, lambda *_: elastic.stop())
+    signal.signal(signal.SIGUSR1, lambda *_: elastic.drain())
     say(joined=elastic.step, rank=elastic.rank)
+    with elastic:
+        train(say, run, model, optimizer, scheduler, sampler, elastic)
+    say(end=elastic.step, stats=vars(elastic.stats), drained=elastic.drained)
+
+
+def train(say, run, model, optimizer, scheduler, sampler, elastic):
     judged = data(99, 256)
     own = batches(sampler, elastic, say) if run.kind == "sampled" else itertools.repeat(None)
     while elastic.step < run.steps and not elastic.stopped:
@@ -134,8 +144,6 @@ def replica(say, run, store, shard):
         say(step=elastic.step, crc=crc, loss=loss, rank=elastic.rank, ranks=elastic.ranks,
             lr=optimizer.param_groups[0]["lr"], returns=elastic.stats.returns, at=time.monotonic(),
             waiting=sampler._get().waiting, fresh=sampler._get().fresh)
-    elastic.leave()
-    say(end=elastic.step, stats=vars(elastic.stats))
 
 
 # ---- all of them
@@ -143,20 +151,20 @@ def replica(say, run, store, shard):
 
 class Process:
     def __init__(self, run, store, shard):
-        self.shard = shard
+        self.shard, _ = shard
         self.steps, self.about, self.last, self.drawn = [], {}, -math.inf, []
         self._rest = b""
         self.out, end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            self._live(end, run, store)
+            self._live(end, run, store, shard)
         os.close(end)
 
-    def _live(self, end, run, store):
+    def _live(self, end, run, store, shard):
         status = 1
         try:
             say = lambda **words: os.write(end, json.dumps(words).encode() + b"\n")
-            replica(say, run, store, self.shard)
+            replica(say, run, store, shard)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -180,15 +188,16 @@ class Process:
 
 
 class Run:
-    def __init__(self, address, kind, steps, min_peers):
+    def __init__(self, address, kind, steps, min_peers, shards):
         self.address, self.kind, self.steps, self.min_peers = address, kind, steps, min_peers
+        self.shards = shards if kind.endswith("fsdp2") else 1
         self.processes, self.replicas = [], []
         self._open = []
         self._folder = tempfile.TemporaryDirectory()
 
     def start(self):
         store = f"{self._folder.name}/{len(self.processes)}"
-        made = [Process(self, store, shard) for shard in range(2 if self.kind.endswith("fsdp2") else 1)]
+        made = [Process(self, store, (shard, self.shards)) for shard in range(self.shards)]
         self.processes += made
         self._open += made
         self.replicas.append(made)
@@ -218,6 +227,23 @@ class Run:
         self.start()
         self.until("the survivors' next step", lambda: all(one.last > at for one in alive))
         return [min(line["at"] for line in one.steps if line["at"] > at) - at for one in alive]
+
+    def drain(self, leaving):
+        """One process of a replica is drained: all its processes leave behind the same step, and another replica comes."""
+        self.replicas.remove(leaving)
+        os.kill(random.choice(leaving).pid, signal.SIGUSR1)
+        self.until("the replica's end", lambda: not set(leaving) & set(self._open))
+        statuses = [os.waitpid(one.pid, 0)[1] for one in leaving]
+        assert set(statuses) <= {0, signal.SIGABRT}, statuses
+        said = {(one.about["drained"], one.about["end"]) for one in leaving}
+        assert len(said) == 1 and said.pop()[0] == "the master drained this peer: it asked for its drain", said
+        self.start()
+
+    def verify_drains(self):
+        """No step of any replica was dropped, and no operation repeated."""
+        for one in self.processes:
+            stats = one.about["stats"]
+            assert stats["dropped"] == stats["repeated"] == 0, (one.about, one.steps[-1:])
 
     def pause(self, victim):
         """Stops a process until the others go on without it, and again with it."""
@@ -280,8 +306,8 @@ class Run:
         assert used == collections.Counter(index for block in blocks for index in sampler._indices(block)), last
 
 
-def undisturbed(address, kind, steps):
-    run = Run(address, kind, steps, REPLICAS)
+def undisturbed(address, kind, steps, shards):
+    run = Run(address, kind, steps, REPLICAS, shards)
     for _ in range(REPLICAS):
         run.start()
     try:
@@ -304,17 +330,20 @@ def warm_up():
 
 
 def main(address, given):
-    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "pause": 0.6, **json.loads(given)}
+    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "drains": 0, "shards": 2, "pause": 0.6, **json.loads(given)}
     torch.set_num_threads(1)
     warm_up()
     draw = random.Random(about["seed"])
     random.seed(about["seed"])
-    run = Run(address, about["kind"], 1 << 30, MIN_PEERS)
+    run = Run(address, about["kind"], 1 << 30, MIN_PEERS, about["shards"])
     for _ in range(REPLICAS):
         run.start()
     delays = []
     try:
         run.at_work()
+        for _ in range(about["drains"]):
+            run.drain(draw.choice(run.replicas))
+            run.at_work()
         for number in range(about["kills"]):
             # Of the other replicas some may still be on their way in.
             run.until("three at work", lambda: sum(all(one.steps for one in made) for made in run.replicas) >= 3)
@@ -330,7 +359,9 @@ def main(address, given):
     finally:
         run.close()
     losses = run.verify()
-    calm = undisturbed(address, about["kind"], len(losses))
+    if about["drains"] > 0 == about["kills"] + about["stops"]:
+        run.verify_drains()
+    calm = undisturbed(address, about["kind"], len(losses), about["shards"])
     print(json.dumps({
         "kind": about["kind"], "kills": about["kills"], "steps": len(losses), "processes": len(run.processes),
         "returns": sum(one.steps[-1]["returns"] for one in run.processes if one.steps),

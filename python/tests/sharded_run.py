@@ -4,11 +4,12 @@ program: it imports torch once and forks all processes.
     python sharded_run.py ADDRESS '{"dies": {"fragment": 1, "slot": 3}, "how": {"fragments": 3, "delay": 2}}'
 
 Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with all;
-then a third trainer comes. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain
+or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary. Then a third trainer comes. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain
 mean, so that all sums are exact. Prints for each step at which something was applied what a shard of the first trainer
 has to say of it. It fails if two shards of a trainer, or two trainers, ever held different things.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -75,7 +76,8 @@ def mortal(address, shard, dies):
     return Mortal(address, shard)
 
 
-def trainer(say, about, store, shard, number, dies):
+def trainer(say, about, store, shard, number, dies, drains):
+    import pccl
     from pccl.diloco import Nesterov
     from pccl.torch import DiLoCo
 
@@ -98,10 +100,14 @@ def trainer(say, about, store, shard, number, dies):
             say(step=0, costs=[], samples=0, begin=[float(begin.min()), float(begin.max())])
         while not engine.diloco.finished:
             inner.zero_grad()
+            if engine.diloco.inner_step == drains:
+                engine.diloco.drain()
             try:
                 model(pull).backward()
                 engine.add_samples(1)
                 inner.step()
+            except pccl.DrainedError:
+                raise
             except BaseException:
                 for fragment in engine.diloco._fragments:  # so that the other trainers' shards end theirs with this one
                     if fragment.is_on_its_way:
@@ -121,7 +127,7 @@ def trainer(say, about, store, shard, number, dies):
                 costs.append([cost.fragment, cost.participants, float(moved[0]) if cost.participants else None])
             run = engine.diloco
             say(step=run.inner_step, costs=costs, samples=run.samples, digest=run.digest())
-    say(end=engine.diloco.digest())
+    say(end=engine.diloco.digest(), drained=engine.diloco.drained, round=engine.diloco.round)
 
 
 class Process:
@@ -130,6 +136,7 @@ class Process:
         self.pid = os.fork()
         if self.pid == 0:
             status = 1
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: if the program fails, nothing is left
             try:
                 with open(self.place, "w", buffering=1) as out:
                     trainer(lambda **words: print(json.dumps(words), file=out), *given)
@@ -164,17 +171,28 @@ def main(address, given):
         run({"address": address, **json.loads(given)}, folder)
 
 
+def check_drained(ended):
+    """All processes of the trainer have left after the same round, with its parameters."""
+    assert {status for status, _ in ended} <= {0, signal.SIGABRT}, ended
+    ends = [said.pop("end") for _, said in ended]
+    assert {end["drained"] for end in ends} == {"the master drained this peer: it asked for its drain"}, ends
+    assert len({end["round"] for end in ends}) == 1, ends
+
+
 def run(about, folder):
-    def start(number, dies):
+    def start(number, dies, drains=None):
         store = f"{folder}/store{number}"
         return [
-            Process(about, store, shard, number, dies if shard == 1 else {}, folder=folder, number=number, shard=shard)
-            for shard in range(SHARDS)
+            Process(about, store, shard, number, *given, folder=folder, number=number, shard=shard)
+            for shard, given in enumerate([({}, None)] * (SHARDS - 1) + [(dies, drains)])
         ]
 
-    first, second = start(0, {}), start(1, about["dies"])
+    first, second = start(0, {}), start(1, about.get("dies", {}), about.get("drains"))
     ended = [process.end() for process in second]
-    assert [ended[1][0], ended[0][0] != 0] == [signal.SIGKILL, True], [status for status, _ in ended]
+    if "drains" in about:
+        check_drained(ended)
+    else:
+        assert [ended[1][0], ended[0][0] != 0] == [signal.SIGKILL, True], [status for status, _ in ended]
     third = start(3, {})
     stay = [process.end() for process in [*first, *third]]
     # Gloo's threads may abort a process that has done its work.

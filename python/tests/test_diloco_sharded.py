@@ -27,7 +27,7 @@ def of_fragment(said, fragment):
     return [(line["step"], *cost[1:]) for line in said for cost in line["costs"] if cost[0] == fragment]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_shard_dies_in_the_middle_of_a_fragments_reduction(script, address):
     """The other shard's reduction has succeeded with the dead trainer, but counts for none: what was trained comes
     with the fragment's next slot."""
@@ -41,7 +41,7 @@ def test_a_shard_dies_in_the_middle_of_a_fragments_reduction(script, address):
     assert [line["samples"] for line in said if line["step"] == 8] == [2 * 2 * 6]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
     """The other shard's reduction has succeeded, and is repeated without the dead trainer."""
     said = run(script, address, how={"sync_every": 2, "rounds": 5}, dies={"slot": 3})
@@ -49,6 +49,17 @@ def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
     assert of_fragment(said, 0) == [
         (2 * (round + 1), 1 if round == 2 else 2, moved) for round, moved in enumerate(wanted)
     ]
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("how", [{"sync_every": 2}, {"sync_every": 6, "fragments": 3, "fragment_sync_delay": 2}])
+def test_one_shard_is_drained(script, address, how):
+    """Its sibling leaves with it, after the same round; the other trainer repeats nothing, and a newcomer takes over."""
+    said = run(script, address, how={**how, "rounds": 5}, drains=4)
+    assert {cost[1] for line in said for cost in line["costs"]} == {2}  # trainers, in all reductions
+    if "fragments" not in how:
+        moved = [BOTH, BOTH, BOTH, FIRST + LAST, FIRST + LAST]
+        assert of_fragment(said, 0) == [(2 * (round + 1), 2, each) for round, each in enumerate(moved)]
 
 
 class Siblings(_inside.Inside):
@@ -63,7 +74,7 @@ class Siblings(_inside.Inside):
         return list(map(max, numbers, (theirs, -theirs)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_means_of_as_many_but_other_trainers_count_for_none(group):
     """Two trainers die at once, each with another one of its shards first."""
     layout = _arrays.Layout({"w": np.ones(8)}, [["w"]])

@@ -188,6 +188,7 @@ def test_an_operator_ends_the_loop(operator):
     assert indices == [0, 1, 2] and loop.drained == "the master drained this peer: an operator drained it"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
 def test_diloco(address, mode):
     """`with` ends for the drained trainer, with the shared parameters; the others continue to the end."""

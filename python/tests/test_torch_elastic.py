@@ -788,7 +788,7 @@ def run(script, address, **given):
     told = json.loads(program.line('{"kind"'))
     assert program.end() == 0
     print(told, "seed", seed)
-    assert told["processes"] >= 4 + given["kills"] and told["loss_difference"] <= 0.08, told
+    assert told["processes"] >= 4 + given["kills"] + given.get("drains", 0) and told["loss_difference"] <= 0.08, told
     assert told["returns"] == given.get("stops", 0), told
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
@@ -803,3 +803,10 @@ def test_kills(script, address):
 @pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2", "sampled"])
 def test_twenty_kills(script, address, kind):
     run(script, address, kind=kind, kills=20)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("shards", [2, 3])
+def test_drained_processes_of_replicas(script, address, shards):
+    """Of several processes one is drained: its siblings leave with it, and the other replicas repeat nothing."""
+    run(script, address, kind="fsdp2", kills=0, drains=4, shards=shards)

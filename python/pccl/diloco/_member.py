@@ -130,7 +130,7 @@ class Member:
 
     def drain(self) -> None:
         """Asks for the drain of this peer, as Communicator.drain(): it leaves at the next boundary, or after
-        `drain_ms`. All processes of a trainer ask for it. A handler of a signal may call it."""
+        `drain_ms`. The other processes of its trainer leave with it. A handler of a signal may call it."""
         self.comm.drain()
 
     def close(self) -> None:

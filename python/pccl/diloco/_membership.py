@@ -22,7 +22,7 @@ from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
 from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
-from .._errors import InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
+from .._errors import DrainedError, InternalError, InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
 from .._lazy import Lazy
 from .._state import SharedState
 from .._told import told_by_all
@@ -208,7 +208,7 @@ class Membership:
         except InvalidUsage:
             if comm.closed:
                 raise
-            self._inside.connect(comm, 5, self._fill)
+            self._inside.connect(comm, 5, lambda: self._fill(comm.update_topology))
         else:
             if self._inside.size > 1:
                 raise InvalidUsage(
@@ -233,26 +233,44 @@ class Membership:
             self.update()
 
     def update(self) -> None:
-        """Admits newcomers. Joint with all."""
-        self.comm.update_topology()
+        """Admits newcomers. Joint with all. Raises DrainedError if any process of this trainer was drained."""
+        self._update_together()
         if self._inside.size > 1:
-            self._fill()
+            self._fill(self._update_together)
 
-    def _fill(self) -> None:
+    def _update_together(self) -> None:
+        """Updates the topology. If that drains one process of this trainer, the others leave with the next update: all
+        trainers make one, as the groups no longer have processes of the same trainers."""
+        drained: Optional[DrainedError] = None
+        try:
+            self.comm.update_topology()
+        except DrainedError as error:
+            drained = error
+        is_over = bool(self._inside.highest(drained is not None)[0])
+        if drained is None and is_over:
+            self.comm.drain()
+            self._is_whole(False)
+            self.comm.update_topology()
+            raise InternalError("a process of this trainer was drained, and this one, which had asked for it, was not")
+        if drained is not None:
+            raise drained
+
+    def _fill(self, update: Callable[[], None]) -> None:
         """Updates the topology until all processes of all trainers are in. Newcomers come in one by one, and cannot
         ask their siblings before these are in, too; those who were in before tell them."""
-        while not self._is_whole():
+        while not self._is_whole(True):
             time.sleep(PAUSE_S)
-            self.comm.update_topology()
+            update()
 
-    def _is_whole(self) -> bool:
+    def _is_whole(self, has_siblings: bool) -> bool:
         """Whether all peer groups have processes of the same trainers. Their numbers do not tell: of one trainer the
-        first process may just have come in, and of another one died."""
+        first process may just have come in, and of another one died. has_siblings: false if one of this trainer was
+        drained."""
         told = told_by_all(self.comm, [self._name, self.established], tag=GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
             return bool(_grid.grid_is_full(self.comm, self._inside.size))  # a run begins
-        differ = array("q", [0])
-        if self.established:
+        differ = array("q", [not has_siblings])
+        if self.established and has_siblings:
             names = "\n".join(sorted(name for name, _ in told.values()))
             differ[0] = not self._inside.agree(zlib.crc32(names.encode()))
         try:

@@ -224,7 +224,7 @@ class Elastic:
 
     def drain(self) -> None:
         """Asks for the drain of this replica alone, as Communicator.drain(): it leaves behind its step, or after
-        `drain_ms`; all processes of a replica ask for it. May be called by a signal's handler."""
+        `drain_ms`. Its other processes leave with it. May be called by a signal's handler."""
         self.comm.drain()
 
     def leave(self) -> None:

@@ -143,7 +143,7 @@ class Replicas(Membership):
         """Connects, and receives what the others have: so many bytes."""
         self._rank, self.established, self._revision = None, False, 0
         self._content.let_none_differ()
-        self._inside.connect(self.comm, n_attempts, self._fill)
+        self._inside.connect(self.comm, n_attempts, lambda: self._fill(self.comm.update_topology))
         return self.meet_all()
 
     def meet_all(self) -> int:
