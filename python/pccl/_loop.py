@@ -248,7 +248,8 @@ class Loop(Iterator[Step]):
         try:
             Communicator._await(self.comm._bound("pcclLoopNext", begin, (handle, given)))
         except BaseException as error:
-            self.drained = error.reason if isinstance(error, DrainedError) else None
+            if isinstance(error, DrainedError):
+                self.drained = error.reason
             self.close()
             raise
         if state is not None and given is not None:

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from support import parallel
+from support import DEADLINE, parallel
 
 import pccl
 from pccl.diloco import DiLoCo
@@ -174,6 +174,33 @@ def test_nobody_updates(address):
             loop.drain()
             while step.comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE_NOW) == 1:
                 pass
+    assert "no update came within drain_ms (100 ms)" in loop.drained
+
+
+def test_two_operations_learn_of_the_drain_at_once(address):
+    """The second one finds the communicator closed; the loop ends all the same, and says why."""
+    loop, other = pccl.loop(address, options={"drain_ms": 100}), pccl.loop(address)
+    may_repeat, both, is_over = loop._may_repeat, threading.Barrier(2), threading.Event()
+    loop._may_repeat = lambda step, error: (both.wait(DEADLINE), may_repeat(step, error))[1]
+
+    def reduce(step, tag):
+        with pytest.raises((pccl.DrainedError, pccl.NotConnected)):
+            step.all_reduce(np.ones(10), tag=tag)
+
+    def drained():
+        try:
+            for step in loop:
+                with step:
+                    loop.drain()
+                    parallel([lambda tag=tag: reduce(step, tag) for tag in range(2)])
+        finally:
+            is_over.set()
+
+    def stays():
+        with other, next(other):
+            is_over.wait(DEADLINE)
+
+    parallel([drained, stays])
     assert "no update came within drain_ms (100 ms)" in loop.drained
 
 
