@@ -3,9 +3,9 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, sampled (ddp with an ElasticSampler and a DataLoader with a worker), or fsdp2 (a replica is two
-processes then); resnet and resnet_fsdp2: the same as ddp and fsdp2, with a
-model with batch normalization, whose running statistics differ on all replicas. stops: number of replicas that are
+kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sampled_fsdp2: the same as ddp and fsdp2, with
+an ElasticSampler and a DataLoader, with a worker where a replica is one process; resnet and resnet_fsdp2: with a model with batch normalization, whose
+running statistics differ on all replicas. replicas: how many there are. at_vote: victims die where they would vote on a step. stops: number of replicas that are
 stopped and return, with a master that waits only briefly. drains: of so many replicas one process, drawn, is drained
 before any is killed; all its processes must leave in order, and no step of the others be dropped or repeated. shards:
 processes of a replica of kind fsdp2. Prints one line of JSON: seconds until the survivors' next
@@ -101,7 +101,8 @@ class Samples(torch.utils.data.Dataset):
 
 
 def batches(sampler, elastic, say):
-    make = lambda own: torch.utils.data.DataLoader(Samples(), batch_sampler=own, num_workers=1)
+    workers = 0 if elastic._inside.size > 1 else 1
+    make = lambda own: torch.utils.data.DataLoader(Samples(), batch_sampler=own, num_workers=workers)
     for indices, x, y in sampler.batches(elastic, make):
         say(drawn=indices.tolist(), for_step=elastic.step + 1, rank=elastic.rank, at=time.monotonic())
         yield x, y
@@ -119,15 +120,20 @@ def replica(say, run, store, shard):
     )
     signal.signal(signal.SIGTERM, lambda *_: elastic.stop())
     signal.signal(signal.SIGUSR1, lambda *_: elastic.drain())
+    signal.signal(signal.SIGUSR2, lambda *_: vars(elastic.comm).update(coalesced=die))
     say(joined=elastic.step, rank=elastic.rank)
     with elastic:
         train(say, run, model, optimizer, scheduler, sampler, elastic)
     say(end=elastic.step, stats=vars(elastic.stats), drained=elastic.drained)
 
 
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def train(say, run, model, optimizer, scheduler, sampler, elastic):
     judged = data(99, 256)
-    own = batches(sampler, elastic, say) if run.kind == "sampled" else itertools.repeat(None)
+    own = batches(sampler, elastic, say) if run.kind.startswith("sampled") else itertools.repeat(None)
     while elastic.step < run.steps and not elastic.stopped:
         time.sleep(WORK_S)
         x, y = next(own) or data(1000 * elastic.step + elastic.rank)
@@ -190,6 +196,7 @@ class Process:
 class Run:
     def __init__(self, address, kind, steps, min_peers, shards):
         self.address, self.kind, self.steps, self.min_peers = address, kind, steps, min_peers
+        self.at_vote = False
         self.shards = shards if kind.endswith("fsdp2") else 1
         self.processes, self.replicas = [], []
         self._open = []
@@ -219,7 +226,10 @@ class Run:
         self.replicas.remove(victims)
         alive = [one for made in self.replicas for one in made if one.steps]
         at = time.monotonic()
-        os.kill(random.choice(victims).pid, signal.SIGKILL)
+        first = random.choice(victims)
+        os.kill(first.pid, signal.SIGUSR2 if self.at_vote else signal.SIGKILL)
+        self.until("its death", lambda: first not in self._open)
+        at = time.monotonic()
         self.until("the launcher looks", lambda: len(victims) == 1 or time.monotonic() > at + MONITOR_S)
         for one in victims:
             os.kill(one.pid, signal.SIGKILL)
@@ -284,7 +294,9 @@ class Run:
                 assert line["rank"] in line["ranks"] and len(set(line["ranks"])) == len(line["ranks"]), line
                 said = line["crc"], line["lr"], line["ranks"], line["loss"]
                 assert found.setdefault((line["step"], one.shard), said) == said, (line, found[line["step"], one.shard])
-        self.verify_samples({step: said[2] for (step, _), said in found.items()})
+        for (step, _), said in found.items():
+            assert said[2] == found[step, 0][2], f"step {step}: {said[2]}, in the first group {found[step, 0][2]}"
+        self.verify_samples({at: ranks for at, (_, _, ranks, _) in found.items()})
         steps = sorted({step for step, _ in found})
         assert steps == list(range(1, len(steps) + 1)), steps
         return [found[step, 0][3] for step in steps]
@@ -293,11 +305,12 @@ class Run:
     def verify_samples(self, ranks_of):
         """Steps that counted have used exactly the samples of all blocks that left the queue. The last draw of a rank
         for a step counts."""
-        drawn = sorted((line for one in self.processes for line in one.drawn), key=lambda line: line["at"])
+        told = [{**line, "shard": one.shard} for one in self.processes for line in one.drawn]
+        drawn = sorted(told, key=lambda line: line["at"])
         if not drawn:
             return
-        of = {(line["for_step"], line["rank"]): line["drawn"] for line in drawn}
-        used = collections.Counter(index for step, ranks in ranks_of.items() for r in ranks for index in of[step, r])
+        of = {(line["for_step"], line["shard"], line["rank"]): line["drawn"] for line in drawn}
+        used = collections.Counter(index for at, ranks in ranks_of.items() for r in ranks for index in of[(*at, r)])
         last = max((one.steps[-1] for one in self.processes if one.steps), key=lambda line: line["step"])
         import pccl.torch
 
@@ -330,12 +343,15 @@ def warm_up():
 
 
 def main(address, given):
-    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "drains": 0, "shards": 2, "pause": 0.6, **json.loads(given)}
+    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "drains": 0, "shards": 2, "at_vote": False, "replicas": 4, "pause": 0.6, **json.loads(given)}
+    global REPLICAS
+    REPLICAS = about["replicas"]
     torch.set_num_threads(1)
     warm_up()
     draw = random.Random(about["seed"])
     random.seed(about["seed"])
     run = Run(address, about["kind"], 1 << 30, MIN_PEERS, about["shards"])
+    run.at_vote = about["at_vote"]
     for _ in range(REPLICAS):
         run.start()
     delays = []
@@ -346,7 +362,8 @@ def main(address, given):
             run.at_work()
         for number in range(about["kills"]):
             # Of the other replicas some may still be on their way in.
-            run.until("three at work", lambda: sum(all(one.steps for one in made) for made in run.replicas) >= 3)
+            enough = lambda: sum(all(one.steps for one in made) for made in run.replicas) >= REPLICAS - 1
+            run.until("most at work", enough)
             moment = time.monotonic() + draw.uniform(0, about["pause"])
             run.until("the moment", lambda: time.monotonic() >= moment)
             delays += run.kill(run.root() if number % 3 == 0 else draw.choice(run.replicas))

@@ -788,7 +788,7 @@ def run(script, address, **given):
     told = json.loads(program.line('{"kind"'))
     assert program.end() == 0
     print(told, "seed", seed)
-    assert told["processes"] >= 4 + given["kills"] + given.get("drains", 0) and told["loss_difference"] <= 0.08, told
+    assert told["processes"] >= given.get("replicas", 4) + given["kills"] + given.get("drains", 0) and told["loss_difference"] <= 0.08, told
     assert told["returns"] == given.get("stops", 0), told
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 
@@ -800,9 +800,15 @@ def test_kills(script, address):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2", "sampled"])
+@pytest.mark.parametrize("kind", ["ddp", "plain", "fsdp2", "resnet", "resnet_fsdp2", "sampled", "sampled_fsdp2"])
 def test_twenty_kills(script, address, kind):
     run(script, address, kind=kind, kills=20)
+
+
+@pytest.mark.nightly
+def test_processes_that_die_where_they_would_vote(script, address):
+    """Their siblings vote: no step counts that has other replicas in one group than in the other, nor its samples."""
+    run(script, address, kind="sampled_fsdp2", replicas=3, kills=4, at_vote=True)
 
 
 @pytest.mark.nightly

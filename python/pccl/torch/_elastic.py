@@ -176,7 +176,7 @@ class Elastic:
         self._stopping = False
         self.drained: Optional[str] = None
         self._verdict: Optional[bool] = None  # on the step that is about to be made
-        self._info: Optional[OperationInfo] = None  # of the vote on it
+        self._took_part: Tuple[int, ...] = ()  # ranks of the replicas that have voted on it
         self._due = False  # whether newcomers may come in
         self._begun = False  # the first forward of this step has begun
         self._renew = False  # whether all update the topology, even without newcomers
@@ -337,9 +337,8 @@ class Elastic:
     def _after_step(self, *_: Any) -> None:
         self.committed, self._verdict, self._begun = bool(self._verdict), None, False
         if self.committed:
-            assert self._info is not None
             self._content.count_step()
-            self.ranks = tuple(self._replicas.ranks_of(self._info.participants))
+            self.ranks = self._took_part
             self.stats.committed += 1
         else:
             self.stats.dropped += 1
@@ -372,20 +371,22 @@ class Elastic:
         settings = _settings(self._optimizer, self._scaler)
         vote = torch.tensor([_commit.take() is not None, self._stopping, settings, -settings])
         self._replicas.ask()
-        world = 0
+        ranks: Tuple[int, ...] = ()
         try:
-            self._info = self._reduce([*tensors, vote])
-            world = self._info.local_world_size
+            info = self._reduce([*tensors, vote])
+            self._took_part = ranks = tuple(self._replicas.ranks_of(info.participants))
         except _DROPS as error:
             _log.warning("step %d does not count: %s", self.step, error)
             vote[0] = 1
-        failed, stopped, few = self._inside.highest(int(vote[0]), int(vote[1]), -world)
-        if world > 0 and vote[2] != -vote[3]:
+        # If a replica died process by process, the vote of one group may have it, and the other's not.
+        mark = zlib.crc32(repr(ranks).encode())
+        failed, stopped, highest, lowest = self._inside.highest(int(vote[0]), int(vote[1]), mark, -mark)
+        if ranks and vote[2] != -vote[3]:
             raise InvalidUsage(
                 "elastic: the optimizers of the replicas have different settings (learning rate, ...); change them "
                 "only behind steps that count: if replica.committed: scheduler.step()"
             )
-        if failed or -few < self._min_peers:
+        if failed or highest != -lowest or len(ranks) < self._min_peers:
             return False
         self.stopped = self.stopped or bool(stopped)
         self._averaging.bring()
