@@ -64,6 +64,17 @@ def test_waiting(nursery):
 
 
 @pytest.mark.sampled(3)
+def test_an_interrupted_transfer(nursery):
+    nursery.world("torch_interrupts.interrupted_transfer", 2)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", ["send", "recv"])
+def test_a_rank_killed_in_a_transfer(nursery, kind):
+    nursery.world("torch_interrupts.killed_in_a_transfer", 3, kind, dying=[1])
+
+
+@pytest.mark.sampled(3)
 def test_all_tags_at_once(nursery):
     nursery.world("torch_threads.all_tags_at_once", 2)
 
@@ -79,8 +90,9 @@ def test_another_thread_at_each_line(nursery):
 
 
 @pytest.mark.nightly
-def test_interrupts_leave_ranks_in_step(nursery):
-    nursery.world("torch_interrupts.at_each_line", 2)
+@pytest.mark.parametrize("body", ["at_each_line", "transfers_at_each_line"])
+def test_interrupts_leave_ranks_in_step(nursery, body):
+    print(nursery.world(f"torch_interrupts.{body}", 2))
 
 
 @pytest.mark.sampled(3)

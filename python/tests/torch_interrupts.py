@@ -1,11 +1,13 @@
 """A program of ranks (torch_bodies.py) in which one is interrupted at each line that an operation executes."""
 
 import contextlib
+import os
+import signal
 import sys
 
 import torch
 import torch.distributed as dist
-from torch_bodies import start
+from torch_bodies import LARGE, fails, interrupt_when_waiting, say, start
 
 WAITS = "_look_around"  # what a work calls again and again while its operation is under way
 
@@ -79,3 +81,94 @@ def at_each_line():
             number += 1
     dist.barrier()
     dist.destroy_process_group()
+
+
+class Launches:
+    """Notes whether a transfer was launched (_transfers.py)."""
+
+    def __init__(self):
+        import pccl.torch._transfers as transfers
+
+        self.has_begun = False
+        transfers.SEND, transfers.RECV = self._noted(transfers.SEND), self._noted(transfers.RECV)
+
+    def _noted(self, library):
+        def launch(*given):
+            self.has_begun = True
+            return library(*given)
+
+        return launch
+
+
+def transfers_at_each_line():
+    """The next transfer of a rank that was interrupted in one meets the other rank's next one, both ways."""
+    rank, _ = start()
+    store, launches = dist.distributed_c10d._get_default_store(), Launches()
+    operate = {"send": lambda tensor: dist.send(tensor, 1 - rank), "recv": lambda tensor: dist.recv(tensor, 1 - rank)}
+    for kind, opposite in (("recv", "send"), ("send", "recv")):
+        number, is_last = 1, False
+        while not is_last:
+            place = f"transfer {kind} {number}"
+            if rank == 0:
+                launches.has_begun, interrupt = False, Interrupt(number)
+                with interrupt.raised():
+                    operate[kind](torch.ones(3))
+                is_last = interrupt.waited or interrupt._left > 0
+                store.set(place, f"{launches.has_begun:d} {is_last:d}")
+            else:
+                has_begun, is_last = [word == b"1" for word in store.get(place).split()]
+                if has_begun:
+                    with contextlib.suppress(dist.DistBackendError):  # given up, unless it had ended
+                        operate[opposite](torch.ones(3))
+            given = torch.full((3,), float(number if rank == 0 else -number))
+            for source in (0, 1):
+                operate["send" if rank == source else "recv"](given)
+            assert given.tolist() == [float(number)] * 3, (place, given)
+            number += 1
+        say(f"{kind}: {number} lines")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def interrupted_transfer():
+    """Ctrl-C in a transfer under way: the other side's ends with words, and the next ones are right."""
+    rank, _ = start()
+    store = dist.distributed_c10d._get_default_store()
+    for kind, number in (("recv", 1), ("send", 2)):
+        if rank == 0:
+            interrupt_when_waiting("_look_around")
+            try:
+                getattr(dist, kind)(torch.ones(LARGE), 1)
+            except KeyboardInterrupt:
+                store.set(f"interrupted {kind}", "")
+            else:
+                raise AssertionError("it was not interrupted")
+        else:
+            store.wait([f"interrupted {kind}"])
+            opposite = {"recv": dist.send, "send": dist.recv}[kind]
+            fails(lambda: opposite(torch.ones(LARGE), 0), "abort")
+        given = torch.full((LARGE,), float(number * (1 - rank)))
+        (dist.send if rank == 0 else dist.recv)(given, 1 - rank)
+        assert given.eq(number).all()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def killed_in_a_transfer(kind):
+    """Rank 1 dies in the middle of transfers: the others' transfers with it name it, of both calls."""
+    rank, _ = start()
+    store = dist.distributed_c10d._get_default_store()
+    transfer = {"send": dist.send, "recv": dist.recv}[kind]
+    dist.barrier()
+    if rank == 1:
+        opposite = {"send": dist.irecv, "recv": dist.isend}[kind]
+        works = [opposite(torch.ones(LARGE), other) for other in (0, 2)]  # each other rank makes a second one, too
+        for work in works:
+            work.wait()
+        store.wait(["0 waits", "2 waits"])
+        os.kill(os.getpid(), signal.SIGKILL)
+    transfer(torch.ones(LARGE), 1)
+    store.set(f"{rank} waits", "")
+    error = fails(lambda: transfer(torch.ones(LARGE), 1), "rank 1")
+    assert error.ranks == (1,)
+    fails(lambda: transfer(torch.ones(1), 1), "rank 1")

@@ -50,7 +50,7 @@ class Transfer(Work):
         self._outputs = tensors if function is RECV else []
         self._pins: Any = tensors[0]
         self._handle = _native.AsyncReduceOpC()
-        self._raw = [True]  # empty: a thread awaits it, or it has parts, or it is over
+        self._claims: List[int] = []  # threads that would await it or make parts of it: the first one does
         self._begin = time.monotonic()
         self._limit_s = group._timeout.total_seconds()
         self._ending = threading.Lock()
@@ -65,16 +65,20 @@ class Transfer(Work):
             output.detach().zero_()
 
     def _claim(self) -> bool:
-        """Returns true for one thread. For others, once it has parts or is over."""
-        try:
-            return self._raw.pop()
-        except IndexError:
-            while not self._parts and not self._over:
-                time.sleep(_PAUSE_S)
-            return False
+        """Returns true for one thread. For others, once it has parts or is over. A thread that was interrupted behind
+        its claim has it again when it comes back."""
+        self._claims.append(threading.get_ident())
+        while not self._parts and not self._over:
+            if self._is_mine():
+                return True
+            time.sleep(_PAUSE_S)
+        return False
+
+    def _is_mine(self) -> bool:
+        return self._claims[:1] == [threading.get_ident()]
 
     def wait(self, timeout: timedelta = _UNLIMITED) -> bool:
-        if timeout <= _UNLIMITED and not self._over and self._claim():
+        if timeout <= _UNLIMITED and not self._over:
             self._await_raw(_SLICE_MS)
             if self._over and self._error is None:
                 group = self._group
@@ -84,15 +88,16 @@ class Transfer(Work):
         return super().wait(timeout)
 
     def _await(self, seconds: Optional[float]) -> None:
-        if not self._over and self._claim():
-            slice_ms = _SLICE_MS if seconds is None else min(_SLICE_MS, int(1000 * seconds))
-            self._await_raw(slice_ms)
+        if not self._over:
+            self._await_raw(_SLICE_MS if seconds is None else min(_SLICE_MS, int(1000 * seconds)))
         super()._await(seconds)
 
     def _await_raw(self, milliseconds: int) -> None:
         core, place = self._group._world.comm._core, ctypes.byref(self._handle)
         code, why = _TIMEOUT, _operation.NO_WORDS
         try:
+            if not self._claim():
+                return
             visit = core.enter() if self._pid == os.getpid() else None
             if visit is not None:
                 try:
@@ -107,6 +112,8 @@ class Transfer(Work):
                     core.leave(visit)
             self._adopt(code, why)
         except BaseException as interrupt:
+            if not self._is_mine():
+                raise  # another thread awaits it
             if not self._over and not self._parts:
                 done = ctypes.c_bool()
                 if _native.lib.pcclTestAsyncReduce(place, ctypes.byref(done)) == _SUCCESS:
@@ -117,12 +124,11 @@ class Transfer(Work):
     def _adopt(self, code: int, why: _native.Why) -> None:
         """Makes an operation of it. code: result of the library's last call."""
         comm = self._group._world.comm
-        pins, self._pins = self._pins, None
-        operation = _operation.adopted(comm._core, self._tag, self._handle, pins.untyped_storage())
+        operation = _operation.adopted(comm._core, self._tag, self._handle, self._pins.untyped_storage())
         operation._function, operation._pid = "pcclSend" if self._function is SEND else "pcclRecv", self._pid
         if code != _TIMEOUT:
             operation.awaited(code, why)
-        self._parts = [Part(comm, AsyncReduceHandle(operation))]
+        self._parts, self._pins = [Part(comm, AsyncReduceHandle(operation))], None
 
     def _ensure_parts(self) -> None:
         if not self._over and self._claim():
