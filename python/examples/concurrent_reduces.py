@@ -32,8 +32,6 @@ def description(count: int, op: pccl.ReduceOp, tag: int) -> pccl.ReduceDescripto
 
 
 comm = pccl.Communicator(args.master, p2p_connection_pool_size=args.pool)
-comm.connect()
-just_joined = True
 random = np.random.default_rng()
 mine = random.random((args.tags, args.elements), np.float32)
 averages = np.empty_like(mine)
@@ -46,23 +44,16 @@ reductions = [
 ]
 reductions.append(pccl.ReduceOpDescriptor.from_numpy(stop, stop, description(1, pccl.ReduceOp.MAX, args.tags)))
 
-step = 0
-while not stop[0]:
-    if not just_joined:
-        comm.update_topology()  # newcomers get in, and go on from here like the others
-    just_joined = False
-    stop[0] = bool(stopping)
-    begin = time.monotonic()
-    try:
-        info = comm.all_reduce_multiple_with_retry(reductions, max_in_flight=args.tags)
-    except pccl.TooFewPeersError:
-        time.sleep(0.1)  # alone: wait for others
-        continue
-    seconds = time.monotonic() - begin
-    step += 1
-    print(
-        f"step {step}: {info.local_world_size} peers, {(info.tx_bytes + info.rx_bytes) * 8e-9 / seconds:.2f} Gbit/s",
-        flush=True,
-    )
+is_last = False
+for step in pccl.loop(comm):
+    with step:
+        stop[0] = bool(stopping)
+        begin = time.monotonic()
+        info = step.comm.all_reduce_multiple_with_retry(reductions, max_in_flight=args.tags)
+        rate = (info.tx_bytes + info.rx_bytes) * 8e-9 / (time.monotonic() - begin)
+        print(f"step {step.index + 1}: {info.local_world_size} peers, {rate:.2f} Gbit/s", flush=True)
+        is_last = bool(stop[0])  # not of a step that begins again
+    if is_last:
+        break
 comm.close()
 print(f"digest {hashlib.sha256(averages).hexdigest()}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Distributed data-parallel training of a small network on MNIST-like images, with the plain interface: a shared state
-of parameters and Adam's state, and one reduction for each gradient, all at the same time.
+"""Distributed data-parallel training of a small network on MNIST-like images, with nothing but a loop: its state is the
+parameters and Adam's state, and each step has one reduction for each gradient, all at the same time.
 
     python mnist_ddp.py 127.0.0.1:48148        as many as you like, whenever you like; Ctrl-C at one ends all
 
@@ -17,7 +17,6 @@ from typing import List
 import torch
 
 import pccl
-from pccl import Attribute, Communicator, ReduceOp, SharedState, TensorInfo
 
 BATCH = 32
 
@@ -49,65 +48,34 @@ for parameter in model.parameters():
     parameter.grad = torch.zeros_like(parameter)
 optimizer.step()
 
-infos = []
+state = {}
 for name, parameter in model.named_parameters():
-    infos.append(TensorInfo.from_torch(parameter, name))
+    state[name] = parameter.data
     for key in ("exp_avg", "exp_avg_sq", "step"):
-        infos.append(TensorInfo.from_torch(optimizer.state[parameter][key], f"{name}.{key}"))
-shared_state = SharedState(infos)
+        state[f"{name}.{key}"] = optimizer.state[parameter][key]
 
+is_last = False
+with pccl.loop(args.master, state) as loop:
+    for step in loop:
+        assert not step.diverged, "this peer had computed something else than the others"
+        time.sleep(args.pause)
+        with step:
+            images, labels = batch()
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(images), labels)
+            loss.backward()
+            about = torch.tensor([loss.item(), float(bool(stopping))])
+            tensors = [parameter.grad for parameter in model.parameters()] + [about]
+            handles = [step.comm.all_reduce_async(one, one, op="avg", tag=tag) for tag, one in enumerate(tensors)]
+            for handle in handles:
+                handle.result()
+            optimizer.step()
+            print(f"step {step.index + 1}: {step.size} peers, loss {about[0]:.3f}", flush=True)
+            is_last = about[1] > 0 or step.index + 1 >= args.steps  # not of a step that begins again
+        if is_last:
+            break
 
-def average(communicator: Communicator, tensors: List[torch.Tensor]) -> bool:
-    """Averages all at once, in place. False: this peer is alone now."""
-    left = list(range(len(tensors)))
-    while left:
-        if communicator.get_attribute(Attribute.GLOBAL_WORLD_SIZE) < 2:
-            return False
-        handles = [
-            communicator.all_reduce_async(tensors[tag], tensors[tag], op=ReduceOp.AVG, tag=tag) for tag in left
-        ]
-        # What has failed has failed for all peers, who launch the same ones again.
-        left = [tag for tag, handle in zip(left, handles) if not handle.wait()[0]]
-    return True
-
-
-communicator = Communicator(args.master, 0)
-communicator.connect(n_attempts=15)
-just_joined = first_sync = True
-step, stopped = 0, False
-while not stopped and step < args.steps:
-    time.sleep(args.pause)
-    # A newcomer goes on from the others' update_topology(), which let it in.
-    if not just_joined and communicator.are_peers_pending():
-        communicator.update_topology()
-    just_joined = False
-    world_size = communicator.get_attribute(Attribute.GLOBAL_WORLD_SIZE)
-    if world_size < 2:
-        time.sleep(0.1)
-        continue
-
-    moved = communicator.sync_shared_state(shared_state)
-    if not first_sync:
-        assert moved.rx_bytes == 0, "this peer had computed something else than the others"
-    first_sync = False
-    shared_state.revision += 1  # one for each synchronization
-
-    images, labels = batch()
-    optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(images), labels)
-    loss.backward()
-    about = torch.tensor([loss.item(), float(bool(stopping))])
-    if not average(communicator, [parameter.grad for parameter in model.parameters()] + [about]):
-        continue  # the last one of the others is gone: drop this step
-    optimizer.step()
-    step = int(optimizer.state[model[0].weight]["step"])
-    stopped = bool(about[1] > 0)
-    world_size = communicator.get_attribute(Attribute.GLOBAL_WORLD_SIZE)
-    print(f"step {step}: {world_size} peers, loss {about[0]:.3f}", flush=True)
-
-communicator.close()
 digest = hashlib.sha256()
-for _, parameter in model.named_parameters():
-    for tensor in (parameter, *(optimizer.state[parameter][key] for key in ("exp_avg", "exp_avg_sq", "step"))):
-        digest.update(bytes(tensor.detach().view(-1).view(torch.uint8).tolist()))
+for tensor in state.values():
+    digest.update(bytes(tensor.view(-1).view(torch.uint8).tolist()))
 print(f"digest {digest.hexdigest()}")
