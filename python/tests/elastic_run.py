@@ -3,14 +3,14 @@ once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sampled_fsdp2: the same as ddp and fsdp2, with
-an ElasticSampler and a DataLoader, with a worker where a replica is one process; resnet and resnet_fsdp2: with a model with batch normalization, whose
-running statistics differ on all replicas. replicas: how many there are. at_vote: victims die where they would vote on a step. stops: number of replicas that are
-stopped and return, with a master that waits only briefly. drains: of so many replicas one process, drawn, is drained
-before any is killed; all its processes must leave in order, and no step of the others be dropped or repeated. shards:
-processes of a replica of kind fsdp2. Prints one line of JSON: seconds until the survivors' next
-step, the largest difference of loss from a run without kills, and more. It fails if two processes ever held different
-parameters after the same step.
+kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sampled_fsdp2: the same as ddp and fsdp2,
+with an ElasticSampler and a DataLoader, with a worker where a replica is one process; resnet and resnet_fsdp2: with a
+model with batch normalization, whose running statistics differ on all replicas. replicas: how many there are.
+at_vote: victims die where they would vote on a step. stops: number of replicas that are stopped and return, with a
+master that waits only briefly. drains: of so many replicas one process, drawn, is drained before any is killed; all
+its processes must leave in order, and no step of the others be dropped or repeated. shards: processes of a replica of
+kind fsdp2. Prints one line of JSON: seconds until the survivors' next step, the largest difference of loss from a run
+without kills, and more. It fails if two processes ever held different parameters after the same step.
 """
 
 import collections
@@ -239,7 +239,7 @@ class Run:
         return [min(line["at"] for line in one.steps if line["at"] > at) - at for one in alive]
 
     def drain(self, leaving):
-        """One process of a replica is drained: all its processes leave behind the same step, and another replica comes."""
+        """Drains one process of a replica: all its processes leave behind the same step, and another replica comes."""
         self.replicas.remove(leaving)
         os.kill(random.choice(leaving).pid, signal.SIGUSR1)
         self.until("the replica's end", lambda: not set(leaving) & set(self._open))
@@ -343,7 +343,8 @@ def warm_up():
 
 
 def main(address, given):
-    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "drains": 0, "shards": 2, "at_vote": False, "replicas": 4, "pause": 0.6, **json.loads(given)}
+    about = {"kind": "ddp", "kills": 3, "seed": 0, "stops": 0, "drains": 0, "pause": 0.6}
+    about.update({"replicas": 4, "shards": 2, "at_vote": False, **json.loads(given)})
     global REPLICAS
     REPLICAS = about["replicas"]
     torch.set_num_threads(1)

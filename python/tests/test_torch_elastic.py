@@ -788,7 +788,8 @@ def run(script, address, **given):
     told = json.loads(program.line('{"kind"'))
     assert program.end() == 0
     print(told, "seed", seed)
-    assert told["processes"] >= given.get("replicas", 4) + given["kills"] + given.get("drains", 0) and told["loss_difference"] <= 0.08, told
+    assert told["processes"] >= given.get("replicas", 4) + given["kills"] + given.get("drains", 0), told
+    assert told["loss_difference"] <= 0.08, told
     assert told["returns"] == given.get("stops", 0), told
     support.figure("elastic_next_step_after_kill", told["max_s"], "s")
 

@@ -87,7 +87,7 @@ void do_update(struct command *command)
     end_line(&line);
 }
 
-void do_ask_drain(struct command *command) { answer_only(command, pcclDrain(command->slot->comm)); }
+void do_leave(struct command *command) { answer_only(command, pcclDrain(command->slot->comm)); }
 
 void do_optimize(struct command *command)
 {

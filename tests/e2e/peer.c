@@ -74,7 +74,7 @@ static const struct {
     {"mixed", do_mixed},       {"group", do_group},       {"run", do_run},         {"send", do_send},
     {"recv", do_recv},         {"stream", do_stream},     {"record", do_record},   {"verdicts", do_verdicts},
     {"pour", do_pour},         {"drain", do_drain},       {"unused", do_unused},   {"sends", do_sends},
-    {"recvs", do_recvs},       {"ask_drain", do_ask_drain},
+    {"recvs", do_recvs},       {"leave", do_leave},
 };
 
 static void *run_command(void *argument)

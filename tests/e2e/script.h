@@ -100,7 +100,7 @@ void do_topology(struct command *command);
 void do_report(struct command *command);
 void do_pending(struct command *command);
 void do_admit(struct command *command);
-void do_ask_drain(struct command *command);
+void do_leave(struct command *command);
 void do_waits(struct command *command);
 void do_record(struct command *command);
 void do_verdicts(struct command *command);

@@ -13,7 +13,7 @@ def begin(run, **master):
     run.environment.update(PCCL_WHERE_MS="20", PCCL_DRAIN_MS="600000", PCCL_DIAL_MAX_MS="50")
     run.start_master(**(master or PATIENT))
     *stay, drained = run.join(4)
-    drained.do("ask_drain")
+    drained.do("leave")
     return stay, drained
 
 
