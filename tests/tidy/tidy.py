@@ -203,7 +203,7 @@ def check_functions(path, text):
     lines = code_only(text).splitlines()
     for number, line in enumerate(lines, 1):
         if depth == 0:
-            called = re.match(r"^\w[\w\s*]*?\b(\w+)\(", line)
+            called = re.match(r"^(?:\w[\w\s*]*?\b)?(\w+)\(", line)
             if called:
                 start, name = number, called.group(1)
         depth += line.count("{") - line.count("}")

@@ -1,9 +1,5 @@
 /* core/address: texts there and back, texts that are refused, kinds of addresses, and sites. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -17,9 +13,8 @@ static bool parse(const char *text, struct pccl_address *address)
     return pccl_address_parse_ip(text, strlen(text), address);
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     static const struct {
         const char *ip, *text;
     } rows[] = {
@@ -50,9 +45,8 @@ static void test_text(void **state)
     }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         " ",
@@ -100,9 +94,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-    (void)state;
     struct pccl_address a;
     assert_true(parse("127.9.9.9", &a) && pccl_address_is_loopback(&a) && pccl_address_is_v4(&a));
     assert_true(parse("::1", &a) && pccl_address_is_loopback(&a) && !pccl_address_is_v4(&a));
@@ -117,9 +110,8 @@ static void test_kinds(void **state)
 }
 
 /* Texts that are almost addresses: we and the system's parser agree. */
-static void test_agrees_with_the_system(void **state)
+TEST(test_agrees_with_the_system)
 {
-    (void)state;
     static const char alphabet[] = "0123456789abcdefF::::....";
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 5);
@@ -157,22 +149,11 @@ static bool is_same_site(const char *a, const char *b)
     return same;
 }
 
-static void test_sites(void **state)
+TEST(test_sites)
 {
-    (void)state;
     assert_true(is_same_site("10.0.0.1", "10.0.0.1"));
     assert_false(is_same_site("10.0.0.1", "10.0.0.2"));
     assert_true(is_same_site("2001:db8::1", "2001:db8::ffff:1"));
     assert_false(is_same_site("2001:db8::1", "2001:db8:0:1::1"));
     assert_false(is_same_site("::1", "10.0.0.1"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_kinds), cmocka_unit_test(test_agrees_with_the_system),
-        cmocka_unit_test(test_sites),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

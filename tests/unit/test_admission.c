@@ -1,10 +1,5 @@
 /* A master with tokens in this process: what a peer of a changed library may do with the connection of its token. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "drive/master_server.h"
 #include "net/build.h"
@@ -57,7 +52,7 @@ static void say_hello(uint8_t number)
 }
 
 /* The token of this connection was judged already, and the connection is of the peer of the first hello. */
-static void test_second_hello_is_no_use(void **state)
+TEST(test_second_hello_is_no_use)
 {
     char folder[] = "/tmp/pccl-admission-XXXXXX", path[100];
     struct pccl_host host = {.name = "127.0.0.1"};
@@ -68,7 +63,6 @@ static void test_second_hello_is_no_use(void **state)
     struct pccl_print answer;
     uint32_t revoked;
     uv_loop_t loop;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     assert_int_equal(pccl_params_load(NULL, pcclParameterMaster, &params, &reason), PCCL_OK);
     (void)snprintf(params.master_state, sizeof params.master_state, "%s", folder);
@@ -121,10 +115,4 @@ static void test_second_hello_is_no_use(void **state)
         assert_int_equal(unlink(path), 0);
     }
     assert_int_equal(rmdir(folder), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_second_hello_is_no_use)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* net/alarm: when it rings, and that a suspended process reads its input first. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "net/alarm.h"
 
 enum { LONG_US = (PCCL_STILL_MS + 50) * 1000 };
@@ -60,9 +55,8 @@ static void stand_still(uint64_t us)
         continue;
 }
 
-static void it_rings_once_and_never_early(void **state)
+TEST(it_rings_once_and_never_early)
 {
-    (void)state;
     for (uint32_t us = 0; us < 5000; us += 50) {
         struct world world;
         begin(&world);
@@ -76,10 +70,9 @@ static void it_rings_once_and_never_early(void **state)
     }
 }
 
-static void the_last_time_counts(void **state)
+TEST(the_last_time_counts)
 {
     struct world world;
-    (void)state;
     begin(&world);
     pccl_alarm_set(&world.alarm, pccl_now_us() + 3600 * UINT64_C(1000000));
     pccl_alarm_set(&world.alarm, 0); /* long ago: now */
@@ -87,10 +80,9 @@ static void the_last_time_counts(void **state)
     assert_int_equal(world.rings, 1);
 }
 
-static void never_is_never(void **state)
+TEST(never_is_never)
 {
     struct world world;
-    (void)state;
     begin(&world);
     pccl_alarm_set(&world.alarm, pccl_now_us());
     pccl_alarm_set(&world.alarm, UINT64_MAX);
@@ -100,10 +92,9 @@ static void never_is_never(void **state)
     assert_int_equal(world.rings, 0);
 }
 
-static void who_stood_still_listens_first(void **state)
+TEST(who_stood_still_listens_first)
 {
     struct world world;
-    (void)state;
     begin(&world);
     pccl_alarm_set(&world.alarm, pccl_now_us());
     assert_int_equal(uv_async_send(&world.news), 0);
@@ -113,10 +104,9 @@ static void who_stood_still_listens_first(void **state)
     assert_int_equal(world.heard_before, 1);
 }
 
-static void what_is_heard_then_may_set_it_anew(void **state)
+TEST(what_is_heard_then_may_set_it_anew)
 {
     struct world world;
-    (void)state;
     begin(&world);
     pccl_alarm_set(&world.alarm, pccl_now_us());
     world.again_us = pccl_now_us() + 2 * LONG_US;
@@ -135,11 +125,10 @@ static void on_other(uv_timer_t *other)
 }
 
 /* Other timers of the turn may take long. */
-static void input_is_read_before_it_rings(void **state)
+TEST(input_is_read_before_it_rings)
 {
     struct world world;
     uv_timer_t other;
-    (void)state;
     begin(&world);
     assert_int_equal(uv_timer_init(&world.loop, &other), 0);
     assert_int_equal(uv_timer_start(&other, on_other, PCCL_STILL_MS / 2, 0), 0); /* due later, so it is called later */
@@ -148,17 +137,4 @@ static void input_is_read_before_it_rings(void **state)
     stand_still(LONG_US);
     end(&world);
     assert_true(world.rings == 1 && world.heard_before == 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_rings_once_and_never_early),
-        cmocka_unit_test(the_last_time_counts),
-        cmocka_unit_test(never_is_never),
-        cmocka_unit_test(who_stood_still_listens_first),
-        cmocka_unit_test(what_is_heard_then_may_set_it_anew),
-        cmocka_unit_test(input_is_read_before_it_rings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* The book of tokens: who may come, how often and how long; and its text, which survives a restart. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "ops/book.h"
 #include "net/heap.h"
@@ -50,11 +45,10 @@ static bool comes(struct fixture *f, uint32_t number, uint8_t peer, uint64_t now
 
 static bool says(const struct fixture *f, const char *words) { return strstr(f->reason.bytes, words) != NULL; }
 
-static void roles(void **state)
+TEST(roles)
 {
     static const bool may[PCCL_ROLES][PCCL_ROLES] = {{true, false, false}, {false, true, false}, {false, true, true}};
     struct fixture f;
-    (void)state;
     setup(&f);
     for (uint32_t has = 0; has < PCCL_ROLES; has++) {
         uint32_t number = add(&f, (enum pccl_role)has, 0, 0, "");
@@ -69,10 +63,9 @@ static void roles(void **state)
     teardown(&f);
 }
 
-static void end_of_time(void **state)
+TEST(end_of_time)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     uint32_t number = add(&f, PCCL_ROLE_JOIN, 60, 0, "for a minute");
     assert_true(comes(&f, number, 1, NOW + 59));
@@ -88,10 +81,9 @@ static void end_of_time(void **state)
     teardown(&f);
 }
 
-static void uses(void **state)
+TEST(uses)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     uint32_t number = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
     assert_true(comes(&f, number, 1, NOW));
@@ -121,10 +113,9 @@ static void fill_with_guests(struct fixture *f, uint32_t pass)
  * Uses are never forgotten; of the others the oldest of the token with the most makes room. Who came with a revoked
  * token takes no place.
  */
-static void guests_make_room(void **state)
+TEST(guests_make_room)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     uint32_t other = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), late = add(&f, PCCL_ROLE_JOIN, 60, 0, "");
     uint32_t many = add(&f, PCCL_ROLE_JOIN, 60, 0, ""), few = add(&f, PCCL_ROLE_JOIN, 0, 2, "");
@@ -155,10 +146,9 @@ static void guests_make_room(void **state)
 }
 
 /* A use that could not be written is as if it had not been. */
-static void use_is_taken_back(void **state)
+TEST(use_is_taken_back)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     uint32_t once = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_true(comes(&f, once, 1, NOW) && f.noted);
@@ -170,11 +160,10 @@ static void use_is_taken_back(void **state)
 }
 
 /* Who came before there was an end comes back after it, once noted. */
-static void end_comes_later(void **state)
+TEST(end_comes_later)
 {
     struct fixture f;
     const struct pccl_id digest = {{1}};
-    (void)state;
     setup(&f);
     struct pccl_pass *pass = pccl_book_numbered(&f.book, add(&f, PCCL_ROLE_JOIN, 0, 0, ""));
     assert_true(comes(&f, pass->number, 1, NOW) && !f.noted);
@@ -188,10 +177,9 @@ static void end_comes_later(void **state)
     teardown(&f);
 }
 
-static void bad_terms(void **state)
+TEST(bad_terms)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, (uint64_t)PCCL_BOOK_TTL_S_MAX + 1, 0, ""), 0);
     assert_true(says(&f, "ten years"));
@@ -203,10 +191,9 @@ static void bad_terms(void **state)
     teardown(&f);
 }
 
-static void names(void **state)
+TEST(names)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     uint32_t first = add(&f, PCCL_ROLE_JOIN, 0, 0, "run"), second = add(&f, PCCL_ROLE_JOIN, 0, 0, "run");
     assert_int_equal(pccl_book_named(&f.book, "run")->number, second);
@@ -222,10 +209,9 @@ static void names(void **state)
 }
 
 /* What lets nobody in makes room; with none of those it is full, and says so. */
-static void full(void **state)
+TEST(full)
 {
     struct fixture f;
-    (void)state;
     setup(&f);
     for (uint32_t i = 0; i < PCCL_BOOK_PASSES_MAX; i++)
         assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
@@ -252,11 +238,10 @@ static void print(const struct pccl_book *book, struct pccl_print *text)
     assert_false(text->failed);
 }
 
-static void text_survives(void **state)
+TEST(text_survives)
 {
     struct fixture f, again;
     struct pccl_print one, two;
-    (void)state;
     setup(&f);
     setup(&again);
     add(&f, PCCL_ROLE_JOIN, 0, 0, "run");
@@ -286,13 +271,12 @@ static void says_damaged(struct fixture *f, const struct pccl_print *text, uint3
 }
 
 /* Cut anywhere, with one wrong bit, or without a line, it is refused in words. */
-static void text_is_damaged(void **state)
+TEST(text_is_damaged)
 {
     struct fixture f, again;
     struct pccl_print text, less;
     char words[40];
     uint32_t line = 1, begin = 0;
-    (void)state;
     setup(&f);
     uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "label");
     assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
@@ -323,7 +307,7 @@ static void text_is_damaged(void **state)
 }
 
 /* Of a version without checksums: read, and written with them. What cannot be in a book is refused there, too. */
-static void text_of_yesterday(void **state)
+TEST(text_of_yesterday)
 {
     static const char crowded[] = "pccl-tokens 1 1\n"
                                   "token 1 join 0 5 0 1 " DIGITS DIGITS " \n"
@@ -333,7 +317,6 @@ static void text_of_yesterday(void **state)
                                "token 2 join 8 0 9 1 1" LESS_DIGITS DIGITS " guest\nend\n";
     struct fixture f, again;
     struct pccl_print text;
-    (void)state;
     setup(&f);
     assert_int_equal(pccl_book_read(&f.book, crowded, sizeof crowded - 1, &f.reason), PCCL_MALFORMED);
     assert_true(says(&f, "line 4 is none"));
@@ -352,11 +335,10 @@ static void text_of_yesterday(void **state)
 }
 
 /* Padded, it is the same book, and revoking does not make it longer. */
-static void text_is_padded(void **state)
+TEST(text_is_padded)
 {
     struct fixture f, again;
     struct pccl_print one, two;
-    (void)state;
     setup(&f);
     for (uint32_t i = 0; i < 100; i++)
         add(&f, PCCL_ROLE_JOIN, 60, 0, "");
@@ -378,11 +360,10 @@ static void text_is_padded(void **state)
     teardown(&f);
 }
 
-static void list_for_people(void **state)
+TEST(list_for_people)
 {
     struct fixture f;
     struct pccl_print text;
-    (void)state;
     setup(&f);
     uint32_t limited = add(&f, PCCL_ROLE_JOIN, 90000, 3, "nodes");
     add(&f, PCCL_ROLE_ADMIN, 0, 0, "");
@@ -393,25 +374,4 @@ static void list_for_people(void **state)
     assert_string_equal(text.bytes, "1  join  good for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
     pccl_print_fini(&text);
     teardown(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(roles),
-        cmocka_unit_test(end_of_time),
-        cmocka_unit_test(uses),
-        cmocka_unit_test(guests_make_room),
-        cmocka_unit_test(use_is_taken_back),
-        cmocka_unit_test(end_comes_later),
-        cmocka_unit_test(bad_terms),
-        cmocka_unit_test(names),
-        cmocka_unit_test(full),
-        cmocka_unit_test(text_survives),
-        cmocka_unit_test(text_is_damaged),
-        cmocka_unit_test(text_of_yesterday),
-        cmocka_unit_test(text_is_padded),
-        cmocka_unit_test(list_for_people),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* core/budget: a burst after a rest, then an even rate, and never more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "core/budget.h"
 
@@ -16,12 +11,11 @@ static uint32_t take_all(struct pccl_budget *budget, uint64_t now_us)
     return taken;
 }
 
-static void test_burst_then_rate(void **state)
+TEST(test_burst_then_rate)
 {
     struct pccl_budget budget = {.per_s = 1000, .burst = 50};
     uint64_t now_us = 5000000;
     uint32_t taken = 0;
-    (void)state;
     assert_int_equal(take_all(&budget, now_us), 50);
     assert_false(pccl_budget_take(&budget, now_us));
     assert_int_equal(pccl_budget_again_us(&budget), now_us + 1000);
@@ -32,20 +26,10 @@ static void test_burst_then_rate(void **state)
     assert_int_equal(take_all(&budget, now_us + 1000000), 50); /* a long rest saves no more than a burst */
 }
 
-static void test_one_at_a_time(void **state)
+TEST(test_one_at_a_time)
 {
     struct pccl_budget budget = {.per_s = 2, .burst = 1};
-    (void)state;
     assert_int_equal(take_all(&budget, 0), 1);
     assert_int_equal(take_all(&budget, 499999), 0);
     assert_int_equal(take_all(&budget, 500000), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_burst_then_rate),
-        cmocka_unit_test(test_one_at_a_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

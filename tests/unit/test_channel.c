@@ -3,12 +3,7 @@
  * why it ended. Frames are tested with connections (test_connection), and what a peer sees of
  * payload with the engine (test_engine_wire).
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "loopback.h"
 #include "net/channel.h"
 
@@ -124,11 +119,10 @@ static void begin_message(struct fixture *f)
     pccl_channel_watch(&f->channel, UV_READABLE);
 }
 
-static void payload_follows_its_frame(void **state)
+TEST(payload_follows_its_frame)
 {
     struct fixture f;
     uint8_t *bytes = make_payload();
-    (void)state;
     begin(&f);
     f.payload = bytes;
     begin_message(&f);
@@ -140,11 +134,10 @@ static void payload_follows_its_frame(void **state)
     free(bytes);
 }
 
-static void what_is_taken_back_goes_on_as_filler(void **state)
+TEST(what_is_taken_back_goes_on_as_filler)
 {
     struct fixture f;
     uint8_t *bytes = make_payload();
-    (void)state;
     begin(&f);
     f.payload = bytes;
     begin_message(&f);
@@ -157,11 +150,10 @@ static void what_is_taken_back_goes_on_as_filler(void **state)
     end(&f);
 }
 
-static void payload_goes_to_its_target_and_the_next_frame_to_the_reader(void **state)
+TEST(payload_goes_to_its_target_and_the_next_frame_to_the_reader)
 {
     enum { BYTES = 5000 };
     static uint8_t sent[BYTES + 256], target[BYTES];
-    (void)state;
     for (int wanted = 0; wanted < 2; wanted++) {
         struct fixture f;
         struct pccl_frame frame;
@@ -186,11 +178,10 @@ static void payload_goes_to_its_target_and_the_next_frame_to_the_reader(void **s
     }
 }
 
-static void leaving_completes_what_is_under_way_and_says_good_bye(void **state)
+TEST(leaving_completes_what_is_under_way_and_says_good_bye)
 {
     struct fixture f;
     uint8_t *bytes = make_payload(), byte;
-    (void)state;
     begin(&f);
     f.payload = bytes;
     begin_message(&f);
@@ -210,20 +201,18 @@ static void leaving_completes_what_is_under_way_and_says_good_bye(void **state)
     free(bytes);
 }
 
-static void leaving_does_not_wait_for_ever(void **state)
+TEST(leaving_does_not_wait_for_ever)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     pccl_channel_leave(&f.channel, true, 1);
     loopback_until(&f.loop, &f.parted);
     end(&f);
 }
 
-static void who_owes_something_must_move(void **state)
+TEST(who_owes_something_must_move)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     pccl_channel_owed(&f.channel, 1);
     loopback_until(&f.loop, &f.late);
@@ -231,11 +220,10 @@ static void who_owes_something_must_move(void **state)
     end(&f);
 }
 
-static void our_own_failure_is_told_when_the_end_has_come(void **state)
+TEST(our_own_failure_is_told_when_the_end_has_come)
 {
     struct fixture f;
     uint8_t byte = 1;
-    (void)state;
     begin(&f);
     f.channel.out_max = 1;
     assert_int_equal(send(f.bare, &byte, 1, MSG_NOSIGNAL), 1);
@@ -407,10 +395,9 @@ static void expect_payload(struct half *half)
     pccl_channel_expect(&half->channel, &half->target, PAYLOAD_BYTES);
 }
 
-static void payloads_go_both_ways_at_once(void **state)
+TEST(payloads_go_both_ways_at_once)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     uint8_t *bytes = make_payload();
     expect_payload(&p.here);
@@ -429,9 +416,8 @@ static void payloads_go_both_ways_at_once(void **state)
     free(bytes);
 }
 
-static void a_pipe_brings_everything_and_the_good_bye(void **state)
+TEST(a_pipe_brings_everything_and_the_good_bye)
 {
-    (void)state;
     for (int back = 0; back < 2; back++) {
         struct pair p;
         begin_pair(&p);
@@ -455,10 +441,9 @@ static void a_pipe_brings_everything_and_the_good_bye(void **state)
 }
 
 /* What the side that stays still had to say is discarded, and holds up nobody. */
-static void who_leaves_through_a_pipe_discards_what_comes(void **state)
+TEST(who_leaves_through_a_pipe_discards_what_comes)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     uint8_t *bytes = make_payload();
     send_payload(&p.there, bytes);
@@ -472,10 +457,9 @@ static void who_leaves_through_a_pipe_discards_what_comes(void **state)
     free(bytes);
 }
 
-static void both_leave_through_a_pipe(void **state)
+TEST(both_leave_through_a_pipe)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     pccl_channel_leave(&p.here.channel, true, LOOPBACK_HANG_MS);
     pccl_channel_leave(&p.there.channel, true, LOOPBACK_HANG_MS);
@@ -484,10 +468,9 @@ static void both_leave_through_a_pipe(void **state)
     end_pair(&p);
 }
 
-static void who_watches_for_the_end_alone_is_told_of_no_input(void **state)
+TEST(who_watches_for_the_end_alone_is_told_of_no_input)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     settle(&p);
     p.there.watched = UV_DISCONNECT;
@@ -506,10 +489,9 @@ static void who_watches_for_the_end_alone_is_told_of_no_input(void **state)
 }
 
 /* Without a bell: it had been rung when nobody was interested. */
-static void who_watches_for_input_again_is_told_of_what_is_there(void **state)
+TEST(who_watches_for_input_again_is_told_of_what_is_there)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     pccl_channel_watch(&p.there.channel, p.there.watched = UV_DISCONNECT);
     put_small_message(&p.here);
@@ -522,9 +504,8 @@ static void who_watches_for_input_again_is_told_of_what_is_there(void **state)
     end_pair(&p);
 }
 
-static void what_was_written_into_a_pipe_before_the_end_is_read(void **state)
+TEST(what_was_written_into_a_pipe_before_the_end_is_read)
 {
-    (void)state;
     for (int resets = 0; resets < 2; resets++) {
         struct pair p;
         begin_pair(&p);
@@ -550,11 +531,10 @@ static void what_was_written_into_a_pipe_before_the_end_is_read(void **state)
 }
 
 /* Before its next turn the others have had theirs: the other side has read what was sent. */
-static void who_yields_goes_on_after_the_others(void **state)
+TEST(who_yields_goes_on_after_the_others)
 {
     enum { TURNS = 10 };
     struct pair p;
-    (void)state;
     begin_pair(&p);
     settle(&p);
     p.here.turns = TURNS;
@@ -575,10 +555,9 @@ static void who_yields_goes_on_after_the_others(void **state)
 }
 
 /* After our own failure the cause is ours, whatever the other side does. */
-static void our_own_failure_ends_a_pipe(void **state)
+TEST(our_own_failure_ends_a_pipe)
 {
     struct pair p;
-    (void)state;
     begin_pair(&p);
     settle(&p);
     put_small_message(&p.there);
@@ -592,27 +571,4 @@ static void our_own_failure_ends_a_pipe(void **state)
     loopback_until(&p.loop, &p.there.heard_end);
     assert_int_equal(p.there.channel.ended, UV_EOF);
     end_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(payload_follows_its_frame),
-        cmocka_unit_test(what_is_taken_back_goes_on_as_filler),
-        cmocka_unit_test(payload_goes_to_its_target_and_the_next_frame_to_the_reader),
-        cmocka_unit_test(leaving_completes_what_is_under_way_and_says_good_bye),
-        cmocka_unit_test(leaving_does_not_wait_for_ever),
-        cmocka_unit_test(who_owes_something_must_move),
-        cmocka_unit_test(our_own_failure_is_told_when_the_end_has_come),
-        cmocka_unit_test(payloads_go_both_ways_at_once),
-        cmocka_unit_test(a_pipe_brings_everything_and_the_good_bye),
-        cmocka_unit_test(who_leaves_through_a_pipe_discards_what_comes),
-        cmocka_unit_test(both_leave_through_a_pipe),
-        cmocka_unit_test(who_watches_for_the_end_alone_is_told_of_no_input),
-        cmocka_unit_test(who_watches_for_input_again_is_told_of_what_is_there),
-        cmocka_unit_test(what_was_written_into_a_pipe_before_the_end_is_read),
-        cmocka_unit_test(who_yields_goes_on_after_the_others),
-        cmocka_unit_test(our_own_failure_ends_a_pipe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * The rules of the machines' own state: they hold for a machine that runs, and each broken one is
  * reported with a reason.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "master/membership.h"
 #include "master/state.h"
 #include "support/master_check.h"
@@ -92,9 +87,8 @@ static struct pccl_master *make_master(struct test_memory *memory)
     return m;
 }
 
-static void master_rules(void **state)
+TEST(master_rules)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_master *m = make_master(&memory);
     struct pccl_remote *member = m->remotes[0];
@@ -153,9 +147,8 @@ static const struct pccl_peer_effects peer_effects = {.dial_master = on_nothing,
                                                       .call_done = on_call_done,
                                                       .log = on_peer_log};
 
-static void peer_rules(void **state)
+TEST(peer_rules)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_peer_config config = pccl_peer_defaults();
     test_memory_init(&memory);
@@ -176,10 +169,4 @@ static void peer_rules(void **state)
     BREAKS(pccl_peer_check, p, p->up, true, "a peer whose life has ended has closed everything");
     pccl_peer_destroy(p);
     assert_int_equal(memory.live_blocks, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(master_rules), cmocka_unit_test(peer_rules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 /* Which codec an automatic one is: on paths whose rate changes, with noise, and for whatever peers say. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "core/prng.h"
 #include "wire/choice.h"
@@ -51,9 +48,8 @@ static struct pccl_choice first(const struct pccl_descriptor *asked, uint64_t ra
     return pccl_choice_first(asked, PEERS, &(struct pccl_cost){.rtt_us = RTT_US, .rate = rate});
 }
 
-static void the_first_use_goes_by_the_cost(void **state)
+TEST(the_first_use_goes_by_the_cost)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(80); /* 4 MiB, 6 MiB to be sent: 50 ms at 1 Gbit/s */
     assert_int_equal(first(&asked, GIGABIT).level, PCCL_LEVEL_EXACT);
     assert_int_equal(first(&asked, GIGABIT / 2).level, PCCL_LEVEL_16);
@@ -72,9 +68,8 @@ static void the_first_use_goes_by_the_cost(void **state)
 }
 
 /* 1 Gbit/s, 50 Mbit/s, and back: within three uses what fits is chosen, and the budget met. */
-static void it_follows_the_rate_within_three_uses(void **state)
+TEST(it_follows_the_rate_within_three_uses)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(150);
     const uint64_t rates[] = {GIGABIT, GIGABIT / 20, GIGABIT};
     const enum pccl_level levels[] = {PCCL_LEVEL_EXACT, PCCL_LEVEL_4, PCCL_LEVEL_EXACT};
@@ -102,9 +97,8 @@ static int64_t noise(struct pccl_prng *prng, uint64_t thousandths)
  * later, where the rate is so near to what a level needs that noise decides; 9 in 10 meet the budget if
  * four bits can.
  */
-static void noise_does_not_make_it_flap(void **state)
+TEST(noise_does_not_make_it_flap)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(100);
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 19);
@@ -126,9 +120,8 @@ static void noise_does_not_make_it_flap(void **state)
 }
 
 /* A rate that alternates so that each rise is a mistake: rises become rare. */
-static void whoever_falls_again_becomes_patient(void **state)
+TEST(whoever_falls_again_becomes_patient)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(100);
     struct pccl_choice choice = first(&asked, 0);
     uint32_t rises = 0;
@@ -141,9 +134,8 @@ static void whoever_falls_again_becomes_patient(void **state)
 }
 
 /* It need not be true, and must not be anything but a choice. */
-static void whatever_is_said_something_is_chosen(void **state)
+TEST(whatever_is_said_something_is_chosen)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 20);
     for (int i = 0; i < 200000; i++) {
@@ -171,9 +163,8 @@ static void whatever_is_said_something_is_chosen(void **state)
 }
 
 /* As nobody knows how long it took: all stays. And nothing is faster than any link. */
-static void what_is_unknown_or_impossible_counts_for_nothing(void **state)
+TEST(what_is_unknown_or_impossible_counts_for_nothing)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(100);
     struct pccl_choice choice = {.why = PCCL_CHOICE_RAISED, .level = PCCL_LEVEL_8, .fits = 1, .patience = 2};
     const struct pccl_choice next = pccl_choice_next(&asked, &choice, PCCL_TOOK_UNKNOWN);
@@ -185,9 +176,8 @@ static void what_is_unknown_or_impossible_counts_for_nothing(void **state)
 }
 
 /* 16 bits of 16 are no level of their own. */
-static void halves_have_three_levels(void **state)
+TEST(halves_have_three_levels)
 {
-    (void)state;
     struct pccl_descriptor asked = all_reduce(100);
     asked.datatype = PCCL_BF16;
     struct pccl_choice choice = first(&asked, 0);
@@ -223,9 +213,8 @@ static uint32_t one_use(struct loop *loop, uint64_t rate, int64_t thousandths, u
 }
 
 /* Two uses are exact, however slow the links are known to be. From then on the share is met, by the rate. */
-static void a_share_follows_the_rate(void **state)
+TEST(a_share_follows_the_rate)
 {
-    (void)state;
     const struct pccl_descriptor asked = share(40);
     const uint64_t rates[] = {GIGABIT, GIGABIT / 20, GIGABIT};
     for (uint32_t period_us = 0; period_us <= 400000; period_us += 400000) {
@@ -241,9 +230,8 @@ static void a_share_follows_the_rate(void **state)
     }
 }
 
-static void before_the_time_between_uses_is_known_it_is_exact(void **state)
+TEST(before_the_time_between_uses_is_known_it_is_exact)
 {
-    (void)state;
     const struct pccl_descriptor asked = share(20);
     struct loop loop = {.asked = &asked, .choice = first(&asked, GIGABIT / 20)};
     assert_true(loop.choice.why == PCCL_CHOICE_FIRST && loop.choice.level == PCCL_LEVEL_EXACT);
@@ -254,9 +242,8 @@ static void before_the_time_between_uses_is_known_it_is_exact(void **state)
 }
 
 /* Where nothing lies between, every share is too much; where all of the time may be used, nothing is. */
-static void no_gap_and_all_of_the_time(void **state)
+TEST(no_gap_and_all_of_the_time)
 {
-    (void)state;
     for (uint8_t percent = 99; percent <= 100; percent++) {
         const struct pccl_descriptor asked = share(percent);
         struct loop loop = {.asked = &asked, .choice = first(&asked, GIGABIT)};
@@ -267,9 +254,8 @@ static void no_gap_and_all_of_the_time(void **state)
 }
 
 /* One pause, long or none, whenever it comes, changes nothing. */
-static void a_pause_changes_nothing(void **state)
+TEST(a_pause_changes_nothing)
 {
-    (void)state;
     const struct pccl_descriptor asked = share(20);
     const uint64_t rates[] = {GIGABIT, GIGABIT / 2, GIGABIT / 4, GIGABIT / 6};
     for (size_t i = 0; i < PCCL_COUNT_OF(rates); i++) {
@@ -285,9 +271,8 @@ static void a_pause_changes_nothing(void **state)
 }
 
 /* As with milliseconds: 10 % of noise in the rate, and of the time between uses as well. */
-static void noise_does_not_make_a_share_flap(void **state)
+TEST(noise_does_not_make_a_share_flap)
 {
-    (void)state;
     const struct pccl_descriptor asked = share(20);
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 23);
@@ -310,18 +295,16 @@ static void noise_does_not_make_a_share_flap(void **state)
 }
 
 /* The longest that a peer says counts, and what one does not know is unknown. */
-static void of_all_peers_the_longest_gap_counts(void **state)
+TEST(of_all_peers_the_longest_gap_counts)
 {
-    (void)state;
     struct pccl_choice heard = {.gap_us = 5, .gap_1_us = 7, .gap_2_us = 9, .took_us = 3};
     pccl_choice_hear(&heard, &(struct pccl_choice){.gap_us = 6, .gap_1_us = 1, .gap_2_us = 0, .gap_3_us = 4});
     assert_true(heard.gap_us == 6 && heard.gap_1_us == 7 && heard.gap_2_us == 0 && heard.gap_3_us == 0);
     assert_int_equal(heard.took_us, 0);
 }
 
-static void a_share_has_words(void **state)
+TEST(a_share_has_words)
 {
-    (void)state;
     const struct pccl_descriptor asked = share(20);
     struct pccl_choice choice = {.why = PCCL_CHOICE_FIRST};
     struct pccl_text words;
@@ -340,9 +323,8 @@ static void a_share_has_words(void **state)
                                      "480.0 ms, expected 120.0 ms");
 }
 
-static void a_level_is_a_codec_and_words(void **state)
+TEST(a_level_is_a_codec_and_words)
 {
-    (void)state;
     const struct pccl_descriptor asked = all_reduce(50);
     struct pccl_descriptor made = asked;
     struct pccl_text words;
@@ -362,9 +344,8 @@ static void a_level_is_a_codec_and_words(void **state)
     assert_string_equal(words.bytes, "first use: budget 50 ms, no rate of the links is known");
 }
 
-static void it_fits_sums_of_floats(void **state)
+TEST(it_fits_sums_of_floats)
 {
-    (void)state;
     const struct pccl_descriptor sum = all_reduce(50);
     struct pccl_descriptor other = sum;
     assert_null(pccl_choice_misfit(&sum));
@@ -383,27 +364,4 @@ static void it_fits_sums_of_floats(void **state)
     other.collective = PCCL_COALESCED;
     other.datatype = PCCL_U8;
     assert_null(pccl_choice_misfit(&other));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_use_goes_by_the_cost),
-        cmocka_unit_test(it_follows_the_rate_within_three_uses),
-        cmocka_unit_test(noise_does_not_make_it_flap),
-        cmocka_unit_test(whoever_falls_again_becomes_patient),
-        cmocka_unit_test(whatever_is_said_something_is_chosen),
-        cmocka_unit_test(what_is_unknown_or_impossible_counts_for_nothing),
-        cmocka_unit_test(halves_have_three_levels),
-        cmocka_unit_test(a_share_follows_the_rate),
-        cmocka_unit_test(before_the_time_between_uses_is_known_it_is_exact),
-        cmocka_unit_test(no_gap_and_all_of_the_time),
-        cmocka_unit_test(a_pause_changes_nothing),
-        cmocka_unit_test(noise_does_not_make_a_share_flap),
-        cmocka_unit_test(of_all_peers_the_longest_gap_counts),
-        cmocka_unit_test(a_share_has_words),
-        cmocka_unit_test(a_level_is_a_codec_and_words),
-        cmocka_unit_test(it_fits_sums_of_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

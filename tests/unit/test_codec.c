@@ -2,11 +2,7 @@
  * kernels/codec: the supported combinations, and that results are close enough, and exact where
  * they must be.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 
@@ -26,9 +22,8 @@ static void round_trip(const struct pccl_codec *codec, size_t count)
 
 /* ---- which there are ---- */
 
-static void kinds_have_names(void **state)
+TEST(kinds_have_names)
 {
-    (void)state;
     assert_string_equal(pccl_codec_kind_name(PCCL_CODEC_NONE), "none");
     assert_string_equal(pccl_codec_kind_name(PCCL_CODEC_MIN_MAX), "minmax");
     assert_string_equal(pccl_codec_kind_name(PCCL_CODEC_ZERO_POINT_SCALE), "zeropointscale");
@@ -56,9 +51,8 @@ static enum answer expected_answer(int kind, int datatype, int packed, int reduc
     return narrower ? PACKED : AS_IT_IS;
 }
 
-static void every_combination_has_its_answer(void **state)
+TEST(every_combination_has_its_answer)
 {
-    (void)state;
     size_t found = 0;
     for (int kind = 0; kind < PCCL_CODEC_KINDS; kind++)
         for (int datatype = 0; datatype < PCCL_DATATYPES; datatype++)
@@ -81,9 +75,8 @@ static void every_combination_has_its_answer(void **state)
     assert_int_equal(found, 7 * 6 + 7 * 3 * 2);
 }
 
-static void refusals_say_why(void **state)
+TEST(refusals_say_why)
 {
-    (void)state;
     static const struct {
         int kind, datatype, packed, reduction;
         const char *reason;
@@ -111,9 +104,8 @@ static void refusals_say_why(void **state)
     assert_int_equal(reason.length, 0);
 }
 
-static void signed_types_pack_like_the_unsigned(void **state)
+TEST(signed_types_pack_like_the_unsigned)
 {
-    (void)state;
     struct pccl_text reason;
     assert_ptr_equal(pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_I8, PCCL_AVG, &reason),
                      pccl_codec_find(PCCL_CODEC_ZERO_POINT_SCALE, PCCL_F32, PCCL_U8, PCCL_SUM, &reason));
@@ -121,9 +113,8 @@ static void signed_types_pack_like_the_unsigned(void **state)
 
 /* ---- bytes ---- */
 
-static void exactly_the_bytes_announced_are_written(void **state)
+TEST(exactly_the_bytes_announced_are_written)
 {
-    (void)state;
     static const size_t counts[] = {0, 1, 2, 1023, 1024, 1025, 2047, 2048, 2049, 3000};
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
@@ -148,9 +139,8 @@ static void exactly_the_bytes_announced_are_written(void **state)
     }
 }
 
-static void blocks_are_independent(void **state)
+TEST(blocks_are_independent)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         const struct pccl_codec *codec = codec_of(c);
@@ -166,9 +156,8 @@ static void blocks_are_independent(void **state)
 }
 
 /* The layout of docs/CODECS.md, byte by byte. */
-static void the_layout_is_as_documented(void **state)
+TEST(the_layout_is_as_documented)
 {
-    (void)state;
     static const float values[] = {1, 2, 3, 52};
     static const uint8_t min_max[] = {0, 0, 0, 0x80, 0x3f, 0, 0, 0x50, 0x42, 0, 5, 10, 255};
     static const float lattice_values[] = {-2, 0, 1, 252};
@@ -187,9 +176,8 @@ static void the_layout_is_as_documented(void **state)
     assert_memory_equal(bytes, wide, sizeof wide);
 }
 
-static void steps_on_the_grid_are_exact_and_ties_go_to_even(void **state)
+TEST(steps_on_the_grid_are_exact_and_ties_go_to_even)
 {
-    (void)state;
     const struct codec_case c = {PCCL_CODEC_MIN_MAX, PCCL_F32, PCCL_U8};
     float values[BLOCK], out[BLOCK];
     for (size_t i = 0; i < BLOCK; i++)
@@ -246,9 +234,8 @@ static void check_close(const struct codec_case *c, size_t begin, size_t end, en
     }
 }
 
-static void errors_stay_within_the_bound(void **state)
+TEST(errors_stay_within_the_bound)
 {
-    (void)state;
     static const size_t counts[] = {1, 2, 3, 100, 1023, 1024, 1025, 3000};
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (int data = 0; data < ALL_DATA; data++)
@@ -264,9 +251,8 @@ static void errors_stay_within_the_bound(void **state)
 /*
  * Blocks of a few numbers of any magnitude: where the choice of scales is most likely to be wrong.
  */
-static void errors_stay_within_the_bound_for_odd_ranges(void **state)
+TEST(errors_stay_within_the_bound_for_odd_ranges)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 50);
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
@@ -284,9 +270,8 @@ static void errors_stay_within_the_bound_for_odd_ranges(void **state)
         }
 }
 
-static void rounding_is_not_biased(void **state)
+TEST(rounding_is_not_biased)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         if (c->packed != PCCL_U8 || c->datatype == PCCL_F16 || c->datatype == PCCL_BF16)
@@ -306,9 +291,8 @@ static void rounding_is_not_biased(void **state)
 
 /* ---- exactly ---- */
 
-static void single_values_are_exact(void **state)
+TEST(single_values_are_exact)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         bool half = c->datatype == PCCL_F16 || c->datatype == PCCL_BF16;
@@ -327,9 +311,8 @@ static void single_values_are_exact(void **state)
     }
 }
 
-static void constants_are_exact(void **state)
+TEST(constants_are_exact)
 {
-    (void)state;
     static const double constants[] = {0, -0.0, 1, -1, 42, 43, 0.1, -3.7e-5, 1e-40, -1e-44, 65504, -65504};
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (size_t i = 0; i < PCCL_COUNT_OF(constants); i++) {
@@ -342,9 +325,8 @@ static void constants_are_exact(void **state)
         }
 }
 
-static void both_ends_and_zeros_are_exact(void **state)
+TEST(both_ends_and_zeros_are_exact)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (int data = 0; data < ALL_DATA; data++)
             for (uint64_t seed = 0; seed < 5; seed++) {
@@ -370,9 +352,8 @@ static void both_ends_and_zeros_are_exact(void **state)
 
 /* ---- NaN and infinities ---- */
 
-static void special_values_stay_what_and_where_they_are(void **state)
+TEST(special_values_stay_what_and_where_they_are)
 {
-    (void)state;
     static const double special[] = {NAN, INFINITY, -INFINITY};
     static const size_t counts[] = {1, 2, 1000, 1024, 2500};
     struct pccl_prng prng;
@@ -392,9 +373,8 @@ static void special_values_stay_what_and_where_they_are(void **state)
             }
 }
 
-static void one_special_value_is_found_wherever_it_is(void **state)
+TEST(one_special_value_is_found_wherever_it_is)
 {
-    (void)state;
     static const double special[] = {NAN, INFINITY, -INFINITY};
     const struct codec_case *cases[] = {&codec_cases[0], &codec_cases[2], &codec_cases[7], &codec_cases[9]};
     for (size_t k = 0; k < PCCL_COUNT_OF(cases); k++)
@@ -435,9 +415,8 @@ static void constant_part(uint32_t rank, size_t count, const struct codec_case *
         put_element(c->datatype, elements, i, 42 + rank);
 }
 
-static void constants_sum_exactly(void **state)
+TEST(constants_sum_exactly)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (uint32_t ranks = 1; ranks <= 5; ranks++) {
             const struct codec_case *c = &codec_cases[k];
@@ -453,9 +432,8 @@ static void random_part(uint32_t rank, size_t count, const struct codec_case *c)
     fill(UNIFORM, c->datatype, 60 + rank, elements, count);
 }
 
-static void sums_along_a_ring_stay_close(void **state)
+TEST(sums_along_a_ring_stay_close)
 {
-    (void)state;
     enum { RANKS = 8 };
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
@@ -477,9 +455,8 @@ static void sums_along_a_ring_stay_close(void **state)
     }
 }
 
-static void nan_survives_the_ring(void **state)
+TEST(nan_survives_the_ring)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         fill(UNIFORM, c->datatype, 1, elements, BLOCK);
@@ -493,30 +470,4 @@ static void nan_survives_the_ring(void **state)
         assert_true(get_element(c->datatype, decoded, 6) == (double)INFINITY);
         assert_true(isfinite(get_element(c->datatype, decoded, 7)));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_have_names),
-        cmocka_unit_test(every_combination_has_its_answer),
-        cmocka_unit_test(refusals_say_why),
-        cmocka_unit_test(signed_types_pack_like_the_unsigned),
-        cmocka_unit_test(exactly_the_bytes_announced_are_written),
-        cmocka_unit_test(blocks_are_independent),
-        cmocka_unit_test(the_layout_is_as_documented),
-        cmocka_unit_test(steps_on_the_grid_are_exact_and_ties_go_to_even),
-        cmocka_unit_test(errors_stay_within_the_bound),
-        cmocka_unit_test(errors_stay_within_the_bound_for_odd_ranges),
-        cmocka_unit_test(rounding_is_not_biased),
-        cmocka_unit_test(single_values_are_exact),
-        cmocka_unit_test(constants_are_exact),
-        cmocka_unit_test(both_ends_and_zeros_are_exact),
-        cmocka_unit_test(special_values_stay_what_and_where_they_are),
-        cmocka_unit_test(one_special_value_is_found_wherever_it_is),
-        cmocka_unit_test(constants_sum_exactly),
-        cmocka_unit_test(sums_along_a_ring_stay_close),
-        cmocka_unit_test(nan_survives_the_ring),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

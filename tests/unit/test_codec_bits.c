@@ -2,11 +2,7 @@
  * kernels/codec: the same bits everywhere, on all kernels, at all addresses, in any mode of float
  * arithmetic; and the golden bits that every machine must produce. Any bytes decode.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <fenv.h>
 #include <stdio.h>
@@ -50,9 +46,8 @@ static void strange_bytes(const struct codec_case *c, uint64_t seed, uint8_t *to
     }
 }
 
-static void kernels_give_the_same_bits(void **state)
+TEST(kernels_give_the_same_bits)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (int data = 0; data < ALL_DATA; data++)
             for (uint32_t index = 1; kernels_here(index) != NULL; index++) {
@@ -71,9 +66,8 @@ static void kernels_give_the_same_bits(void **state)
             }
 }
 
-static void any_bytes_decode_alike(void **state)
+TEST(any_bytes_decode_alike)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (uint64_t seed = 0; seed < 300; seed++) {
             const struct codec_case *c = &codec_cases[k];
@@ -92,9 +86,8 @@ static void any_bytes_decode_alike(void **state)
         }
 }
 
-static void heads_that_make_no_sense_decode_to_nan(void **state)
+TEST(heads_that_make_no_sense_decode_to_nan)
 {
-    (void)state;
     static const struct {
         double first, second;
         uint8_t mode;
@@ -117,9 +110,8 @@ static void heads_that_make_no_sense_decode_to_nan(void **state)
         }
 }
 
-static void addresses_make_no_difference(void **state)
+TEST(addresses_make_no_difference)
 {
-    (void)state;
     static uint8_t moved_elements[sizeof elements + 8], moved_bytes[sizeof bytes + 8];
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (size_t offset = 1; offset < 8; offset++) {
@@ -151,9 +143,8 @@ static void flush_subnormals(void)
 #endif
 }
 
-static void modes_of_float_arithmetic_make_no_difference(void **state)
+TEST(modes_of_float_arithmetic_make_no_difference)
 {
-    (void)state;
 #if !defined(__x86_64__) && !defined(__aarch64__)
     skip(); /* kernels/float_mode.h does nothing there */
 #endif
@@ -182,9 +173,8 @@ static void modes_of_float_arithmetic_make_no_difference(void **state)
 }
 
 /* Which zero is the smallest of both depends on the order; the bytes must not. */
-static void zeros_of_both_signs_give_the_same_bytes(void **state)
+TEST(zeros_of_both_signs_give_the_same_bytes)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         const struct pccl_codec *codec = codec_of(c);
@@ -204,9 +194,8 @@ static void zeros_of_both_signs_give_the_same_bytes(void **state)
  * them too. They change with the definition of a codec only, and then peers of both versions cannot
  * work together.
  */
-static void the_bits_are_the_known_ones(void **state)
+TEST(the_bits_are_the_known_ones)
 {
-    (void)state;
     static const struct {
         uint64_t encoded, decoded;
     } known[PCCL_COUNT_OF(codec_cases)] = {{UINT64_C(0x7157cec7df408bbe), UINT64_C(0xfdf3cb79e8aefd38)},
@@ -245,23 +234,4 @@ static void the_bits_are_the_known_ones(void **state)
     }
 }
 
-static void no_variant_is_left_out(void **state)
-{
-    (void)state;
-    assert_true(all_variants_were_run());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_give_the_same_bits),
-        cmocka_unit_test(any_bytes_decode_alike),
-        cmocka_unit_test(heads_that_make_no_sense_decode_to_nan),
-        cmocka_unit_test(addresses_make_no_difference),
-        cmocka_unit_test(modes_of_float_arithmetic_make_no_difference),
-        cmocka_unit_test(zeros_of_both_signs_give_the_same_bytes),
-        cmocka_unit_test(the_bits_are_the_known_ones),
-        cmocka_unit_test(no_variant_is_left_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST(no_variant_is_left_out) { assert_true(all_variants_were_run()); }

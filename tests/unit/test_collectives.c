@@ -1,10 +1,5 @@
 /* The table of collectives (wire/collectives.h), against the public header and sets that were written by hand. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pccl.h"
 #include "wire/collectives.h"
 
@@ -31,9 +26,8 @@ static const struct {
     {pcclCollectiveInclusiveScan, PCCL_INCLUSIVE_SCAN, "inclusive scan"},
 };
 
-static void test_numbers_in_lists(void **state)
+TEST(test_numbers_in_lists)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(listed); i++) {
         assert_int_equal(pccl_collective_listed_as((uint32_t)listed[i].number), listed[i].collective);
         assert_string_equal(pccl_collective_name((uint8_t)listed[i].collective), listed[i].name);
@@ -44,9 +38,8 @@ static void test_numbers_in_lists(void **state)
     assert_int_equal(pccl_collective_listed_as(UINT32_MAX), PCCL_COLLECTIVES);
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
-    (void)state;
     assert_string_equal(pccl_collective_name(PCCL_COLLECTIVES), "operation");
     assert_string_equal(pccl_collective_name(UINT8_MAX), "operation");
     assert_int_equal(pccl_collective(UINT8_MAX)->of, PCCL_OF_NOTHING);
@@ -55,9 +48,8 @@ static void test_unknown(void **state)
 static uint64_t bit(enum pccl_collective collective) { return UINT64_C(1) << collective; }
 
 /* Sets of collectives that follow from the rows. */
-static void test_sets(void **state)
+TEST(test_sets)
 {
-    (void)state;
     const uint64_t blobs = bit(PCCL_ALL_GATHER_V) | bit(PCCL_GATHER_V) | bit(PCCL_SCATTER_V) | bit(PCCL_ALL_TO_ALL_V);
     const uint64_t to_or_from_one = bit(PCCL_GATHER) | bit(PCCL_SCATTER) | bit(PCCL_GATHER_V) | bit(PCCL_SCATTER_V);
     const uint64_t exchanges = bit(PCCL_ALL_TO_ALL) | bit(PCCL_ALL_TO_ALL_V);
@@ -94,9 +86,8 @@ static void must_have(enum pccl_collective collective, bool is_root, uint32_t in
     assert_int_equal(pccl_parts_of(&row->result, 5, is_root), result);
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     must_have(PCCL_BARRIER, false, 0, 0);
     must_have(PCCL_ALL_REDUCE, false, 1, 1);
     must_have(PCCL_REDUCE, false, 1, 0);
@@ -107,15 +98,4 @@ static void test_parts(void **state)
     must_have(PCCL_SCATTER_V, true, 5, 1);
     must_have(PCCL_ALL_TO_ALL, false, 5, 5);
     must_have(PCCL_REDUCE_SCATTER, false, 5, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_in_lists),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * What the master makes of the contributions to a tiny operation: in which order they are folded,
  * where they lie in the result, and that nothing is left behind when memory is short.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "kernels/reduce.h"
 #include "master/operations_internal.h"
 #include "support.h"
@@ -83,18 +78,16 @@ static void is_folded_along_the_ring(enum pccl_collective collective, struct pcc
     finish(&f);
 }
 
-static void test_tensors_are_folded_along_the_ring(void **state)
+TEST(test_tensors_are_folded_along_the_ring)
 {
-    (void)state;
     is_folded_along_the_ring(PCCL_ALL_REDUCE, (struct pccl_id){{0}});
     is_folded_along_the_ring(PCCL_REDUCE, (struct pccl_id){{0}});
     is_folded_along_the_ring(PCCL_REDUCE_SCATTER, (struct pccl_id){{1}});
 }
 
 /* A share lies where its owner is in the order of admission, and the owner's part comes last. */
-static void test_shares_are_folded_from_the_owners_successor_on(void **state)
+TEST(test_shares_are_folded_from_the_owners_successor_on)
 {
-    (void)state;
     struct fixture f;
     float expected[WORLD * COUNT];
     bool order_matters = false;
@@ -130,9 +123,8 @@ static void lie_in_the_order_of_admission(enum pccl_collective collective, uint3
     finish(&f);
 }
 
-static void test_parts_lie_in_the_order_of_admission(void **state)
+TEST(test_parts_lie_in_the_order_of_admission)
 {
-    (void)state;
     lie_in_the_order_of_admission(PCCL_ALL_GATHER, 1);
     lie_in_the_order_of_admission(PCCL_GATHER, 1);
     lie_in_the_order_of_admission(PCCL_ALL_TO_ALL, WORLD);
@@ -156,9 +148,8 @@ static void is_scanned(enum pccl_collective collective, uint32_t own)
     finish(&f);
 }
 
-static void test_scans_are_folded_in_the_order_of_admission(void **state)
+TEST(test_scans_are_folded_in_the_order_of_admission)
 {
-    (void)state;
     is_scanned(PCCL_EXCLUSIVE_SCAN, 0);
     is_scanned(PCCL_INCLUSIVE_SCAN, 1);
 }
@@ -176,16 +167,14 @@ static void is_the_roots(enum pccl_collective collective, uint32_t parts)
     finish(&f);
 }
 
-static void test_broadcasts_and_scatters_are_the_roots(void **state)
+TEST(test_broadcasts_and_scatters_are_the_roots)
 {
-    (void)state;
     is_the_roots(PCCL_BROADCAST, 1);
     is_the_roots(PCCL_SCATTER, WORLD);
 }
 
-static void test_blobs_lie_behind_the_lengths_of_contributions(void **state)
+TEST(test_blobs_lie_behind_the_lengths_of_contributions)
 {
-    (void)state;
     static const uint8_t expected[] = {1, 0, 0, 0, 'b', 0, 0, 0, 0, 3, 0, 0, 0, 'a', 'a', 'a', 2, 0, 0, 0, 'c', 'c'};
     static const char *const blobs[WORLD] = {"aaa", "b", "cc", ""};
     struct fixture f;
@@ -200,9 +189,8 @@ static void test_blobs_lie_behind_the_lengths_of_contributions(void **state)
     finish(&f);
 }
 
-static void test_a_barrier_has_an_empty_result(void **state)
+TEST(test_a_barrier_has_an_empty_result)
 {
-    (void)state;
     struct fixture f;
     prepare(&f, PCCL_BARRIER);
     assert_true(pccl_master_combine(&f.master, &f.group, &f.op));
@@ -212,9 +200,8 @@ static void test_a_barrier_has_an_empty_result(void **state)
     finish(&f);
 }
 
-static void test_short_memory(void **state)
+TEST(test_short_memory)
 {
-    (void)state;
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++)
         for (uint64_t fail_at = 1; fail_at <= 2 && collective != PCCL_FOUND; fail_at++) {
             struct fixture f;
@@ -226,19 +213,4 @@ static void test_short_memory(void **state)
             assert_null(f.op.result);
             finish(&f);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors_are_folded_along_the_ring),
-        cmocka_unit_test(test_shares_are_folded_from_the_owners_successor_on),
-        cmocka_unit_test(test_parts_lie_in_the_order_of_admission),
-        cmocka_unit_test(test_scans_are_folded_in_the_order_of_admission),
-        cmocka_unit_test(test_broadcasts_and_scatters_are_the_roots),
-        cmocka_unit_test(test_blobs_lie_behind_the_lengths_of_contributions),
-        cmocka_unit_test(test_a_barrier_has_an_empty_result),
-        cmocka_unit_test(test_short_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

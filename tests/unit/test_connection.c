@@ -1,10 +1,5 @@
 /* One framed connection over real sockets: frames, back-pressure, and every cause of its end. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "loopback.h"
 
 #include <fcntl.h>
@@ -88,11 +83,10 @@ static void write_all(int bare, const uint8_t *bytes, size_t length)
 
 /* ---- frames ---- */
 
-static void frames_arrive_whole_when_they_come_a_byte_at_a_time(void **state)
+TEST(frames_arrive_whole_when_they_come_a_byte_at_a_time)
 {
     struct fixture f;
     uint8_t bytes[256];
-    (void)state;
     begin(&f, pccl_heap());
     size_t length = loopback_frame("a byte at a time", bytes, sizeof bytes);
     for (size_t i = 0; i < length; i++) {
@@ -110,12 +104,11 @@ static void frames_arrive_whole_when_they_come_a_byte_at_a_time(void **state)
     end(&f);
 }
 
-static void many_frames_in_one_segment_are_handed_out_in_order(void **state)
+TEST(many_frames_in_one_segment_are_handed_out_in_order)
 {
     struct fixture f;
     uint8_t bytes[4096];
     size_t length = 0;
-    (void)state;
     begin(&f, pccl_heap());
     for (char name[2] = "a"; name[0] <= 'j'; name[0]++)
         length += loopback_frame(name, bytes + length, sizeof bytes - length);
@@ -126,11 +119,10 @@ static void many_frames_in_one_segment_are_handed_out_in_order(void **state)
     end(&f);
 }
 
-static void events_may_change_between_two_frames_of_one_visit(void **state)
+TEST(events_may_change_between_two_frames_of_one_visit)
 {
     struct fixture f;
     uint8_t bytes[512];
-    (void)state;
     begin(&f, pccl_heap());
     size_t length = loopback_frame("one", bytes, sizeof bytes);
     length += loopback_frame("two", bytes + length, sizeof bytes - length);
@@ -210,11 +202,10 @@ static void write_to_a_waiting_thread(struct fixture *f, const struct pccl_socke
     uv_sem_destroy(&waiting.begun);
 }
 
-static void another_thread_may_take_the_input(void **state)
+TEST(another_thread_may_take_the_input)
 {
     struct fixture f;
     struct pccl_socket_wait wait;
-    (void)state;
     if (share(&f, &wait)) {
         assert_true(pccl_connection_take(f.connection)); /* nothing there */
         write_to_a_waiting_thread(&f, &wait);
@@ -232,11 +223,10 @@ static void another_thread_may_take_the_input(void **state)
     end_shared(&f, &wait);
 }
 
-static void input_that_no_thread_takes_is_the_loops(void **state)
+TEST(input_that_no_thread_takes_is_the_loops)
 {
     struct fixture f;
     struct pccl_socket_wait wait;
-    (void)state;
     if (share(&f, &wait)) {
         write_frame(&f, "told");
         loopback_until(&f.loop, &f.got_frame);
@@ -258,11 +248,10 @@ static void input_that_no_thread_takes_is_the_loops(void **state)
     end_shared(&f, &wait);
 }
 
-static void the_loop_may_watch_for_room_meanwhile(void **state)
+TEST(the_loop_may_watch_for_room_meanwhile)
 {
     struct fixture f;
     struct pccl_socket_wait wait;
-    (void)state;
     if (share(&f, &wait)) {
         pccl_channel_yield(&f.connection->channel);
         pccl_connection_arm(f.connection);
@@ -281,11 +270,10 @@ static void the_loop_may_watch_for_room_meanwhile(void **state)
     end_shared(&f, &wait);
 }
 
-static void a_broken_frame_that_was_taken_is_left_to_the_loop(void **state)
+TEST(a_broken_frame_that_was_taken_is_left_to_the_loop)
 {
     struct fixture f;
     uint8_t bytes[256];
-    (void)state;
     begin(&f, pccl_heap());
     size_t length = loopback_frame("good", bytes, sizeof bytes);
     size_t both = length + loopback_frame("bad", bytes + length, sizeof bytes - length);
@@ -304,12 +292,11 @@ static void a_broken_frame_that_was_taken_is_left_to_the_loop(void **state)
 
 /* ---- output ---- */
 
-static void what_the_kernel_does_not_take_waits_and_arrives_in_order(void **state)
+TEST(what_the_kernel_does_not_take_waits_and_arrives_in_order)
 {
     enum { CHUNK = 4096, CHUNKS = 1024 };
     static uint8_t chunk[CHUNK], read_back[CHUNK];
     struct fixture f;
-    (void)state;
     begin(&f, pccl_heap());
     pccl_connection_raise(f.connection);
     for (uint32_t i = 0; i < CHUNKS; i++) {
@@ -333,11 +320,10 @@ static void what_the_kernel_does_not_take_waits_and_arrives_in_order(void **stat
     end(&f);
 }
 
-static void more_output_than_may_wait_ends_it(void **state)
+TEST(more_output_than_may_wait_ends_it)
 {
     static uint8_t chunk[4096];
     struct fixture f;
-    (void)state;
     begin(&f, pccl_heap());
     for (uint32_t i = 0; i * sizeof chunk <= PCCL_CONNECTION_OUT_HELLO; i++)
         pccl_connection_send(f.connection, chunk, sizeof chunk);
@@ -347,13 +333,12 @@ static void more_output_than_may_wait_ends_it(void **state)
     end(&f);
 }
 
-static void closing_sends_the_rest_and_survives_unread_input(void **state)
+TEST(closing_sends_the_rest_and_survives_unread_input)
 {
     enum { LENGTH = 60 << 10 };
     static uint8_t sent[LENGTH], got[LENGTH];
     struct fixture f;
     uint8_t byte;
-    (void)state;
     begin(&f, pccl_heap());
     for (size_t i = 0; i < LENGTH; i++)
         sent[i] = (uint8_t)(i * 7);
@@ -368,10 +353,9 @@ static void closing_sends_the_rest_and_survives_unread_input(void **state)
     assert_false(f.ended);
 }
 
-static void lingering_ends_though_the_other_side_stays(void **state)
+TEST(lingering_ends_though_the_other_side_stays)
 {
     struct fixture f;
-    (void)state;
     begin(&f, pccl_heap());
     pccl_connection_close(f.connection, 20);
     loopback_end(&f.loop); /* returns only if the connection let go */
@@ -380,11 +364,10 @@ static void lingering_ends_though_the_other_side_stays(void **state)
 
 /* ---- ends ---- */
 
-static void an_orderly_end_is_told_from_a_reset(void **state)
+TEST(an_orderly_end_is_told_from_a_reset)
 {
     struct fixture f;
     struct linger at_once = {.l_onoff = 1};
-    (void)state;
     begin(&f, pccl_heap());
     assert_int_equal(shutdown(f.bare, SHUT_WR), 0);
     loopback_until(&f.loop, &f.ended);
@@ -400,11 +383,10 @@ static void an_orderly_end_is_told_from_a_reset(void **state)
     end(&f);
 }
 
-static void frames_before_the_end_are_not_lost(void **state)
+TEST(frames_before_the_end_are_not_lost)
 {
     struct fixture f;
     uint8_t bytes[256];
-    (void)state;
     begin(&f, pccl_heap());
     write_all(f.bare, bytes, loopback_frame("last words", bytes, sizeof bytes));
     close(f.bare);
@@ -415,12 +397,11 @@ static void frames_before_the_end_are_not_lost(void **state)
     end(&f);
 }
 
-static void garbage_ends_it_and_can_be_answered(void **state)
+TEST(garbage_ends_it_and_can_be_answered)
 {
     static const char junk[] = "GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n";
     struct fixture f;
     uint8_t bytes[256], got[256];
-    (void)state;
     begin(&f, pccl_heap());
     write_all(f.bare, (const uint8_t *)junk, sizeof junk);
     loopback_until(&f.loop, &f.ended);
@@ -434,14 +415,13 @@ static void garbage_ends_it_and_can_be_answered(void **state)
     loopback_end(&f.loop);
 }
 
-static void a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised(void **state)
+TEST(a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised)
 {
     static uint8_t bytes[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX + 4096];
     static uint8_t payload[PCCL_FRAME_HELLO_MAX + 1];
     struct pccl_msg msg = {.type = PCCL_MSG_done,
                            .as.done = {.tiny = 1, .payload = {payload, PCCL_FRAME_HELLO_MAX + 1}}};
     struct fixture f;
-    (void)state;
     begin(&f, pccl_heap());
     pccl_frame_encode(&msg, 0, 0, bytes);
     write_all(f.bare, bytes, pccl_frame_size(&msg));
@@ -450,10 +430,9 @@ static void a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised(void *
     end(&f);
 }
 
-static void a_limit_ends_a_silent_connection(void **state)
+TEST(a_limit_ends_a_silent_connection)
 {
     struct fixture f;
-    (void)state;
     begin(&f, pccl_heap());
     pccl_connection_limit(f.connection, 1);
     loopback_until(&f.loop, &f.ended);
@@ -462,11 +441,10 @@ static void a_limit_ends_a_silent_connection(void **state)
     end(&f);
 }
 
-static void dropping_ends_it_and_leaves_the_list(void **state)
+TEST(dropping_ends_it_and_leaves_the_list)
 {
     struct fixture f;
     struct pccl_connection_list list = {.count = 0};
-    (void)state;
     pccl_list_init(&list.connections);
     begin(&f, pccl_heap());
     pccl_connection_list_add(&list, f.connection);
@@ -499,10 +477,9 @@ static void *stingy_resize(void *context, void *block, size_t old_bytes, size_t 
     return realloc(block, new_bytes);
 }
 
-static void short_memory_ends_only_the_connection(void **state)
+TEST(short_memory_ends_only_the_connection)
 {
     uint8_t bytes[256];
-    (void)state;
     size_t length = loopback_frame("x", bytes, sizeof bytes);
     struct stingy stingy = {.left = 0};
     struct pccl_memory memory = {.resize = stingy_resize, .context = &stingy};
@@ -530,29 +507,4 @@ static void short_memory_ends_only_the_connection(void **state)
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_MEMORY);
     end(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_arrive_whole_when_they_come_a_byte_at_a_time),
-        cmocka_unit_test(many_frames_in_one_segment_are_handed_out_in_order),
-        cmocka_unit_test(events_may_change_between_two_frames_of_one_visit),
-        cmocka_unit_test(another_thread_may_take_the_input),
-        cmocka_unit_test(input_that_no_thread_takes_is_the_loops),
-        cmocka_unit_test(the_loop_may_watch_for_room_meanwhile),
-        cmocka_unit_test(a_broken_frame_that_was_taken_is_left_to_the_loop),
-        cmocka_unit_test(what_the_kernel_does_not_take_waits_and_arrives_in_order),
-        cmocka_unit_test(more_output_than_may_wait_ends_it),
-        cmocka_unit_test(closing_sends_the_rest_and_survives_unread_input),
-        cmocka_unit_test(lingering_ends_though_the_other_side_stays),
-        cmocka_unit_test(an_orderly_end_is_told_from_a_reset),
-        cmocka_unit_test(frames_before_the_end_are_not_lost),
-        cmocka_unit_test(garbage_ends_it_and_can_be_answered),
-        cmocka_unit_test(a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised),
-        cmocka_unit_test(a_limit_ends_a_silent_connection),
-        cmocka_unit_test(dropping_ends_it_and_leaves_the_list),
-        cmocka_unit_test(short_memory_ends_only_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

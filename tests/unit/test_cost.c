@@ -1,15 +1,9 @@
 /* When the figure of a link counts as changed, and which links a view counts on. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "wire/cost.h"
 
-static void rates_move_by_a_factor_of_two(void **state)
+TEST(rates_move_by_a_factor_of_two)
 {
-    (void)state;
     assert_true(pccl_rate_moved(1000, 2000));
     assert_false(pccl_rate_moved(1000, 1999));
     assert_true(pccl_rate_moved(1000, 500));
@@ -22,9 +16,8 @@ static void rates_move_by_a_factor_of_two(void **state)
     assert_true(pccl_rate_moved(PCCL_RATE_MOST / 2, UINT64_MAX));
 }
 
-static void round_trips_move_by_a_factor_of_two(void **state)
+TEST(round_trips_move_by_a_factor_of_two)
 {
-    (void)state;
     assert_true(pccl_rtt_moved(100, 200));
     assert_false(pccl_rtt_moved(100, 199));
     assert_true(pccl_rtt_moved(100, 1)); /* 50 and less are alike */
@@ -34,9 +27,8 @@ static void round_trips_move_by_a_factor_of_two(void **state)
     assert_false(pccl_rtt_moved(UINT32_MAX, UINT32_MAX / 2 + 1));
 }
 
-static void what_becomes_known_has_moved_and_what_is_forgotten_has_not(void **state)
+TEST(what_becomes_known_has_moved_and_what_is_forgotten_has_not)
 {
-    (void)state;
     assert_true(pccl_rate_moved(0, 1));
     assert_false(pccl_rate_moved(1, 0));
     assert_false(pccl_rate_moved(0, 0));
@@ -45,9 +37,8 @@ static void what_becomes_known_has_moved_and_what_is_forgotten_has_not(void **st
     assert_false(pccl_rtt_moved(0, 0));
 }
 
-static void small_groups_want_all_pairs_and_large_ones_their_hubs(void **state)
+TEST(small_groups_want_all_pairs_and_large_ones_their_hubs)
 {
-    (void)state;
     const struct pccl_cost none = {.mesh = 1}, hubs = {.mesh = 1, .to_hubs = 1 << 3, .from_hubs = UINT64_C(1) << 19};
     for (uint32_t members = 2; members <= PCCL_HUB_PEERS_MAX + 1; members++)
         for (uint32_t from = 0; from < members; from++)
@@ -62,15 +53,4 @@ static void small_groups_want_all_pairs_and_large_ones_their_hubs(void **state)
     assert_false(pccl_cost_has_all_pairs(&all, 21) || pccl_cost_has_all_pairs(&down, 20));
     assert_false(pccl_cost_has_all_pairs(&hubs, 20) || pccl_cost_has_all_pairs(&none, 20));
     assert_true(pccl_all_hubs(PCCL_HUB_PEERS_MAX) == UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates_move_by_a_factor_of_two),
-        cmocka_unit_test(round_trips_move_by_a_factor_of_two),
-        cmocka_unit_test(what_becomes_known_has_moved_and_what_is_forgotten_has_not),
-        cmocka_unit_test(small_groups_want_all_pairs_and_large_ones_their_hubs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

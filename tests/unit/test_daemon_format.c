@@ -1,11 +1,7 @@
 /*
  * tools/master/log_format: every line is one line that programs can read, whatever its parts are.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
 
@@ -38,9 +34,8 @@ static const struct pccl_log_fields all = {.run = &run,
                                            .reason = "it said \"\\no\""};
 static const struct pccl_log_fields none;
 
-static void json_lines(void **state)
+TEST(json_lines)
 {
-    (void)state;
     assert_string_equal(format(pccl_log_format_json, "hello", &none),
                         "{\"time\":\"2026-11-21T12:00:00.007Z\",\"level\":\"warn\",\"subsystem\":\"master\","
                         "\"message\":\"hello\"}");
@@ -52,9 +47,8 @@ static void json_lines(void **state)
                         "\"reason\":\"it said \\\"\\\\no\\\"\"}");
 }
 
-static void logfmt_lines(void **state)
+TEST(logfmt_lines)
 {
-    (void)state;
     assert_string_equal(format(pccl_log_format_logfmt, "a \"b\" c=d", &all),
                         "time=2026-11-21T12:00:00.007Z level=warn subsystem=\"master\" message=\"a \\\"b\\\" c=d\" "
                         "run=deadbeef0102030405060708090a0b0c peer=ff000000000000000000000000000000 "
@@ -63,9 +57,8 @@ static void logfmt_lines(void **state)
                         "time=2026-11-21T12:00:00.007Z level=warn subsystem=\"master\" message=\"\"");
 }
 
-static void text_lines(void **state)
+TEST(text_lines)
 {
-    (void)state;
     const struct pccl_log_fields reason = {.run = &run, .reason = "tired"};
     assert_string_equal(format(pccl_log_format_text, "it left", &reason),
                         "2026-11-21T12:00:00.007Z pccl warn master it left: tired run=deadbeef");
@@ -76,9 +69,8 @@ static void text_lines(void **state)
                         "operation=4294967295/18446744073709551615/3");
 }
 
-static void what_is_no_text_is_replaced(void **state)
+TEST(what_is_no_text_is_replaced)
 {
-    (void)state;
     const struct pccl_log_fields odd = {.reason = "\xe2\x80\xae\n\xc2\x9b"};
     assert_string_equal(format(pccl_log_format_text, "a\x1b\"\n", &odd),
                         "2026-11-21T12:00:00.007Z pccl warn master a?\"?: ??????");
@@ -90,9 +82,8 @@ static void what_is_no_text_is_replaced(void **state)
  * No quote, backslash or control byte gets out of its string, and the longest of all is cut, not
  * broken.
  */
-static void anything_stays_in_its_string(void **state)
+TEST(anything_stays_in_its_string)
 {
-    (void)state;
     static const char nasty[] = "\"\\\n\"\\ab\xc3\xa4\xff";
     char message[6001], reason[3001];
     struct pccl_prng prng;
@@ -124,24 +115,10 @@ static void anything_stays_in_its_string(void **state)
     }
 }
 
-static void names_are_known(void **state)
+TEST(names_are_known)
 {
-    (void)state;
     assert_ptr_equal(pccl_log_format_find("json"), pccl_log_format_json);
     assert_ptr_equal(pccl_log_format_find("logfmt"), pccl_log_format_logfmt);
     assert_ptr_equal(pccl_log_format_find("text"), pccl_log_format_text);
     assert_null(pccl_log_format_find("xml"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_lines),
-        cmocka_unit_test(logfmt_lines),
-        cmocka_unit_test(text_lines),
-        cmocka_unit_test(what_is_no_text_is_replaced),
-        cmocka_unit_test(anything_stays_in_its_string),
-        cmocka_unit_test(names_are_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

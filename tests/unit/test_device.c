@@ -2,12 +2,7 @@
  * device/: memory of devices against the driver of fake_cuda.h: which devices there are, copies,
  * and every call that fails.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "device/device.h"
 #include "fake_cuda.h"
 #include "support.h"
@@ -58,9 +53,8 @@ static void fill(uint8_t *bytes, size_t count, uint32_t seed)
 
 /* ---- opening ---- */
 
-static void test_there_is_no_device(void **state)
+TEST(test_there_is_no_device)
 {
-    (void)state;
     struct pccl_device *device = NULL;
     test_memory_init(&heap);
     fake_cuda_begin(-1);
@@ -78,9 +72,8 @@ static void test_there_is_no_device(void **state)
 }
 
 /* Whether this machine has a driver or not: the same answer each time, and a reason if it is no. */
-static void test_driver_of_the_system(void **state)
+TEST(test_driver_of_the_system)
 {
-    (void)state;
     struct pccl_device *first = NULL, *second = NULL;
     pccl_text_clear(&words);
     enum pccl_status status = pccl_device_cuda(&first, &words);
@@ -100,9 +93,8 @@ static void test_driver_of_the_system(void **state)
 
 /* ---- pointers ---- */
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
-    (void)state;
     struct pccl_device *device = open_device(2);
     uint8_t *memory = fake_cuda_memory(1, FAKE_CUDA_DEVICE, 1000);
     assert_int_equal(pccl_device_check(device, memory, 1000, &words), PCCL_OK);
@@ -125,9 +117,8 @@ static void test_ranges(void **state)
     close_device(device);
 }
 
-static void test_kinds_of_memory(void **state)
+TEST(test_kinds_of_memory)
 {
-    (void)state;
     struct pccl_device *device = open_device(2);
     uint8_t of_host[8], *managed = fake_cuda_memory(1, FAKE_CUDA_MANAGED, 64);
     assert_int_equal(pccl_device_check(device, managed + 4, 60, &words), PCCL_OK);
@@ -148,9 +139,8 @@ static void test_kinds_of_memory(void **state)
     close_device(device);
 }
 
-static void test_driver_does_not_answer(void **state)
+TEST(test_driver_does_not_answer)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_MANAGED, 64);
     for (uint64_t n = 1; n <= 4; n++) {
@@ -179,9 +169,8 @@ static void carry(struct pccl_device_copier *copier, uint8_t *memory, size_t byt
     assert_memory_equal(back, there, bytes);
 }
 
-static void test_sizes_and_offsets(void **state)
+TEST(test_sizes_and_offsets)
 {
-    (void)state;
     static const size_t sizes[] = {1, 2, 3, 7, 8, 9, 63, 64, 65, 4095, 4096, 4097, CHUNK / 2 + 1, CHUNK - 1, CHUNK};
     enum { ROOM = CHUNK + 64 };
     struct pccl_device *device = open_device(3);
@@ -209,9 +198,8 @@ static void test_sizes_and_offsets(void **state)
  * A copy is only begun by read and write: the content comes with the wait, and waits do not wait
  * for later copies.
  */
-static void test_several_buffers_at_once(void **state)
+TEST(test_several_buffers_at_once)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, (size_t)BUFFERS * CHUNK);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -244,9 +232,8 @@ static void test_several_buffers_at_once(void **state)
 }
 
 /* Copies happen in the order in which they were begun: a read sees the write before it. */
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -260,9 +247,8 @@ static void test_order(void **state)
     close_device(device);
 }
 
-static void test_closing_waits(void **state)
+TEST(test_closing_waits)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -276,9 +262,8 @@ static void test_closing_waits(void **state)
     close_device(device);
 }
 
-static void test_work_of_the_caller_is_waited_for(void **state)
+TEST(test_work_of_the_caller_is_waited_for)
 {
-    (void)state;
     struct pccl_device *device = open_device(2);
     uint8_t *memory = fake_cuda_memory(1, FAKE_CUDA_DEVICE, 100);
     fake_cuda_fill_later(1, memory, 0x77, 100);
@@ -293,9 +278,8 @@ static void test_work_of_the_caller_is_waited_for(void **state)
 }
 
 /* The caller has a context of another device current: it stays that, through everything. */
-static void test_context_of_the_caller(void **state)
+TEST(test_context_of_the_caller)
 {
-    (void)state;
     struct pccl_device *device = open_device(2);
     struct pccl_cuda_context *callers, *popped;
     assert_int_equal(fake_cuda_driver.primary_retain(&callers, 100), 0);
@@ -361,9 +345,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void test_copiers_in_threads(void **state)
+TEST(test_copiers_in_threads)
 {
-    (void)state;
     static struct worker workers[THREADS];
     struct pccl_device *device = open_device(2);
     uint8_t *memories[2];
@@ -396,9 +379,8 @@ static void *use_elsewhere(void *argument)
     return status == PCCL_OK && fake_cuda_depth == 0 ? copier : NULL;
 }
 
-static void test_copier_changes_threads(void **state)
+TEST(test_copier_changes_threads)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -469,9 +451,8 @@ static void one_failure(enum pccl_cuda_function function, uint64_t n, int result
     assert_all_well();
 }
 
-static void test_each_call_fails(void **state)
+TEST(test_each_call_fails)
 {
-    (void)state;
     static const int results[] = {PCCL_CUDA_OUT_OF_MEMORY, FAKE_CUDA_ILLEGAL_ADDRESS};
     uint64_t calls[PCCL_CUDA_FUNCTION_COUNT], failures = 0, closing = 0;
     struct pccl_device *device = open_device(2);
@@ -500,9 +481,8 @@ static void test_each_call_fails(void **state)
 }
 
 /* The driver has no text for its error: the number is given. */
-static void test_words_fail(void **state)
+TEST(test_words_fail)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -514,9 +494,8 @@ static void test_words_fail(void **state)
     close_device(device);
 }
 
-static void test_memory_runs_out(void **state)
+TEST(test_memory_runs_out)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     struct pccl_device_copier *copier = NULL;
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
@@ -532,9 +511,8 @@ static void test_memory_runs_out(void **state)
  * The context is destroyed under an open copier: that is an error with a reason, and closing does not
  * touch the context.
  */
-static void test_context_is_destroyed(void **state)
+TEST(test_context_is_destroyed)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -549,9 +527,8 @@ static void test_context_is_destroyed(void **state)
 }
 
 /* The fake itself notices: a buffer used while its copy runs. */
-static void test_fake_notices_a_race(void **state)
+TEST(test_fake_notices_a_race)
 {
-    (void)state;
     struct pccl_device *device = open_device(1);
     uint8_t *memory = fake_cuda_memory(0, FAKE_CUDA_DEVICE, 100);
     struct pccl_device_copier *copier = open_copier(device, memory);
@@ -562,29 +539,4 @@ static void test_fake_notices_a_race(void **state)
     fake_cuda_free(memory);
     pccl_device_close(device);
     assert_string_equal(fake_cuda_end(), "memory changed while it was being copied");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_is_no_device),
-        cmocka_unit_test(test_driver_of_the_system),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_kinds_of_memory),
-        cmocka_unit_test(test_driver_does_not_answer),
-        cmocka_unit_test(test_sizes_and_offsets),
-        cmocka_unit_test(test_several_buffers_at_once),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_closing_waits),
-        cmocka_unit_test(test_work_of_the_caller_is_waited_for),
-        cmocka_unit_test(test_context_of_the_caller),
-        cmocka_unit_test(test_copiers_in_threads),
-        cmocka_unit_test(test_copier_changes_threads),
-        cmocka_unit_test(test_each_call_fails),
-        cmocka_unit_test(test_words_fail),
-        cmocka_unit_test(test_memory_runs_out),
-        cmocka_unit_test(test_context_is_destroyed),
-        cmocka_unit_test(test_fake_notices_a_race),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

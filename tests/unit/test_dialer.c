@@ -2,11 +2,7 @@
  * net/dialer: dialing one peer at several addresses: the order, what single failures prove, and
  * what they prove together.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 #include <sys/resource.h>
 
 #include "held.h"
@@ -169,12 +165,11 @@ static void refuse(struct fixture *f, int bare, enum pccl_refusal code)
     say(f, bare, &msg);
 }
 
-static void being_connected_is_enough_without_a_hello(void **state)
+TEST(being_connected_is_enough_without_a_hello)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin(&f, &address, 1, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
@@ -183,12 +178,11 @@ static void being_connected_is_enough_without_a_hello(void **state)
     end(&f);
 }
 
-static void nobody_there_is_refused(void **state)
+TEST(nobody_there_is_refused)
 {
     struct fixture f;
     int holder;
     struct pccl_address address = dead_address(&holder);
-    (void)state;
     begin(&f, &address, 1, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
@@ -198,10 +192,9 @@ static void nobody_there_is_refused(void **state)
     end(&f);
 }
 
-static void no_address_is_unreachable(void **state)
+TEST(no_address_is_unreachable)
 {
     struct fixture f;
-    (void)state;
     begin(&f, NULL, 0, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
@@ -210,13 +203,12 @@ static void no_address_is_unreachable(void **state)
 }
 
 /* No address was tried, which is no evidence; the reason has the limit of this process. */
-static void lack_of_descriptors_says_nothing_of_the_other_side(void **state)
+TEST(lack_of_descriptors_says_nothing_of_the_other_side)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
     struct rlimit before;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     begin(&f, &address, 1, 0, 60000);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
@@ -229,12 +221,11 @@ static void lack_of_descriptors_says_nothing_of_the_other_side(void **state)
     end(&f);
 }
 
-static void the_next_address_is_tried(void **state)
+TEST(the_next_address_is_tried)
 {
     struct fixture f;
     int holder, listening;
     struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
-    (void)state;
     begin(&f, addresses, 2, 0, 60000);
     loopback_until(&f.loop, &f.done);
     assert_non_null(f.connection);
@@ -244,12 +235,11 @@ static void the_next_address_is_tried(void **state)
     end(&f);
 }
 
-static void the_right_answer_makes_the_link(void **state)
+TEST(the_right_answer_makes_the_link)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
     welcome(&f, bare, 7);
@@ -260,12 +250,11 @@ static void the_right_answer_makes_the_link(void **state)
     end(&f);
 }
 
-static void another_process_behind_an_address_is_passed_over(void **state)
+TEST(another_process_behind_an_address_is_passed_over)
 {
     struct fixture f;
     int wrong, right;
     struct pccl_address addresses[2] = {live_address(&wrong), live_address(&right)};
-    (void)state;
     begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
     int first = accept_one(&f, wrong);
     int second = accept_one(&f, right); /* connected in the meantime, but only one is asked at a time */
@@ -283,12 +272,11 @@ static void another_process_behind_an_address_is_passed_over(void **state)
     end(&f);
 }
 
-static void only_another_process_is_other(void **state)
+TEST(only_another_process_is_other)
 {
     struct fixture f;
     int listening, holder;
     struct pccl_address addresses[2] = {live_address(&listening), dead_address(&holder)};
-    (void)state;
     begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
     welcome(&f, bare, 9);
@@ -302,13 +290,12 @@ static void only_another_process_is_other(void **state)
     end(&f);
 }
 
-static void garbage_is_another_process(void **state)
+TEST(garbage_is_another_process)
 {
     static const char junk[] = "220 mail.example.org ESMTP, and a greeting that is long enough for a header\r\n";
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     int bare = accept_one(&f, listening);
     assert_int_equal(send(bare, junk, sizeof junk, MSG_NOSIGNAL), (ssize_t)sizeof junk);
@@ -320,12 +307,11 @@ static void garbage_is_another_process(void **state)
     end(&f);
 }
 
-static void an_address_that_says_nothing_forbids_a_verdict_of_death(void **state)
+TEST(an_address_that_says_nothing_forbids_a_verdict_of_death)
 {
     struct fixture f;
     int listening, holder;
     struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
-    (void)state;
     begin(&f, addresses, 2, PCCL_LINK_RING, 20); /* the kernel accepts; nobody answers */
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
@@ -335,12 +321,11 @@ static void an_address_that_says_nothing_forbids_a_verdict_of_death(void **state
     end(&f);
 }
 
-static void closing_without_an_answer_is_closed(void **state)
+TEST(closing_without_an_answer_is_closed)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     close(accept_one(&f, listening));
     loopback_until(&f.loop, &f.done);
@@ -354,7 +339,7 @@ static void closing_without_an_answer_is_closed(void **state)
  * A refusal comes from the peer itself, unless it says that it is another one. A refused probe
  * means that the peer is not there.
  */
-static void what_a_refusal_is_evidence_of(void **state)
+TEST(what_a_refusal_is_evidence_of)
 {
     static const struct {
         uint8_t kind;
@@ -367,7 +352,6 @@ static void what_a_refusal_is_evidence_of(void **state)
         {PCCL_LINK_MEASURE, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE},
         {PCCL_LINK_PROBE, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER},
     };
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
         struct fixture f;
         int listening;
@@ -386,12 +370,11 @@ static void what_a_refusal_is_evidence_of(void **state)
     }
 }
 
-static void a_canceled_dialer_says_nothing(void **state)
+TEST(a_canceled_dialer_says_nothing)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin(&f, &address, 1, PCCL_LINK_RING, 60000);
     pccl_dialer_cancel(f.dialer); /* before its first attempt */
     end(&f);
@@ -431,13 +414,12 @@ static void close_door(int door)
     close(door);
 }
 
-static void a_peer_on_this_host_is_reached_at_its_door(void **state)
+TEST(a_peer_on_this_host_is_reached_at_its_door)
 {
     struct fixture f;
     uint8_t byte;
     int listening, door = open_door();
     struct pccl_address address = live_address(&listening);
-    (void)state;
     begin_here(&f, &address, 60000);
     int bare = accept_one(&f, door);
     int tcp = accept_one(&f, listening);                                /* although another address can be reached */
@@ -471,19 +453,17 @@ static void reach_over_tcp(void)
     end(&f);
 }
 
-static void without_a_door_it_is_reached_over_tcp(void **state)
+TEST(without_a_door_it_is_reached_over_tcp)
 {
-    (void)state;
     local_folder_make(&folder);
     reach_over_tcp();
     local_folder_remove(&folder);
 }
 
 /* It would be silent, and the peer may be on another host. */
-static void another_users_door_is_passed_by(void **state)
+TEST(another_users_door_is_passed_by)
 {
     enum { ANOTHER_USER = 65534 };
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can act as another user */
     int door;
@@ -499,9 +479,8 @@ static void another_users_door_is_passed_by(void **state)
 }
 
 /* Whether the peer is alive is for TCP to prove. */
-static void an_end_at_the_door_proves_nothing(void **state)
+TEST(an_end_at_the_door_proves_nothing)
 {
-    (void)state;
     for (int answers = 0; answers < 2; answers++) {
         struct fixture f;
         int holder, door = open_door();
@@ -522,13 +501,12 @@ static void an_end_at_the_door_proves_nothing(void **state)
     }
 }
 
-static void silence_at_the_door_is_silence(void **state)
+TEST(silence_at_the_door_is_silence)
 {
     struct fixture f;
     int listening, door = open_door();
     struct pccl_address address = live_address(&listening);
     uint8_t byte;
-    (void)state;
     begin_here(&f, &address, 20); /* the kernel accepts; nobody answers */
     loopback_until(&f.loop, &f.done);
     assert_null(f.connection);
@@ -547,11 +525,10 @@ static void silence_at_the_door_is_silence(void **state)
 }
 
 /* Whatever is known of its addresses. */
-static void silence_at_the_door_is_told_without_an_address(void **state)
+TEST(silence_at_the_door_is_told_without_an_address)
 {
     struct fixture f;
     int door = open_door();
-    (void)state;
     here = &folder.local;
     begin(&f, NULL, 0, PCCL_LINK_RING, 20);
     here = NULL;
@@ -670,12 +647,11 @@ static void bytes_go_through(const struct pccl_handover *from, const struct pccl
     assert_memory_equal(got, sent, sizeof sent);
 }
 
-static void a_pipe_that_is_offered_is_handed_over(void **state)
+TEST(a_pipe_that_is_offered_is_handed_over)
 {
     struct held before = held_now();
     struct fixture f;
     struct host host;
-    (void)state;
     begin_both(&f, &host, true);
     struct pccl_handover dialed = hand_over(&f);
     assert_non_null(dialed.pipe);
@@ -688,12 +664,11 @@ static void a_pipe_that_is_offered_is_handed_over(void **state)
     assert_held(before);
 }
 
-static void nobody_has_a_pipe_that_was_not_offered(void **state)
+TEST(nobody_has_a_pipe_that_was_not_offered)
 {
     struct held before = held_now();
     struct fixture f;
     struct host host;
-    (void)state;
     begin_both(&f, &host, false);
     struct pccl_handover dialed = hand_over(&f);
     assert_null(dialed.pipe);
@@ -714,12 +689,11 @@ static bool tell_ticket(void *context, const struct pccl_id *from, const struct 
 }
 
 /* Also where the link goes on in the clear after its handshake. */
-static void with_keys_there_is_no_pipe(void **state)
+TEST(with_keys_there_is_no_pipe)
 {
     const struct pccl_token token = {.secret = {{1}}};
     struct pccl_text reason;
     struct pccl_keys *both = pccl_keys_of_peer(pccl_heap(), &token, &reason);
-    (void)state;
     assert_non_null(both);
     pccl_keys_set_tickets(both, tell_ticket, NULL);
     struct held before = held_now();
@@ -753,9 +727,8 @@ static void bytes_go_over_the_socket(struct fixture *f, int bare)
     pccl_handover_drop(&dialed);
 }
 
-static void who_does_not_hear_offers_has_the_socket(void **state)
+TEST(who_does_not_hear_offers_has_the_socket)
 {
-    (void)state;
     for (int takes = 0; takes < 2; takes++) { /* or says that it does, and does not */
         struct held before = held_now();
         struct fixture f;
@@ -776,12 +749,11 @@ static void who_does_not_hear_offers_has_the_socket(void **state)
     }
 }
 
-static void nobody_is_offered_a_pipe_over_tcp(void **state)
+TEST(nobody_is_offered_a_pipe_over_tcp)
 {
     struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    (void)state;
     local_folder_make(&folder);
     offers_pipe = true;
     begin_here(&f, &address, 60000); /* where there is no door */
@@ -796,12 +768,11 @@ static void nobody_is_offered_a_pipe_over_tcp(void **state)
     local_folder_remove(&folder);
 }
 
-static void a_canceled_dialer_leaves_no_pipe(void **state)
+TEST(a_canceled_dialer_leaves_no_pipe)
 {
     struct held before = held_now();
     struct fixture f;
     struct host host;
-    (void)state;
     begin_both(&f, &host, true);
     pccl_dialer_cancel(f.dialer); /* before its first attempt */
     end_both(&f, &host);
@@ -816,12 +787,11 @@ static void a_canceled_dialer_leaves_no_pipe(void **state)
     assert_held(before);
 }
 
-static void a_refused_hello_leaves_no_pipe(void **state)
+TEST(a_refused_hello_leaves_no_pipe)
 {
     struct held before = held_now();
     struct fixture f;
     struct host host;
-    (void)state;
     begin_both(&f, &host, true);
     host.refuses = true;
     loopback_until(&f.loop, &host.has_answered);
@@ -830,37 +800,4 @@ static void a_refused_hello_leaves_no_pipe(void **state)
     assert_true(f.declined);
     end_both(&f, &host);
     assert_held(before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(being_connected_is_enough_without_a_hello),
-        cmocka_unit_test(nobody_there_is_refused),
-        cmocka_unit_test(no_address_is_unreachable),
-        cmocka_unit_test(lack_of_descriptors_says_nothing_of_the_other_side),
-        cmocka_unit_test(the_next_address_is_tried),
-        cmocka_unit_test(the_right_answer_makes_the_link),
-        cmocka_unit_test(another_process_behind_an_address_is_passed_over),
-        cmocka_unit_test(only_another_process_is_other),
-        cmocka_unit_test(garbage_is_another_process),
-        cmocka_unit_test(an_address_that_says_nothing_forbids_a_verdict_of_death),
-        cmocka_unit_test(closing_without_an_answer_is_closed),
-        cmocka_unit_test(what_a_refusal_is_evidence_of),
-        cmocka_unit_test(a_canceled_dialer_says_nothing),
-        cmocka_unit_test(a_peer_on_this_host_is_reached_at_its_door),
-        cmocka_unit_test(without_a_door_it_is_reached_over_tcp),
-        cmocka_unit_test(another_users_door_is_passed_by),
-        cmocka_unit_test(an_end_at_the_door_proves_nothing),
-        cmocka_unit_test(silence_at_the_door_is_silence),
-        cmocka_unit_test(silence_at_the_door_is_told_without_an_address),
-        cmocka_unit_test(a_pipe_that_is_offered_is_handed_over),
-        cmocka_unit_test(nobody_has_a_pipe_that_was_not_offered),
-        cmocka_unit_test(with_keys_there_is_no_pipe),
-        cmocka_unit_test(who_does_not_hear_offers_has_the_socket),
-        cmocka_unit_test(nobody_is_offered_a_pipe_over_tcp),
-        cmocka_unit_test(a_canceled_dialer_leaves_no_pipe),
-        cmocka_unit_test(a_refused_hello_leaves_no_pipe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,7 @@
  * another list of tensors. What becomes of each: = keeps what it has, < fetches, u fetches only
  * what need not be the same, * fetches both, x is expelled.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "master/rounds_election.h"
 #include "support.h"
@@ -546,9 +541,8 @@ static void run_example(const struct example *example)
         fail_msg("%s: revision %llu", example->name, (unsigned long long)course.last.revision);
 }
 
-static void test_examples(void **state)
+TEST(test_examples)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(examples); i++)
         run_example(&examples[i]);
 }
@@ -592,9 +586,8 @@ static uint32_t random_members(struct pccl_prng *prng, struct pccl_ballot *membe
     return count;
 }
 
-static void test_random_elections(void **state)
+TEST(test_random_elections)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     uint32_t ends[3] = {0}, elections[4] = {0}, without_anybody = 0;
@@ -620,9 +613,8 @@ static void test_random_elections(void **state)
 }
 
 /* The elected content stays elected when the members that do not match are gone. */
-static void test_the_winner_stays(void **state)
+TEST(test_the_winner_stays)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 2);
     static const uint32_t in_order[MEMBERS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -671,9 +663,8 @@ static void elect_in_a_crowd(uint32_t of_each, uint32_t expected_votes)
     assert_int_equal(lacking, CROWD - expected_votes);
 }
 
-static void test_a_crowd(void **state)
+TEST(test_a_crowd)
 {
-    (void)state;
     elect_in_a_crowd(1, 1);
     elect_in_a_crowd(2, 2);
     elect_in_a_crowd(64, 64);
@@ -683,11 +674,5 @@ static void test_a_crowd(void **state)
 int main(void)
 {
     pccl_set_assert_handler(test_assert_handler);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_random_elections),
-        cmocka_unit_test(test_the_winner_stays),
-        cmocka_unit_test(test_a_crowd),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

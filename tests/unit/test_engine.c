@@ -2,12 +2,7 @@
  * The engine over real connections: whole all-reduces between several engines, and connections that
  * end.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "engine_node.h"
 #include "support.h"
 
@@ -136,30 +131,17 @@ static void run_all_sizes(uint32_t ranks, uint32_t slots)
     end(&cluster);
 }
 
-static void two_engines_reduce_all_sizes(void **state)
-{
-    (void)state;
-    run_all_sizes(2, 1);
-}
+TEST(two_engines_reduce_all_sizes) { run_all_sizes(2, 1); }
 
-static void four_engines_reduce_all_sizes(void **state)
-{
-    (void)state;
-    run_all_sizes(4, 1);
-}
+TEST(four_engines_reduce_all_sizes) { run_all_sizes(4, 1); }
 
-static void several_connections_share_the_work(void **state)
-{
-    (void)state;
-    run_all_sizes(3, 3);
-}
+TEST(several_connections_share_the_work) { run_all_sizes(3, 3); }
 
-static void one_byte_is_reduced(void **state)
+TEST(one_byte_is_reduced)
 {
     struct cluster cluster;
     struct work works[2];
     uint8_t inputs[2] = {3, 4}, results[2] = {0};
-    (void)state;
     begin(&cluster, 2, 1);
     for (uint32_t rank = 0; rank < 2; rank++) {
         work_prepare(&works[rank], &cluster.nodes[rank], 1, 2, 1, &inputs[rank], &results[rank]);
@@ -176,21 +158,19 @@ static void one_byte_is_reduced(void **state)
     end(&cluster);
 }
 
-static void sixty_four_mebibytes_are_reduced(void **state)
+TEST(sixty_four_mebibytes_are_reduced)
 {
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 2);
     run(&cluster, 1, 16 << 20, true, false);
     end(&cluster);
 }
 
-static void many_operations_run_at_once_in_any_order(void **state)
+TEST(many_operations_run_at_once_in_any_order)
 {
     enum { MANY = 12 };
     static struct operation operations[MANY];
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 3, 2);
     for (uint32_t i = 0; i < MANY; i++)
         operation_begin(&operations[i], &cluster, i, i % 3 == 0 ? 300001 : 10 + i, i % 2, i % 4 == 1);
@@ -208,12 +188,11 @@ static void many_operations_run_at_once_in_any_order(void **state)
  * One peer starts after the other has announced the operation; data sent ahead is waiting or still
  * arriving.
  */
-static void long_paths_send_ahead(void **state)
+TEST(long_paths_send_ahead)
 {
     enum { OPERATIONS = 8, RANKS = 3 };
     static struct operation operations[OPERATIONS];
     struct cluster cluster;
-    (void)state;
     begin(&cluster, RANKS, 2);
     for (uint32_t i = 0; i < OPERATIONS; i++) {
         operation_begin(&operations[i], &cluster, i, 1 + i * 43210, i % 2, i % 4 == 1);
@@ -233,11 +212,10 @@ static void long_paths_send_ahead(void **state)
     end(&cluster);
 }
 
-static void an_operation_waits_for_connections_that_come_later(void **state)
+TEST(an_operation_waits_for_connections_that_come_later)
 {
     struct cluster cluster;
     struct operation operation;
-    (void)state;
     begin(&cluster, 2, 0);
     operation_begin(&operation, &cluster, 1, 5000, false, false);
     operation_start(&operation);
@@ -248,11 +226,10 @@ static void an_operation_waits_for_connections_that_come_later(void **state)
     end(&cluster);
 }
 
-static void an_operation_that_only_others_started_is_announced(void **state)
+TEST(an_operation_that_only_others_started_is_announced)
 {
     struct cluster cluster;
     struct operation operation;
-    (void)state;
     begin(&cluster, 2, 1);
     operation_begin(&operation, &cluster, 1, 5000, false, false);
     work_start(&operation.works[0]);
@@ -263,12 +240,11 @@ static void an_operation_that_only_others_started_is_announced(void **state)
     end(&cluster);
 }
 
-static void peers_that_differ_fail_in_words(void **state)
+TEST(peers_that_differ_fail_in_words)
 {
     struct cluster cluster;
     struct work works[2];
     static float input[2][100], result[2][100];
-    (void)state;
     begin(&cluster, 2, 1);
     for (uint32_t rank = 0; rank < 2; rank++) {
         work_prepare(&works[rank], &cluster.nodes[rank], 1, 2, 50 + rank, input[rank], result[rank]);
@@ -284,13 +260,12 @@ static void peers_that_differ_fail_in_words(void **state)
 }
 
 /* And what another peer says of it later is not taken for news of one that is still to be launched. */
-static void a_job_stopped_before_it_began_is_released(void **state)
+TEST(a_job_stopped_before_it_began_is_released)
 {
     enum { MANY = 64 };
     struct cluster cluster;
     struct work works[MANY], others[MANY + 1], last;
     static float input[64], results[2][64];
-    (void)state;
     begin(&cluster, 2, 1);
     for (uint32_t i = 0; i < MANY; i++) {
         work_prepare(&works[i], &cluster.nodes[0], i, 2, 64, input, results[0]);
@@ -313,12 +288,11 @@ static void a_job_stopped_before_it_began_is_released(void **state)
     end(&cluster);
 }
 
-static void an_operation_that_cannot_start_fails_and_is_released(void **state)
+TEST(an_operation_that_cannot_start_fails_and_is_released)
 {
     struct cluster cluster;
     struct work work;
     static float input[64], result[64];
-    (void)state;
     begin(&cluster, 2, 1);
     work_prepare(&work, &cluster.nodes[0], 1, 2, 64, input, result);
     work.job.config.descriptor.codec = 77;
@@ -331,10 +305,9 @@ static void an_operation_that_cannot_start_fails_and_is_released(void **state)
 
 /* ---- connections end ---- */
 
-static void the_end_of_an_engine_is_told_as_a_good_bye(void **state)
+TEST(the_end_of_an_engine_is_told_as_a_good_bye)
 {
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 2);
     node_end(&cluster.nodes[0]);
     node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 4);
@@ -345,10 +318,9 @@ static void the_end_of_an_engine_is_told_as_a_good_bye(void **state)
     node_end(&cluster.nodes[1]);
 }
 
-static void only_the_slot_that_is_meant_is_closed(void **state)
+TEST(only_the_slot_that_is_meant_is_closed)
 {
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 3);
     pccl_engine_close(cluster.nodes[0].engine, &cluster.nodes[1].id, true, 1);
     node_until_count(&cluster.nodes[1], &cluster.nodes[1].seen.ended, 1);
@@ -365,12 +337,11 @@ static void only_the_slot_that_is_meant_is_closed(void **state)
 }
 
 /* The sender has closed the first one; its good-bye is still on the way when the second one replaces it. */
-static void a_connection_that_is_replaced_fails_nothing(void **state)
+TEST(a_connection_that_is_replaced_fails_nothing)
 {
     struct cluster cluster;
     struct operation operation;
     uint8_t byte;
-    (void)state;
     begin(&cluster, 2, 0);
     struct node *sender = &cluster.nodes[0], *receiver = &cluster.nodes[1];
     int old = node_connect_bare(receiver, &sender->id, false, 0, NULL, 0);
@@ -387,10 +358,9 @@ static void a_connection_that_is_replaced_fails_nothing(void **state)
     end(&cluster);
 }
 
-static void a_connection_closed_before_it_began_says_bye_too(void **state)
+TEST(a_connection_closed_before_it_began_says_bye_too)
 {
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 0);
     for (uint32_t i = 0; i < 16; i++) {
         uv_os_sock_t dialed, accepted;
@@ -406,10 +376,9 @@ static void a_connection_closed_before_it_began_says_bye_too(void **state)
     end(&cluster);
 }
 
-static void a_new_name_closes_the_connections_of_the_old(void **state)
+TEST(a_new_name_closes_the_connections_of_the_old)
 {
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 1);
     run(&cluster, 1, 1000, false, false);
     struct pccl_id fresh = node_id(9);
@@ -424,11 +393,10 @@ static void a_new_name_closes_the_connections_of_the_old(void **state)
     end(&cluster);
 }
 
-static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
+TEST(a_connection_that_breaks_fails_what_runs_over_it)
 {
     struct cluster cluster;
     struct operation operation;
-    (void)state;
     begin(&cluster, 2, 1);
     operation_begin(&operation, &cluster, 1, 4 << 20, true, false);
     operation_start(&operation);
@@ -442,11 +410,10 @@ static void a_connection_that_breaks_fails_what_runs_over_it(void **state)
     end(&cluster);
 }
 
-static void the_input_is_restored_unless_it_is_committed(void **state)
+TEST(the_input_is_restored_unless_it_is_committed)
 {
     static const enum pccl_job_end ends[] = {PCCL_JOB_ABORTED, PCCL_JOB_BROKEN_OFF, PCCL_JOB_GIVEN_UP};
     struct cluster cluster;
-    (void)state;
     begin(&cluster, 2, 1);
     for (uint64_t i = 0; i < PCCL_COUNT_OF(ends); i++) {
         struct operation operation;
@@ -470,13 +437,12 @@ static bool figures(const struct cluster *cluster, uint32_t from, uint32_t to, u
  * Traffic of one link says nothing about others, and little traffic says nothing at all. Closed
  * connections do not count.
  */
-static void links_are_measured_as_data_flows(void **state)
+TEST(links_are_measured_as_data_flows)
 {
     enum { ENOUGH = 4 << 20 };
     struct cluster cluster;
     uint32_t rtt_us;
     uint64_t rate;
-    (void)state;
     begin(&cluster, 3, 2);
     run(&cluster, 1, 1000, false, false);
     assert_false(figures(&cluster, 0, 1, &rtt_us, &rate));
@@ -499,14 +465,13 @@ static void links_are_measured_as_data_flows(void **state)
 }
 
 /* A rate measured on a shared line is reported as shared, and lowers no rate. */
-static void a_part_of_a_line_is_no_rate(void **state)
+TEST(a_part_of_a_line_is_no_rate)
 {
     enum { RING_COUNT = 4 << 20, DIRECT_COUNT = 300000, RUNS_MOST = 30 };
     struct cluster cluster;
     uint32_t rtt_us;
     uint64_t rate = 0, before;
     bool shared = false, is_news = false;
-    (void)state;
     begin(&cluster, 3, 1);
     run(&cluster, 1, RING_COUNT, false, false);
     assert_true(figures(&cluster, 0, 1, &rtt_us, &before));
@@ -532,12 +497,11 @@ static uint64_t delivered(const struct cluster *cluster)
 }
 
 /* The system knows nothing of it. The watch for processes that stand still asks whether data moves. */
-static void a_link_that_is_not_tcp_tells_what_it_has_carried(void **state)
+TEST(a_link_that_is_not_tcp_tells_what_it_has_carried)
 {
     struct cluster cluster = {.ranks = 2};
     uint32_t rtt_us;
     uint64_t rate;
-    (void)state;
     for (uint8_t i = 0; i < 2; i++)
         node_begin(&cluster.nodes[i], (uint8_t)(i + 1));
     for (uint32_t i = 0; i < 2; i++) {
@@ -554,33 +518,4 @@ static void a_link_that_is_not_tcp_tells_what_it_has_carried(void **state)
     assert_int_equal(rtt_us, 0);
     assert_true(rate > 0);
     end(&cluster);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_byte_is_reduced),
-        cmocka_unit_test(two_engines_reduce_all_sizes),
-        cmocka_unit_test(four_engines_reduce_all_sizes),
-        cmocka_unit_test(several_connections_share_the_work),
-        cmocka_unit_test(sixty_four_mebibytes_are_reduced),
-        cmocka_unit_test(many_operations_run_at_once_in_any_order),
-        cmocka_unit_test(long_paths_send_ahead),
-        cmocka_unit_test(an_operation_waits_for_connections_that_come_later),
-        cmocka_unit_test(an_operation_that_only_others_started_is_announced),
-        cmocka_unit_test(peers_that_differ_fail_in_words),
-        cmocka_unit_test(a_job_stopped_before_it_began_is_released),
-        cmocka_unit_test(an_operation_that_cannot_start_fails_and_is_released),
-        cmocka_unit_test(the_end_of_an_engine_is_told_as_a_good_bye),
-        cmocka_unit_test(only_the_slot_that_is_meant_is_closed),
-        cmocka_unit_test(a_connection_that_is_replaced_fails_nothing),
-        cmocka_unit_test(a_connection_closed_before_it_began_says_bye_too),
-        cmocka_unit_test(a_new_name_closes_the_connections_of_the_old),
-        cmocka_unit_test(a_connection_that_breaks_fails_what_runs_over_it),
-        cmocka_unit_test(the_input_is_restored_unless_it_is_committed),
-        cmocka_unit_test(links_are_measured_as_data_flows),
-        cmocka_unit_test(a_part_of_a_line_is_no_rate),
-        cmocka_unit_test(a_link_that_is_not_tcp_tells_what_it_has_carried),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* A framed connection gives its socket up, and the engine on its own thread takes it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "engine_node.h"
 
 struct fixture {
@@ -84,11 +79,10 @@ static size_t conversation(uint8_t *bytes, size_t *hello)
     return length + put(&bye, bytes + length);
 }
 
-static void the_engine_goes_on_where_the_frames_ended(void **state)
+TEST(the_engine_goes_on_where_the_frames_ended)
 {
     uint8_t bytes[4096], ok[256];
     size_t hello, length = conversation(bytes, &hello);
-    (void)state;
     for (size_t cut = hello; cut <= length; cut += (length - hello) / 13) { /* how much comes along with the hello */
         struct fixture f;
         struct pccl_msg link_ok = {.type = PCCL_MSG_link_ok};
@@ -105,12 +99,11 @@ static void the_engine_goes_on_where_the_frames_ended(void **state)
     }
 }
 
-static void the_old_loop_does_not_disturb_the_new_owner(void **state)
+TEST(the_old_loop_does_not_disturb_the_new_owner)
 {
     struct fixture f;
     uint8_t bytes[4096];
     size_t hello, length = conversation(bytes, &hello);
-    (void)state;
     begin(&f);
     write_all(f.bare, bytes, hello);
     while (!f.handed_over)
@@ -124,14 +117,13 @@ static void the_old_loop_does_not_disturb_the_new_owner(void **state)
     end(&f);
 }
 
-static void a_connection_whose_output_does_not_fit_is_kept(void **state)
+TEST(a_connection_whose_output_does_not_fit_is_kept)
 {
     struct fixture f;
     static uint8_t much[48 << 10];
     uint8_t bytes[4096];
     size_t hello;
     int small = 2048;
-    (void)state;
     (void)conversation(bytes, &hello);
     begin(&f);
     assert_int_equal(setsockopt(f.connection->channel.socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
@@ -146,26 +138,14 @@ static void a_connection_whose_output_does_not_fit_is_kept(void **state)
     end(&f);
 }
 
-static void a_connection_that_has_ended_is_kept(void **state)
+TEST(a_connection_that_has_ended_is_kept)
 {
     struct fixture f;
     struct pccl_handover handover;
-    (void)state;
     begin(&f);
     shutdown(f.bare, SHUT_WR);
     loopback_until(&f.loop, &f.ended);
     assert_false(pccl_connection_detach(f.connection, &handover));
     pccl_connection_close(f.connection, 0);
     end(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_engine_goes_on_where_the_frames_ended),
-        cmocka_unit_test(the_old_loop_does_not_disturb_the_new_owner),
-        cmocka_unit_test(a_connection_whose_output_does_not_fit_is_kept),
-        cmocka_unit_test(a_connection_that_has_ended_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

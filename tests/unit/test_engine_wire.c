@@ -1,10 +1,5 @@
 /* The engine against a peer played by hand: half segments, good-byes, garbage. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "collective/plan.h"
 #include "core/prng.h"
 #include "engine_node.h"
@@ -194,10 +189,9 @@ static void stop(struct scene *scene) { stop_with(scene, PCCL_JOB_ABORTED); }
 /*
  * The others may still be told of a success: they must not take filler for the rest of a segment.
  */
-static void what_is_half_sent_is_cut_unless_all_is_aborted(void **state)
+TEST(what_is_half_sent_is_cut_unless_all_is_aborted)
 {
     static const enum pccl_job_end ends[] = {PCCL_JOB_GIVEN_UP, PCCL_JOB_COMMITTED};
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(ends); i++) {
         struct scene scene;
         scene_begin_in_segment(&scene);
@@ -214,10 +208,9 @@ static void what_is_half_sent_is_cut_unless_all_is_aborted(void **state)
     }
 }
 
-static void a_half_sent_segment_of_a_stopped_operation_is_filled_up(void **state)
+TEST(a_half_sent_segment_of_a_stopped_operation_is_filled_up)
 {
     struct scene scene;
-    (void)state;
     scene_begin_in_segment(&scene);
     stop(&scene);
     assert_true(hear_end_of_segment(&scene) == 0);
@@ -239,9 +232,8 @@ static void until_read(const struct scene *scene, int bare)
     assert_int_equal(unsent, 0);
 }
 
-static void what_still_comes_for_a_stopped_operation_is_thrown_away(void **state)
+TEST(what_still_comes_for_a_stopped_operation_is_thrown_away)
 {
-    (void)state;
     for (uint32_t last_step = 0; last_step < 2; last_step++) { /* into scratch; into the result */
         struct scene scene;
         scene_begin(&scene);
@@ -266,10 +258,9 @@ static void what_still_comes_for_a_stopped_operation_is_thrown_away(void **state
 
 /* ---- closed by the caller ---- */
 
-static void a_close_completes_the_segment_and_says_bye(void **state)
+TEST(a_close_completes_the_segment_and_says_bye)
 {
     struct scene scene;
-    (void)state;
     scene_begin_in_segment(&scene);
     pccl_engine_close(scene.node.engine, &scene.peer, true, PCCL_POOL_MAX);
     assert_true(hear_end_of_segment(&scene) == 1.5f); /* not filler: the operation lives, so the peer takes it */
@@ -281,10 +272,9 @@ static void a_close_completes_the_segment_and_says_bye(void **state)
     scene_end(&scene);
 }
 
-static void a_close_fills_up_the_segment_of_a_stopped_operation(void **state)
+TEST(a_close_fills_up_the_segment_of_a_stopped_operation)
 {
     struct scene scene;
-    (void)state;
     scene_begin_in_segment(&scene);
     stop(&scene);
     struct pccl_id fresh = node_id(9);
@@ -296,10 +286,9 @@ static void a_close_fills_up_the_segment_of_a_stopped_operation(void **state)
     scene_end(&scene);
 }
 
-static void a_good_bye_does_not_wait_for_ever(void **state)
+TEST(a_good_bye_does_not_wait_for_ever)
 {
     struct scene scene;
-    (void)state;
     scene_begin_with(&scene, 50);
     start(&scene);
     hear_beginning_of_segment(&scene); /* and never reads on */
@@ -314,9 +303,8 @@ static void a_good_bye_does_not_wait_for_ever(void **state)
 
 /* ---- ended by the other side ---- */
 
-static void the_end_in_the_middle_of_a_segment_fails_the_operation(void **state)
+TEST(the_end_in_the_middle_of_a_segment_fails_the_operation)
 {
-    (void)state;
     for (int incoming = 0; incoming < 2; incoming++) {
         struct scene scene;
         scene_begin_in_segment(&scene);
@@ -336,10 +324,9 @@ static void the_end_in_the_middle_of_a_segment_fails_the_operation(void **state)
     }
 }
 
-static void a_good_bye_is_heard_although_our_output_is_refused(void **state)
+TEST(a_good_bye_is_heard_although_our_output_is_refused)
 {
     struct scene scene;
-    (void)state;
     scene_begin_in_segment(&scene);
     say_bye(scene.to_peer);
     close(scene.to_peer); /* with input unread: a reset follows */
@@ -352,12 +339,11 @@ static void a_good_bye_is_heard_although_our_output_is_refused(void **state)
 
 /* ---- what was read after the handshake ---- */
 
-static void the_rest_of_the_handshake_is_read_first(void **state)
+TEST(the_rest_of_the_handshake_is_read_first)
 {
     static uint8_t rest[20000];
     size_t length = 0, payload = 9000, left = 100;
     struct scene scene;
-    (void)state;
     scene_begin(&scene);
     for (uint32_t i = 0; i < 2; i++) {
         struct pccl_msg msg = {.type = PCCL_MSG_data,
@@ -376,11 +362,10 @@ static void the_rest_of_the_handshake_is_read_first(void **state)
     scene_end(&scene);
 }
 
-static void garbage_in_the_rest_ends_the_connection(void **state)
+TEST(garbage_in_the_rest_ends_the_connection)
 {
     struct scene scene;
     uint8_t rest[64];
-    (void)state;
     memset(rest, 0xff, sizeof rest);
     scene_begin(&scene);
     int bare = node_connect_bare(&scene.node, &scene.peer, true, 3, rest, sizeof rest);
@@ -417,10 +402,9 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
  * The bound for all held data is reached: one more segment is neither read nor closed until there
  * is room.
  */
-static void who_finds_no_room_waits_for_it(void **state)
+TEST(who_finds_no_room_waits_for_it)
 {
     enum { LANES = 12, EACH = PCCL_AHEAD_SPARE_COST / (PCCL_AHEAD_SEGMENT_COST + 256) / LANES };
-    (void)state;
     for (int end = 0; end < 2; end++) {
         struct scene scene;
         int bare[LANES + 2];
@@ -447,10 +431,9 @@ static void who_finds_no_room_waits_for_it(void **state)
 
 /* ---- strange input ---- */
 
-static void data_of_an_unknown_operation_is_thrown_away(void **state)
+TEST(data_of_an_unknown_operation_is_thrown_away)
 {
     struct scene scene;
-    (void)state;
     scene_begin(&scene);
     for (uint32_t i = 0; i < 3; i++) {
         say_data(&scene, 77 + i, i, 300001);
@@ -475,12 +458,11 @@ static void expect_garbage(const uint8_t *bytes, size_t length, bool outgoing)
     scene_end(&scene);
 }
 
-static void garbage_ends_the_connection(void **state)
+TEST(garbage_ends_the_connection)
 {
     uint8_t bytes[256] = {0};
     struct pccl_msg bye = {.type = PCCL_MSG_link_bye}, hello = {.type = PCCL_MSG_leave};
     struct pccl_msg data = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
-    (void)state;
     expect_garbage(bytes, sizeof bytes, true); /* no checksum is zero here */
     memset(bytes, 0xff, sizeof bytes);
     expect_garbage(bytes, sizeof bytes, false); /* a length over all limits */
@@ -537,9 +519,8 @@ static void begin_waiting(struct scene *scene, struct pccl_msg *ready)
     assert_int_equal(ready->type, PCCL_MSG_ready);
 }
 
-static void an_invalid_message_is_answered_with_the_reason(void **state)
+TEST(an_invalid_message_is_answered_with_the_reason)
 {
-    (void)state;
     for (int i = 0; i < 5; i++) {
         struct scene scene;
         struct pccl_msg msg;
@@ -577,11 +558,10 @@ static void an_invalid_message_is_answered_with_the_reason(void **state)
 }
 
 /* The other side receives each segment whole. */
-static void a_segment_is_completed_before_an_invalid_message_is_answered(void **state)
+TEST(a_segment_is_completed_before_an_invalid_message_is_answered)
 {
     struct scene scene;
     struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
-    (void)state;
     scene_begin_in_segment(&scene);
     say(scene.to_peer, &msg);
     is_rejected(&scene, "sent data on a connection to it");
@@ -591,10 +571,9 @@ static void a_segment_is_completed_before_an_invalid_message_is_answered(void **
     scene_end(&scene);
 }
 
-static void a_good_bye_with_a_reason_fails_what_uses_the_link(void **state)
+TEST(a_good_bye_with_a_reason_fails_what_uses_the_link)
 {
     static const char words[] = "peer 0 sent an invalid message: descriptor.datatype is 99";
-    (void)state;
     for (int outgoing = 0; outgoing < 2; outgoing++) {
         struct scene scene;
         struct pccl_msg ready;
@@ -610,12 +589,11 @@ static void a_good_bye_with_a_reason_fails_what_uses_the_link(void **state)
 }
 
 /* The network may have damaged it. */
-static void a_damaged_frame_is_no_invalid_message(void **state)
+TEST(a_damaged_frame_is_no_invalid_message)
 {
     struct scene scene;
     struct pccl_msg msg;
     uint8_t frame[FRAME_MAX];
-    (void)state;
     begin_waiting(&scene, &msg);
     pccl_frame_encode(&msg, 0, 0, frame);
     frame[PCCL_FRAME_HEADER_BYTES] ^= 1;
@@ -628,9 +606,8 @@ static void a_damaged_frame_is_no_invalid_message(void **state)
     scene_end(&scene);
 }
 
-static void random_bytes_end_the_connection_or_are_waited_for(void **state)
+TEST(random_bytes_end_the_connection_or_are_waited_for)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct scene scene;
         struct pccl_prng prng;
@@ -645,29 +622,4 @@ static void random_bytes_end_the_connection_or_are_waited_for(void **state)
         assert_false(scene.node.seen.ended_purposely);
         scene_end(&scene);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_half_sent_is_cut_unless_all_is_aborted),
-        cmocka_unit_test(a_half_sent_segment_of_a_stopped_operation_is_filled_up),
-        cmocka_unit_test(what_still_comes_for_a_stopped_operation_is_thrown_away),
-        cmocka_unit_test(a_close_completes_the_segment_and_says_bye),
-        cmocka_unit_test(a_close_fills_up_the_segment_of_a_stopped_operation),
-        cmocka_unit_test(a_good_bye_does_not_wait_for_ever),
-        cmocka_unit_test(the_end_in_the_middle_of_a_segment_fails_the_operation),
-        cmocka_unit_test(a_good_bye_is_heard_although_our_output_is_refused),
-        cmocka_unit_test(the_rest_of_the_handshake_is_read_first),
-        cmocka_unit_test(garbage_in_the_rest_ends_the_connection),
-        cmocka_unit_test(data_of_an_unknown_operation_is_thrown_away),
-        cmocka_unit_test(who_finds_no_room_waits_for_it),
-        cmocka_unit_test(garbage_ends_the_connection),
-        cmocka_unit_test(an_invalid_message_is_answered_with_the_reason),
-        cmocka_unit_test(a_segment_is_completed_before_an_invalid_message_is_answered),
-        cmocka_unit_test(a_good_bye_with_a_reason_fails_what_uses_the_link),
-        cmocka_unit_test(a_damaged_frame_is_no_invalid_message),
-        cmocka_unit_test(random_bytes_end_the_connection_or_are_waited_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

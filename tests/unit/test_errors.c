@@ -2,11 +2,7 @@
  * config/errors: which code a status becomes in each family of functions, and the last error of
  * each thread.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -14,9 +10,8 @@
 #include "core/limits.h"
 #include "config/errors.h"
 
-static void plain_codes_are_those_of_the_reference(void **state)
+TEST(plain_codes_are_those_of_the_reference)
 {
-    (void)state;
     for (int family = 0; family < PCCL_FAMILIES; family++) {
         for (int status = 0; status < PCCL_STATUS_COUNT; status++) {
             pcclResult_t result = pccl_errors_result((enum pccl_family)family, (enum pccl_status)status, false);
@@ -29,9 +24,8 @@ static void plain_codes_are_those_of_the_reference(void **state)
     }
 }
 
-static void each_family_fails_in_its_own_way(void **state)
+TEST(each_family_fails_in_its_own_way)
 {
-    (void)state;
     const struct {
         enum pccl_family family;
         pcclResult_t lost, system;
@@ -68,9 +62,8 @@ static void each_family_fails_in_its_own_way(void **state)
     }
 }
 
-static void extended_codes_say_more(void **state)
+TEST(extended_codes_say_more)
 {
-    (void)state;
     const struct {
         enum pccl_status status;
         pcclResult_t result;
@@ -91,9 +84,8 @@ static void extended_codes_say_more(void **state)
     assert_int_equal(pccl_errors_result(PCCL_FAMILY_REDUCE, PCCL_MASTER_UNREACHABLE, true), pcclMasterLost);
 }
 
-static void every_code_has_its_own_text(void **state)
+TEST(every_code_has_its_own_text)
 {
-    (void)state;
     for (int a = 0; a <= pcclDrained; a++) {
         const char *text = pccl_errors_text((pcclResult_t)a);
         assert_true(strlen(text) > 3);
@@ -115,9 +107,8 @@ static pcclResult_t record(uint64_t key, bool extended, enum pccl_status status,
 
 static void set(uint64_t key, const char *words) { (void)record(key, false, PCCL_USAGE, words); }
 
-static void reasons_are_kept_by_key(void **state)
+TEST(reasons_are_kept_by_key)
 {
-    (void)state;
     assert_string_equal(pccl_errors_last(1), "");
     set(1, "one");
     set(2, "two");
@@ -135,9 +126,8 @@ static void reasons_are_kept_by_key(void **state)
     assert_string_equal(pccl_errors_last(0), "");
 }
 
-static void the_most_recent_keys_are_kept(void **state)
+TEST(the_most_recent_keys_are_kept)
 {
-    (void)state;
     char reason[] = "words of ?";
     for (uint64_t key = 100; key < 120; key++) {
         reason[9] = (char)('a' + (char)(key - 100));
@@ -152,18 +142,16 @@ static void the_most_recent_keys_are_kept(void **state)
     }
 }
 
-static void failing_sets_reason_and_code(void **state)
+TEST(failing_sets_reason_and_code)
 {
-    (void)state;
     assert_int_equal(record(7, false, PCCL_TIMEOUT, "tag 5 after 1 s"), pcclRankConnectionLost);
     assert_string_equal(pccl_errors_last(7), "tag 5 after 1 s");
     assert_int_equal(record(7, true, PCCL_TIMEOUT, ""), pcclTimeout);
     assert_string_equal(pccl_errors_last(7), pccl_status_text(PCCL_TIMEOUT));
 }
 
-static void details_go_with_the_failure(void **state)
+TEST(details_go_with_the_failure)
 {
-    (void)state;
     pcclFailure_t failure = PCCL_FAILURE_INIT;
     struct pccl_why why = {.details = {.launched = true, .tag = 9, .sequence = 3, .departed = {.count = 20}}};
     pccl_text_format(&why.reason, "lost");
@@ -201,9 +189,8 @@ static void *in_another_thread(void *token)
     return empty ? token : NULL;
 }
 
-static void threads_have_reasons_of_their_own(void **state)
+TEST(threads_have_reasons_of_their_own)
 {
-    (void)state;
     pthread_t thread;
     int token = 0;
     void *empty = NULL;
@@ -212,20 +199,4 @@ static void threads_have_reasons_of_their_own(void **state)
     assert_int_equal(pthread_join(thread, &empty), 0);
     assert_ptr_equal(empty, &token);
     assert_string_equal(pccl_errors_last(42), "mine");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_codes_are_those_of_the_reference),
-        cmocka_unit_test(each_family_fails_in_its_own_way),
-        cmocka_unit_test(extended_codes_say_more),
-        cmocka_unit_test(every_code_has_its_own_text),
-        cmocka_unit_test(reasons_are_kept_by_key),
-        cmocka_unit_test(the_most_recent_keys_are_kept),
-        cmocka_unit_test(failing_sets_reason_and_code),
-        cmocka_unit_test(details_go_with_the_failure),
-        cmocka_unit_test(threads_have_reasons_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,8 @@
  * Results: every collective, data type, operation, algorithm, codec and shape, in any order of
  * messages, against a reference.
  */
+#include "unit.h"
 #include "unit/exchange_reference.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 static struct world world;
 
@@ -358,9 +355,8 @@ static void run_case(const struct trial *trial, uint64_t seed)
         run_trial(trial, seed);
 }
 
-static void every_type_and_operation(void **state)
+TEST(every_type_and_operation)
 {
-    (void)state;
     uint64_t seed = 1;
     for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
         for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
@@ -391,9 +387,8 @@ static void run_quantized(const struct pccl_descriptor *descriptor, uint32_t ran
 }
 
 /* All that pccl_codec_find allows. */
-static void every_codec_type_and_operation(void **state)
+TEST(every_codec_type_and_operation)
 {
-    (void)state;
     enum { MIN_MAX = 7 * 6 /* not bitwise */, ZERO_POINT_SCALE = 2 * 7 * 3 /* signed or not; sums and avg */ };
     uint32_t found = 0;
     for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
@@ -429,9 +424,8 @@ static void use_scaled(struct pccl_descriptor *descriptor, unsigned i)
     descriptor->codec_block = (uint16_t)(PCCL_SCALED_BLOCK_MIN << i / 7 % 5);
 }
 
-static void every_scaled_codec(void **state)
+TEST(every_scaled_codec)
 {
-    (void)state;
     static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_PREMUL_SUM, PCCL_MAX};
     for (unsigned i = 0; i < 3 * PCCL_SCALED_FORMATS * PCCL_SCALED_SCALES * PCCL_SCALED_ROUNDINGS; i++) {
         struct pccl_descriptor descriptor = {.operation = (uint8_t)reductions[i / 4 % 4]};
@@ -440,9 +434,8 @@ static void every_scaled_codec(void **state)
     }
 }
 
-static void every_shape(void **state)
+TEST(every_shape)
 {
-    (void)state;
     uint64_t seed = 2000;
     for (uint32_t ranks = 2; ranks <= 8; ranks++)
         for (uint32_t shape = 0; shape < 7; shape++)
@@ -462,9 +455,8 @@ static void every_shape(void **state)
 }
 
 /* Of 8 and 16 bits, with every number of peers: short and long paths, one group and several. */
-static void narrow_floats_are_rounded_once(void **state)
+TEST(narrow_floats_are_rounded_once)
 {
-    (void)state;
     static const enum pccl_datatype datatypes[] = {PCCL_BF16, PCCL_F16, PCCL_F8_E4M3FN, PCCL_F8_E5M2};
     uint64_t seed = 2500;
     for (uint32_t ranks = 2; ranks <= 8; ranks++)
@@ -490,9 +482,8 @@ static void narrow_floats_are_rounded_once(void **state)
  * The same of sums that are packed: 40,000 is exact in every block, and the sum beyond what is seen
  * at the end.
  */
-static void quantized_halves_are_rounded_at_the_end(void **state)
+TEST(quantized_halves_are_rounded_at_the_end)
 {
-    (void)state;
     for (unsigned variant = 0; variant < 8; variant++) {
         struct trial trial = {
             .ranks = 4,
@@ -514,9 +505,8 @@ static void quantized_halves_are_rounded_at_the_end(void **state)
 }
 
 /* Several groups: with one open at a time, and with several. */
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     uint64_t seed = 3000;
     for (uint32_t ranks = 2; ranks <= 4; ranks++)
         for (size_t window = 1; window <= (4 << 20); window += (4 << 20) - 1)
@@ -555,9 +545,8 @@ static struct trial other_trial(enum pccl_collective collective, uint32_t ranks,
 }
 
 /* Fewer elements than ranks, and more. */
-static void the_other_collectives(void **state)
+TEST(the_other_collectives)
 {
-    (void)state;
     uint64_t seed = 5000;
     for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks += ranks < 6 ? 1 : 5)
@@ -574,9 +563,8 @@ static void the_other_collectives(void **state)
             }
 }
 
-static void scans_of_every_type_and_operation(void **state)
+TEST(scans_of_every_type_and_operation)
 {
-    (void)state;
     uint64_t seed = 12000;
     for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
         for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
@@ -603,9 +591,8 @@ static void give_lengths(struct trial *trial, const uint32_t *lengths, uint32_t 
     trial->descriptor.count = starts[parts];
 }
 
-static void parts_of_given_lengths(void **state)
+TEST(parts_of_given_lengths)
 {
-    (void)state;
     static const uint32_t lengths[][4] = {{0, 5, 0, 0}, {700, 0, 1, 3}, {0, 0, 0, 40000}, {150000, 0, 0, 7}};
     uint64_t seed = 7000;
     for (unsigned gathers = 0; gathers < 2; gathers++)
@@ -627,9 +614,8 @@ static void parts_of_given_lengths(void **state)
 }
 
 /* Each blob in memory of its own; the turns of an all-to-all go on to the end of their parts, or change each time. */
-static void blobs_for_each(void **state)
+TEST(blobs_for_each)
 {
-    (void)state;
     static const enum pccl_collective kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
     static const uint32_t lengths[][5] = {
         {0, 5, 0, 0, 9}, {700, 0, 1, 3, 0}, {0, 0, 2, 0, 40000}, {300000, 0, 0, 7, 1}, {3000, 3000, 3000, 3000, 2999}};
@@ -651,9 +637,8 @@ static void blobs_for_each(void **state)
 }
 
 /* By all codecs, for whatever elements. */
-static void quantized_copies(void **state)
+TEST(quantized_copies)
 {
-    (void)state;
     uint64_t seed = 8000;
     for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (unsigned kind = PCCL_CODEC_MIN_MAX; kind < PCCL_CODEC_KINDS; kind++)
@@ -675,9 +660,8 @@ static void quantized_copies(void **state)
                 }
 }
 
-static void scaled_copies(void **state)
+TEST(scaled_copies)
 {
-    (void)state;
     static const enum pccl_collective collectives_that_move[] = {PCCL_BROADCAST, PCCL_ALL_GATHER, PCCL_GATHER,
                                                                  PCCL_SCATTER, PCCL_ALL_TO_ALL};
     for (unsigned i = 0; i < 360; i++) {
@@ -691,9 +675,8 @@ static void scaled_copies(void **state)
     }
 }
 
-static void scaled_shares(void **state)
+TEST(scaled_shares)
 {
-    (void)state;
     for (unsigned i = 0; i < 120; i++) {
         struct trial trial = other_trial(PCCL_REDUCE_SCATTER, 2 + i % 5, i % 8, 11000 + i);
         use_scaled(&trial.descriptor, i);
@@ -703,9 +686,8 @@ static void scaled_shares(void **state)
     }
 }
 
-static void quantized_shares(void **state)
+TEST(quantized_shares)
 {
-    (void)state;
     for (unsigned i = 0; i < 2 * 48; i++) {
         struct trial trial = other_trial(i < 48 ? PCCL_REDUCE_SCATTER : PCCL_REDUCE, 2 + i % 48 / 8, i, 6000 + i);
         trial.descriptor.datatype = i % 3 == 0 ? PCCL_F16 : PCCL_F32;
@@ -718,9 +700,8 @@ static void quantized_shares(void **state)
 }
 
 /* Several groups: one open at a time, and several. */
-static void the_other_collectives_in_groups(void **state)
+TEST(the_other_collectives_in_groups)
 {
-    (void)state;
     uint64_t seed = 7000;
     for (unsigned other = 0; other < PCCL_COUNT_OF(others); other++)
         for (uint32_t ranks = 2; ranks <= 4; ranks++)
@@ -743,9 +724,8 @@ static void the_other_collectives_in_groups(void **state)
 }
 
 /* New credit is told when a part of the window has come together: on a long path a sixteenth. */
-static void credit_is_batched(void **state)
+TEST(credit_is_batched)
 {
-    (void)state;
     struct trial trial = {.ranks = 2,
                           .connections = 1,
                           .window_bytes = 3 << 19,
@@ -754,28 +734,4 @@ static void credit_is_batched(void **state)
     assert_int_equal(plan_of(&trial).stripes, 96);
     run_trial(&trial, 4000);
     assert_in_range(world.readies, 2 * 10, 2 * 40); /* 48 groups at once, then 3 at a time */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_and_operation),
-        cmocka_unit_test(every_codec_type_and_operation),
-        cmocka_unit_test(every_scaled_codec),
-        cmocka_unit_test(every_shape),
-        cmocka_unit_test(narrow_floats_are_rounded_once),
-        cmocka_unit_test(quantized_halves_are_rounded_at_the_end),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(parts_of_given_lengths),
-        cmocka_unit_test(blobs_for_each),
-        cmocka_unit_test(the_other_collectives),
-        cmocka_unit_test(scans_of_every_type_and_operation),
-        cmocka_unit_test(quantized_copies),
-        cmocka_unit_test(quantized_shares),
-        cmocka_unit_test(scaled_copies),
-        cmocka_unit_test(scaled_shares),
-        cmocka_unit_test(the_other_collectives_in_groups),
-        cmocka_unit_test(credit_is_batched),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

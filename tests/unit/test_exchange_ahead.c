@@ -2,6 +2,7 @@
  * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and
  * that no peer learns of a success before the peers have been compared.
  */
+#include "unit.h"
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
 
@@ -47,9 +48,8 @@ static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
 
 /* ---- sending ---- */
 
-static void a_part_is_sent_without_ready(void **state)
+TEST(a_part_is_sent_without_ready)
 {
-    (void)state;
     be_alone_with(elements_of(3, 3 * MOST), &long_ring, &roomy);
     start_alone();
     assert_int_equal(send_all(0), MOST);
@@ -68,9 +68,8 @@ static void a_part_is_sent_without_ready(void **state)
 }
 
 /* Flows that go over one line at the same time have one allowance, and one window. */
-static void who_sends_to_all_at_once_sends_no_more_ahead(void **state)
+TEST(who_sends_to_all_at_once_sends_no_more_ahead)
 {
-    (void)state;
     enum { STRIPES = MOST / 2 + 8 };
     struct pccl_exchange_config config = roomy;
     struct pccl_departure departure;
@@ -115,18 +114,16 @@ static uint64_t granted_of_exchange(const struct pccl_cost *cost, const struct p
 }
 
 /* Around the ring each link carries something else, and has its own window. */
-static void an_all_to_all_has_one_window_for_all(void **state)
+TEST(an_all_to_all_has_one_window_for_all)
 {
-    (void)state;
     struct pccl_exchange_config config = roomy;
     config.window_bytes = 8 * SEGMENT;
     assert_int_equal(granted_of_exchange(&long_mesh, &config), 8 + 3); /* every third one stays here: it is complete */
     assert_in_range(granted_of_exchange(&long_ring, &config), 16, 64);
 }
 
-static void later_steps_wait_for_ready(void **state)
+TEST(later_steps_wait_for_ready)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone();
     assert_int_equal(send_all(0), 2);
@@ -148,9 +145,8 @@ static uint32_t next_step(void)
 }
 
 /* What has the longest way left goes first; on a short path what came in first. */
-static void earlier_steps_go_first(void **state)
+TEST(earlier_steps_go_first)
 {
-    (void)state;
     for (int is_long = 0; is_long < 2; is_long++) {
         const uint32_t segment = is_long ? SEGMENT : 4 * SEGMENT;
         be_alone_with(2 * 3 * (segment / 4), is_long ? &long_ring : &no_mesh, &roomy);
@@ -173,9 +169,8 @@ static void earlier_steps_go_first(void **state)
 
 static bool awaits_credit(void) { return pccl_exchange_awaits_credit(lane_of(&alone.world.ring[1], true)); }
 
-static void it_is_known_who_waits_for_credit(void **state)
+TEST(it_is_known_who_waits_for_credit)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
     assert_false(awaits_credit());
     start_alone();
@@ -213,9 +208,8 @@ static struct pccl_transfer *start_another(uint64_t tag)
 }
 
 /* Sending that had not begun when READY arrived follows its credit. */
-static void nothing_more_is_sent_ahead_behind_ready(void **state)
+TEST(nothing_more_is_sent_ahead_behind_ready)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
     start_alone();
     struct pccl_departure departure;
@@ -233,9 +227,8 @@ static void nothing_more_is_sent_ahead_behind_ready(void **state)
  * One lane, one bound: it is free again when all that was sent ahead is granted, or the operation
  * has ended.
  */
-static void operations_share_what_may_be_sent_ahead(void **state)
+TEST(operations_share_what_may_be_sent_ahead)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
     start_alone();
     struct pccl_transfer *second = start_another(10);
@@ -260,9 +253,8 @@ static void operations_share_what_may_be_sent_ahead(void **state)
     end_alone();
 }
 
-static void ready_that_is_here_leaves_the_bound_to_others(void **state)
+TEST(ready_that_is_here_leaves_the_bound_to_others)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
     struct pccl_msg ready = ready_of(1);
     assert_int_equal(tell_ready(1, &ready), PCCL_OK);
@@ -276,9 +268,8 @@ static void ready_that_is_here_leaves_the_bound_to_others(void **state)
 
 /* ---- holding ---- */
 
-static void it_is_held_until_the_start(void **state)
+TEST(it_is_held_until_the_start)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg whole = data_of(1, 0, SEGMENT);
     struct pccl_arrival arrival;
@@ -299,9 +290,8 @@ static void it_is_held_until_the_start(void **state)
     end_alone();
 }
 
-static void it_is_held_until_the_group_opens(void **state)
+TEST(it_is_held_until_the_group_opens)
 {
-    (void)state;
     be_alone_with(elements_of(3, 3), &long_ring, &narrow);
     hear(2, 2, 0, SEGMENT);
     start_alone();
@@ -315,9 +305,8 @@ static void it_is_held_until_the_group_opens(void **state)
     end_alone();
 }
 
-static void what_breaks_off_is_not_held(void **state)
+TEST(what_breaks_off_is_not_held)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(1, 0, SEGMENT);
     struct pccl_arrival arrival;
@@ -338,9 +327,8 @@ static void what_breaks_off_is_not_held(void **state)
     end_alone();
 }
 
-static void the_latest_connection_is_told_of_output(void **state)
+TEST(the_latest_connection_is_told_of_output)
 {
-    (void)state;
     int earlier, later;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone(); /* READY is to be sent */
@@ -352,9 +340,8 @@ static void the_latest_connection_is_told_of_output(void **state)
     end_alone();
 }
 
-static void what_is_over_is_not_held(void **state)
+TEST(what_is_over_is_not_held)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival arrival, under_way;
@@ -407,9 +394,8 @@ static void what_is_over_is_not_held(void **state)
  * More than is held: all of it goes, with the connection, and the sender fails whatever runs over
  * it.
  */
-static void what_is_held_is_bounded(void **state)
+TEST(what_is_held_is_bounded)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival arrival;
@@ -436,9 +422,8 @@ static void what_is_held_is_bounded(void **state)
  * A byte each, in the worst order, of one operation or of as many: the same bound, and little
  * memory.
  */
-static void segments_held_are_counted(void **state)
+TEST(segments_held_are_counted)
 {
-    (void)state;
     for (int one = 0; one < 2; one++) {
         be_alone_with(elements_of(3, 2), &long_ring, &roomy);
         const struct test_memory *memory = &alone.world.peers[0].memory;
@@ -459,9 +444,8 @@ static void segments_held_are_counted(void **state)
 }
 
 /* The number of segments sent ahead is bounded too, however small they are. */
-static void segments_sent_ahead_are_counted(void **state)
+TEST(segments_sent_ahead_are_counted)
 {
-    (void)state;
     enum { SMALL = 2 * PCCL_AHEAD_SEGMENTS };
     static struct pccl_transfer *transfers[SMALL];
     be_alone_with(3, &long_ring, &roomy);
@@ -507,9 +491,8 @@ static void others_take_all_room(void)
  * Peers that take part in no operation share one room and wait for it. A peer that sends to an
  * operation of the view has room of its own, and is dropped if it takes more while none is left.
  */
-static void all_that_is_held_is_bounded(void **state)
+TEST(all_that_is_held_is_bounded)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone(); /* the peer of rank 2 is before us */
     others_take_all_room();
@@ -535,9 +518,8 @@ static void all_that_is_held_is_bounded(void **state)
 /*
  * The shared room is used up: members have room of their own, before their first message and after.
  */
-static void newcomers_leave_members_their_room(void **state)
+TEST(newcomers_leave_members_their_room)
 {
-    (void)state;
     for (int early = 0; early < 2; early++) {
         be_alone_with(elements_of(3, 2), &long_ring, &roomy);
         const struct pccl_id *ring = alone.world.ring;
@@ -560,9 +542,8 @@ static void newcomers_leave_members_their_room(void **state)
 }
 
 /* A start concerns only those waiting streams that send to it, or that it makes obsolete. */
-static void a_start_concerns_few_that_wait(void **state)
+TEST(a_start_concerns_few_that_wait)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     const struct pccl_id *other = &others[0];
     others_take_all_room();
@@ -594,9 +575,8 @@ static void a_start_concerns_few_that_wait(void **state)
 }
 
 /* Aborted and never started here: data sent ahead is dropped, and later data is not held. */
-static void what_is_gone_is_not_held(void **state)
+TEST(what_is_gone_is_not_held)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct test_memory *memory = &alone.world.peers[0].memory;
     struct pccl_msg data = data_of(0, 0, SEGMENT);
@@ -625,9 +605,8 @@ static void what_is_gone_is_not_held(void **state)
     end_alone();
 }
 
-static void short_memory_ends_the_connection(void **state)
+TEST(short_memory_ends_the_connection)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct test_memory *memory = &alone.world.peers[0].memory;
     const size_t blocks = memory->live_blocks;
@@ -670,9 +649,8 @@ static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
 }
 
 /* Whatever comes first, READY or data: it is no breach of the protocol, and no lost connection. */
-static void what_does_not_fit_is_a_mismatch(void **state)
+TEST(what_does_not_fit_is_a_mismatch)
 {
-    (void)state;
     alone.job.config.view = (struct pccl_epoch){1, 5};
     for (int before = 0; before < 2; before++) {
         expect_mismatch(2, data_of(0, 0, SEGMENT - 4), before);
@@ -685,9 +663,8 @@ static void what_does_not_fit_is_a_mismatch(void **state)
  * By our plan no peer sends this: it proves nothing and does no harm. The previous peer, which sent
  * it, reports the mismatch.
  */
-static void only_the_one_before_shows_a_mismatch(void **state)
+TEST(only_the_one_before_shows_a_mismatch)
 {
-    (void)state;
     for (int before = 0; before < 2; before++) {
         be_alone_with(elements_of(3, 2), &long_ring, &roomy);
         struct pccl_msg data = data_of(0, 0, SEGMENT);
@@ -708,9 +685,8 @@ static void only_the_one_before_shows_a_mismatch(void **state)
 }
 
 /* A peer's segments do not count before those that receive from it agree. */
-static void nobody_is_done_without_comparing(void **state)
+TEST(nobody_is_done_without_comparing)
 {
-    (void)state;
     be_alone_among(2, elements_of(2, 1), &long_ring, &roomy);
     start_alone();
     assert_int_equal(send_all(0), 1);
@@ -728,9 +704,8 @@ static void nobody_is_done_without_comparing(void **state)
     end_alone();
 }
 
-static void the_last_one_may_be_done_at_once(void **state)
+TEST(the_last_one_may_be_done_at_once)
 {
-    (void)state;
     be_alone_among(2, 1, &long_ring, &roomy); /* it comes to us, and nothing else */
     alone.job.config.ring = (struct pccl_id[2]){alone.world.ring[1], alone.world.ring[0]};
     struct pccl_msg ready = ready_of(1);
@@ -758,9 +733,8 @@ static void run_without_ready_of(uint32_t rank)
  * Same lengths, but a different operation at one rank: whatever is folded, no peer learns of a
  * success.
  */
-static void another_operation_of_the_same_length_fails(void **state)
+TEST(another_operation_of_the_same_length_fails)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         const bool direct = (seed & 1) != 0;
         const uint32_t ranks = 2 + (uint32_t)(seed / 2 % 4);
@@ -805,9 +779,8 @@ enum { OPERATIONS = 12, RANKS = 3 };
 static struct job jobs[OPERATIONS][RANKS];
 
 /* Started at different times, more than may be sent ahead, with one group open each. */
-static void many_operations_come_ahead(void **state)
+TEST(many_operations_come_ahead)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         world_init(&world, seed, RANKS, 2, true, (seed & 1) != 0 ? &narrow : &roomy);
         const struct pccl_cost *cost = (seed & 2) != 0 ? &long_mesh : &long_ring;
@@ -845,9 +818,8 @@ static void many_operations_come_ahead(void **state)
  * A connection is lost before some of the ranks start: its sender fails, and no other is told a
  * success.
  */
-static void connections_break_before_the_start(void **state)
+TEST(connections_break_before_the_start)
 {
-    (void)state;
     uint32_t with_something_held = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct job *one = jobs[0];
@@ -882,40 +854,4 @@ static void connections_break_before_the_start(void **state)
         world_fini(&world);
     }
     assert_true(with_something_held > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_is_sent_without_ready),
-        cmocka_unit_test(who_sends_to_all_at_once_sends_no_more_ahead),
-        cmocka_unit_test(an_all_to_all_has_one_window_for_all),
-        cmocka_unit_test(later_steps_wait_for_ready),
-        cmocka_unit_test(earlier_steps_go_first),
-        cmocka_unit_test(it_is_known_who_waits_for_credit),
-        cmocka_unit_test(nothing_more_is_sent_ahead_behind_ready),
-        cmocka_unit_test(operations_share_what_may_be_sent_ahead),
-        cmocka_unit_test(ready_that_is_here_leaves_the_bound_to_others),
-        cmocka_unit_test(it_is_held_until_the_start),
-        cmocka_unit_test(it_is_held_until_the_group_opens),
-        cmocka_unit_test(what_breaks_off_is_not_held),
-        cmocka_unit_test(the_latest_connection_is_told_of_output),
-        cmocka_unit_test(what_is_over_is_not_held),
-        cmocka_unit_test(what_is_held_is_bounded),
-        cmocka_unit_test(segments_held_are_counted),
-        cmocka_unit_test(segments_sent_ahead_are_counted),
-        cmocka_unit_test(all_that_is_held_is_bounded),
-        cmocka_unit_test(newcomers_leave_members_their_room),
-        cmocka_unit_test(a_start_concerns_few_that_wait),
-        cmocka_unit_test(what_is_gone_is_not_held),
-        cmocka_unit_test(short_memory_ends_the_connection),
-        cmocka_unit_test(what_does_not_fit_is_a_mismatch),
-        cmocka_unit_test(only_the_one_before_shows_a_mismatch),
-        cmocka_unit_test(nobody_is_done_without_comparing),
-        cmocka_unit_test(the_last_one_may_be_done_at_once),
-        cmocka_unit_test(another_operation_of_the_same_length_fails),
-        cmocka_unit_test(many_operations_come_ahead),
-        cmocka_unit_test(connections_break_before_the_start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,15 @@
  * The rules of the exchange's own state: they hold while an operation runs, and each broken one is
  * reported with a reason.
  */
+#include "unit.h"
 #include "unit/exchange_alone.h"
 
 #include "support/exchange_check.h"
 #include "collective/internal.h"
 #include "unit/rules.h"
 
-static void exchange_rules(void **state)
+TEST(exchange_rules)
 {
-    (void)state;
     be_alone(1000, &no_mesh);
     start_alone();
     struct pccl_exchange *exchange = exchange_of(&alone.world, 0);
@@ -29,10 +29,4 @@ static void exchange_rules(void **state)
     BREAKS(pccl_exchange_check, exchange, transfer->stage, PCCL_TRANSFER_DONE,
            "a transfer that is done has its results");
     end_alone();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exchange_rules)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,7 @@
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "unit.h"
 
 static struct world world;
 
@@ -80,9 +78,8 @@ static void run_many(size_t scratch, bool direct, bool in_place, uint64_t seed)
     world_fini(&world);
 }
 
-static void many_operations_without_scratch(void **state)
+TEST(many_operations_without_scratch)
 {
-    (void)state;
     run_many(1, false, true, 1);
     run_many(1, true, false, 2);
     run_many(2 << 20, false, true, 3);
@@ -188,9 +185,8 @@ static void start_all(struct job *jobs)
     }
 }
 
-static void stops_at_any_moment_restore(void **state)
+TEST(stops_at_any_moment_restore)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= LAST_SEED; seed++) {
         if (!test_is_chosen(seed))
             continue;
@@ -220,9 +216,8 @@ static bool is_used(const struct job *job, uint32_t from, uint32_t to)
     return pccl_schedules[plan.algorithm]->sends(plan.seat, from, to);
 }
 
-static void broken_connections_fail_both_ends(void **state)
+TEST(broken_connections_fail_both_ends)
 {
-    (void)state;
     uint32_t breaks_under_way = 0, breaks_behind = 0, breaks_received = 0;
     for (uint64_t seed = 1; seed <= LAST_SEED; seed++) {
         if (!test_is_chosen(seed))
@@ -256,9 +251,8 @@ static void broken_connections_fail_both_ends(void **state)
 
 /* ---- memory ---- */
 
-static void short_memory_fails_one_operation(void **state)
+TEST(short_memory_fails_one_operation)
 {
-    (void)state;
     uint32_t refused = 0, failed = 0, survived = 0;
     for (uint64_t seed = 1; seed <= LAST_ALL_REDUCE + 16; seed += seed == 32 ? LAST_ALL_REDUCE - 31 : 1)
         for (uint64_t k = 1; test_is_chosen(seed); k++) {
@@ -317,9 +311,8 @@ static void expect_mismatch(struct pccl_msg *msg, uint32_t from, bool before, co
     end_alone();
 }
 
-static void peers_that_differ_are_named(void **state)
+TEST(peers_that_differ_are_named)
 {
-    (void)state;
     be_alone(1000, &no_mesh);
     struct pccl_msg same = ready_of(1), msg = same;
     end_alone();
@@ -387,9 +380,8 @@ static void run_odd_root(enum pccl_collective collective, uint32_t ranks, uint32
     leave_scene(jobs);
 }
 
-static void roots_that_differ_are_noticed(void **state)
+TEST(roots_that_differ_are_noticed)
 {
-    (void)state;
     static const enum pccl_collective rooted[] = {PCCL_BROADCAST, PCCL_REDUCE, PCCL_GATHER, PCCL_SCATTER};
     for (uint32_t i = 0; i < PCCL_COUNT_OF(rooted); i++)
         for (uint32_t ranks = 2; ranks <= 5; ranks++)
@@ -399,9 +391,8 @@ static void roots_that_differ_are_noticed(void **state)
 }
 
 /* The flow to the root is for its READY alone. */
-static void nobody_sends_data_to_the_root(void **state)
+TEST(nobody_sends_data_to_the_root)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     alone.job.config.descriptor.collective = PCCL_BROADCAST;
     alone.job.config.descriptor.root = alone.world.ring[0];
@@ -420,9 +411,8 @@ static void nobody_sends_data_to_the_root(void **state)
     end_alone();
 }
 
-static void lies_are_refused_and_harmless(void **state)
+TEST(lies_are_refused_and_harmless)
 {
-    (void)state;
     be_alone(3000, &no_mesh); /* one group of 3 segments of 1000 */
     start_alone();
     struct pccl_arrival arrival;
@@ -452,9 +442,8 @@ static void lies_are_refused_and_harmless(void **state)
     end_alone();
 }
 
-static void results_before_parts_are_refused(void **state)
+TEST(results_before_parts_are_refused)
 {
-    (void)state;
     be_alone(3000, &long_mesh);
     start_alone();
     struct pccl_departure ready, part;
@@ -470,9 +459,8 @@ static void results_before_parts_are_refused(void **state)
     end_alone();
 }
 
-static void data_for_nobody_is_thrown_away(void **state)
+TEST(data_for_nobody_is_thrown_away)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     struct pccl_arrival arrival;
     struct pccl_msg data = data_of(0, 0, 4000), later = data_of(0, 1, 4000);
@@ -500,9 +488,8 @@ static void data_for_nobody_is_thrown_away(void **state)
     end_alone();
 }
 
-static void a_stopped_departure_loses_its_payload(void **state)
+TEST(a_stopped_departure_loses_its_payload)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     start_alone();
     struct pccl_msg ready = ready_of(1);
@@ -519,9 +506,8 @@ static void a_stopped_departure_loses_its_payload(void **state)
 
 /* ---- announcements ---- */
 
-static void ready_before_the_start_is_kept(void **state)
+TEST(ready_before_the_start_is_kept)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     struct pccl_msg ready = ready_of(1);
     uint32_t *announced = &alone.world.peers[0].announced;
@@ -539,9 +525,8 @@ static void ready_before_the_start_is_kept(void **state)
     end_alone();
 }
 
-static void views_order_announcements(void **state)
+TEST(views_order_announcements)
 {
-    (void)state;
     be_alone(3000, &no_mesh); /* view 5 */
     struct pccl_msg older = ready_of(1), newer = ready_of(1);
     older.as.ready.view.number = 4;
@@ -565,9 +550,8 @@ static void views_order_announcements(void **state)
     end_alone();
 }
 
-static void announcements_are_bounded(void **state)
+TEST(announcements_are_bounded)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     struct test_memory *memory = &alone.world.peers[0].memory;
     struct pccl_msg ready = ready_of(1);
@@ -589,9 +573,8 @@ static void announcements_are_bounded(void **state)
     end_alone();
 }
 
-static void ended_operations_are_bounded(void **state)
+TEST(ended_operations_are_bounded)
 {
-    (void)state;
     be_alone(3, &no_mesh);
     struct test_memory *memory = &alone.world.peers[0].memory;
     size_t blocks = 0;
@@ -611,9 +594,8 @@ static void ended_operations_are_bounded(void **state)
 
 /* ---- turns and credit ---- */
 
-static void operations_share_a_lane_in_turn(void **state)
+TEST(operations_share_a_lane_in_turn)
 {
-    (void)state;
     be_alone(3 * 16384 * 8, &no_mesh);
     struct pccl_msg ready = ready_of(8);
     struct pccl_transfer *transfers[3];
@@ -681,9 +663,8 @@ static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct
  * On a short path 12 MiB for all operations, on a long one all there is; who finds it used up has
  * one group.
  */
-static void short_paths_share_what_the_caches_hold(void **state)
+TEST(short_paths_share_what_the_caches_hold)
 {
-    (void)state;
     static const struct pccl_cost long_path_cost = {.rtt_us = PCCL_LONG_PATH_RTT_US};
     static const struct pccl_cost short_path_cost = {.rtt_us = PCCL_LONG_PATH_RTT_US - 1};
     enum { ALL = 48 << 20, SHORT_GROUP = 2 * (256 << 10), LONG_GROUP = 2 * (64 << 10) };
@@ -697,9 +678,8 @@ static void short_paths_share_what_the_caches_hold(void **state)
 }
 
 /* Operations in progress are completed before more are begun. */
-static void later_steps_go_first(void **state)
+TEST(later_steps_go_first)
 {
-    (void)state;
     be_alone(3 * 16384 * 8, &no_mesh);
     start_alone();
     struct pccl_msg ready = ready_of(4), data;
@@ -719,9 +699,8 @@ static void later_steps_go_first(void **state)
     end_alone();
 }
 
-static void wrong_starts_are_refused(void **state)
+TEST(wrong_starts_are_refused)
 {
-    (void)state;
     be_alone(3000, &no_mesh);
     start_alone();
     struct pccl_transfer *transfer = NULL;
@@ -799,9 +778,8 @@ static void run_again(const struct pccl_cost *cost, bool in_place, uint64_t seed
     world_fini(&world);
 }
 
-static void operations_begin_again(void **state)
+TEST(operations_begin_again)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++)
         run_again(seed % 3 == 0 ? &no_mesh : seed % 3 == 1 ? &long_ring : &long_mesh, seed % 4 < 2, seed);
 }
@@ -810,13 +788,12 @@ static void operations_begin_again(void **state)
  * The sender has closed or lost a connection that it did not need any more, and then opened another one for this
  * operation. The good-bye of the first one arrives in the middle of it, or before any data; its reset before any data.
  */
-static void the_late_end_of_a_connection_ends_nothing(void **state)
+TEST(the_late_end_of_a_connection_ends_nothing)
 {
     enum { TWO = 2 };
     const struct pccl_exchange_config config = {.scratch_bytes_max = 4 << 20, .window_bytes = 1 << 20};
     const struct pccl_descriptor descriptor = sum_of(300000);
     uint32_t under_way = 0;
-    (void)state;
     for (uint64_t seed = 0; seed < 80; seed++) {
         struct job two[TWO];
         struct pccl_text reason;
@@ -846,32 +823,4 @@ static void the_late_end_of_a_connection_ends_nothing(void **state)
         world_fini(&world);
     }
     assert_true(under_way > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_begin_again),
-        cmocka_unit_test(many_operations_without_scratch),
-        cmocka_unit_test(stops_at_any_moment_restore),
-        cmocka_unit_test(broken_connections_fail_both_ends),
-        cmocka_unit_test(the_late_end_of_a_connection_ends_nothing),
-        cmocka_unit_test(short_memory_fails_one_operation),
-        cmocka_unit_test(peers_that_differ_are_named),
-        cmocka_unit_test(roots_that_differ_are_noticed),
-        cmocka_unit_test(nobody_sends_data_to_the_root),
-        cmocka_unit_test(lies_are_refused_and_harmless),
-        cmocka_unit_test(results_before_parts_are_refused),
-        cmocka_unit_test(data_for_nobody_is_thrown_away),
-        cmocka_unit_test(a_stopped_departure_loses_its_payload),
-        cmocka_unit_test(ready_before_the_start_is_kept),
-        cmocka_unit_test(views_order_announcements),
-        cmocka_unit_test(announcements_are_bounded),
-        cmocka_unit_test(ended_operations_are_bounded),
-        cmocka_unit_test(operations_share_a_lane_in_turn),
-        cmocka_unit_test(short_paths_share_what_the_caches_hold),
-        cmocka_unit_test(later_steps_go_first),
-        cmocka_unit_test(wrong_starts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

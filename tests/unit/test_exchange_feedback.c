@@ -2,11 +2,8 @@
  * Error feedback in every schedule: what all ranks were given and had kept is what comes out and what
  * they keep next, and each writes each place of that.
  */
+#include "unit.h"
 #include "unit/exchange_world.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #include <math.h>
 
@@ -78,9 +75,8 @@ static void run(const struct pccl_descriptor *descriptor, uint32_t ranks, bool d
     world_fini(&world);
 }
 
-static void nothing_is_lost(void **state)
+TEST(nothing_is_lost)
 {
-    (void)state;
     static const enum pccl_collective collectives[] = {PCCL_ALL_REDUCE, PCCL_REDUCE_SCATTER, PCCL_REDUCE};
     static const enum pccl_reduce_op operations[] = {PCCL_SUM, PCCL_AVG, PCCL_PREMUL_SUM};
     for (unsigned i = 0; i < 3 * 3 * 2 * 5; i++) {
@@ -93,10 +89,4 @@ static void nothing_is_lost(void **state)
                                                    .count = COUNT - i};
         run(&descriptor, 2 + i / 18, i / 9 % 2 == 1, i % 4 == 3, 1 + i);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_lost)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* Sends. The lane from the source carries all messages of both ends. */
+#include "unit.h"
 #include "unit/exchange_alone.h"
 
 #include "wire/subgroup.h"
@@ -56,9 +57,8 @@ static void stop(bool committed)
     world_fini(&world);
 }
 
-static void either_end_may_come_first(void **state)
+TEST(either_end_may_come_first)
 {
-    (void)state;
     for (uint32_t i = 0; i < 2 * PCCL_COUNT_OF(sizes); i++) {
         bool source_first = i % 2 == 0;
         set_up(100 + i, 1 + i % 3, sizes[i / 2]);
@@ -75,9 +75,8 @@ static void either_end_may_come_first(void **state)
 }
 
 /* Over the next connection the same message would come. */
-static void an_invalid_message_ends_what_has_not_begun(void **state)
+TEST(an_invalid_message_ends_what_has_not_begun)
 {
-    (void)state;
     for (uint32_t rank = SOURCE; rank <= DESTINATION; rank++) {
         struct job *job = rank == SOURCE ? &source : &destination;
         struct pccl_text reason;
@@ -94,9 +93,8 @@ static void an_invalid_message_ends_what_has_not_begun(void **state)
 }
 
 /* The source has not begun, so nothing of it can be lost. */
-static void a_receive_outlives_lanes(void **state)
+TEST(a_receive_outlives_lanes)
 {
-    (void)state;
     set_up(200, 1, sizes[1]);
     start(&destination, DESTINATION);
     world_run(&world, 0);
@@ -111,9 +109,8 @@ static void a_receive_outlives_lanes(void **state)
 }
 
 /* Nothing is lost before the first data is sent. */
-static void a_lost_lane_fails_what_has_begun(void **state)
+TEST(a_lost_lane_fails_what_has_begun)
 {
-    (void)state;
     uint32_t before = 0, under_way = 0;
     for (uint64_t seed = 300; seed < 360; seed++) {
         set_up(seed, 1 + (uint32_t)seed % 2, sizes[2]);
@@ -139,9 +136,8 @@ static void a_lost_lane_fails_what_has_begun(void **state)
  * The source has closed an idle connection and opened another one. The good-bye of the first one arrives while data of
  * the next send is under way over the second one.
  */
-static void a_late_good_bye_ends_nothing(void **state)
+TEST(a_late_good_bye_ends_nothing)
 {
-    (void)state;
     uint32_t under_way = 0;
     for (uint64_t seed = 700; seed < 760; seed++) {
         set_up(seed, 1, sizes[2]);
@@ -161,9 +157,8 @@ static void a_late_good_bye_ends_nothing(void **state)
 }
 
 /* The first one may have been lost with its connection. */
-static void the_source_announces_on_each_connection(void **state)
+TEST(the_source_announces_on_each_connection)
 {
-    (void)state;
     set_up(400, 1, sizes[0]);
     world.expects_trouble = true;
     start(&source, SOURCE);
@@ -176,9 +171,8 @@ static void the_source_announces_on_each_connection(void **state)
     stop(false);
 }
 
-static void the_source_compares(void **state)
+TEST(the_source_compares)
 {
-    (void)state;
     for (uint64_t seed = 500; seed < 504; seed++) {
         set_up(seed, 1, sizes[1]);
         world.expects_trouble = true;
@@ -195,9 +189,8 @@ static void the_source_compares(void **state)
 }
 
 /* READY along a lane, of anything but a send. */
-static void other_announcements_are_refused(void **state)
+TEST(other_announcements_are_refused)
 {
-    (void)state;
     set_up(600, 1, sizes[0]);
     struct pccl_arrival arrival = {.length = 0};
     struct pccl_text reason;
@@ -210,15 +203,4 @@ static void other_announcements_are_refused(void **state)
     assert_int_equal(pccl_exchange_receive(lane, &ready, &arrival, &reason), PCCL_MALFORMED);
     assert_non_null(strstr(reason.bytes, "sent ready on a connection from it"));
     stop(false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(either_end_may_come_first),    cmocka_unit_test(an_invalid_message_ends_what_has_not_begun),
-        cmocka_unit_test(a_receive_outlives_lanes),     cmocka_unit_test(a_lost_lane_fails_what_has_begun),
-        cmocka_unit_test(a_late_good_bye_ends_nothing), cmocka_unit_test(the_source_announces_on_each_connection),
-        cmocka_unit_test(the_source_compares),          cmocka_unit_test(other_announcements_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * Which of several operations opens stripes: the oldest gets what becomes free, and none stands still. And how many
  * open at once that need no message.
  */
+#include "unit.h"
 #include "unit/exchange_alone.h"
 
 #include "collective/internal.h"
@@ -63,9 +64,8 @@ static void end(void)
 }
 
 /* The younger one keeps a stripe. */
-static void the_oldest_that_moves_has_the_room(void **state)
+TEST(the_oldest_that_moves_has_the_room)
 {
-    (void)state;
     set_up(&no_mesh);
     start(OLD, 0, RANKS);
     run_until_moving(OLD);
@@ -76,9 +76,8 @@ static void the_oldest_that_moves_has_the_room(void **state)
 }
 
 /* It has its window, and so has the one that moves. */
-static void who_waits_for_peers_takes_no_room(void **state)
+TEST(who_waits_for_peers_takes_no_room)
 {
-    (void)state;
     set_up(&no_mesh);
     start(OLD, 0, RANKS - 1);
     start(YOUNG, 0, RANKS);
@@ -92,9 +91,8 @@ static void who_waits_for_peers_takes_no_room(void **state)
 }
 
 /* However many they are. */
-static void many_that_wait_for_peers_take_no_room(void **state)
+TEST(many_that_wait_for_peers_take_no_room)
 {
-    (void)state;
     enum { WAITING = 4 }; /* so many have all the room that those on short paths share */
     static struct job waiting[WAITING];
     const struct pccl_descriptor descriptor = sum_of(elements / 2);
@@ -118,9 +116,8 @@ static void many_that_wait_for_peers_take_no_room(void **state)
 }
 
 /* It holds more than those on short paths may have together. */
-static void what_moves_on_a_long_path_takes_no_room_from_others(void **state)
+TEST(what_moves_on_a_long_path_takes_no_room_from_others)
 {
-    (void)state;
     set_up(&long_ring);
     start(OLD, 0, RANKS);
     run_until_moving(OLD);
@@ -174,12 +171,11 @@ static void stop_all(struct job (*exchanged)[2], uint32_t count)
 }
 
 /* Stripes of a part that stays here need no message: without a limit they would all be copied in one call. */
-static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
+TEST(a_long_part_that_stays_is_copied_a_bit_at_a_time)
 {
     struct job exchanged[1][2];
     const struct job *keeper = &exchanged[0][0];
     uint32_t calls = 0;
-    (void)state;
     start_with_long_parts(exchanged, 1);
     for (uint32_t before = 0; !keeper->at_rest; before = copied(keeper, KEPT_SEGMENT, KEPT_SEGMENTS), calls++) {
         for (uint32_t i = 0; i < world.pipe_count; i++)
@@ -195,26 +191,12 @@ static void a_long_part_that_stays_is_copied_a_bit_at_a_time(void **state)
 }
 
 /* Each rests more than once, also while the other one rests. */
-static void two_long_parts_that_stay_both_go_on(void **state)
+TEST(two_long_parts_that_stay_both_go_on)
 {
     static struct job exchanged[2][2];
-    (void)state;
     start_with_long_parts(exchanged, 2);
     world_run(&world, 0);
     for (uint32_t i = 0; i < 4; i++)
         assert_true(exchanged[i / 2][i % 2].at_rest);
     stop_all(exchanged, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_oldest_that_moves_has_the_room),
-        cmocka_unit_test(who_waits_for_peers_takes_no_room),
-        cmocka_unit_test(many_that_wait_for_peers_take_no_room),
-        cmocka_unit_test(what_moves_on_a_long_path_takes_no_room_from_others),
-        cmocka_unit_test(a_long_part_that_stays_is_copied_a_bit_at_a_time),
-        cmocka_unit_test(two_long_parts_that_stay_both_go_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

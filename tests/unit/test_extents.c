@@ -1,10 +1,5 @@
 /* Lists of extents: the place of each byte, also behind an extent without bytes, and copies across extents. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "collective/extents.h"
 
 #include <string.h>
@@ -27,9 +22,8 @@ static int clear(void **state)
 /* Returns the place of a byte. */
 static uint8_t *place_of(size_t at) { return at < 5 ? memory + 8 + at : memory + (at - 5); }
 
-static void bytes_lie_in_their_extents(void **state)
+TEST_IN(bytes_lie_in_their_extents, clear, NULL)
 {
-    (void)state;
     const struct pccl_extents one = pccl_extents_of(memory);
     for (size_t at = 0; at < BYTES; at++) {
         assert_ptr_equal(pccl_extents_at(&several, at), place_of(at));
@@ -42,12 +36,12 @@ static void bytes_lie_in_their_extents(void **state)
     }
 }
 
-static void copies_cross_the_ends_of_extents(void **state)
+TEST(copies_cross_the_ends_of_extents)
 {
     for (size_t at = 0; at < BYTES; at++)
         for (size_t bytes = 0; at + bytes <= BYTES; bytes++) {
             uint8_t copy[BYTES], before[sizeof memory];
-            clear(state);
+            clear(NULL);
             memcpy(before, memory, sizeof memory);
             pccl_extents_read(&several, at, bytes, copy, at % 2 ? pccl_kernels_for(0) : NULL);
             for (size_t i = 0; i < bytes; i++) {
@@ -58,13 +52,4 @@ static void copies_cross_the_ends_of_extents(void **state)
             pccl_extents_write(&several, at, bytes, copy, bytes % 2 ? pccl_kernels_for(0) : NULL);
             assert_memory_equal(memory, before, sizeof memory);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(bytes_lie_in_their_extents, clear),
-        cmocka_unit_test(copies_cross_the_ends_of_extents),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

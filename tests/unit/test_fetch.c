@@ -2,6 +2,7 @@
  * A requester and its donors, in fetch_world.h: every fetch ends, whichever donors die, stall or
  * lie.
  */
+#include "unit.h"
 #include "unit/fetch_world.h"
 
 /* ---- tests ---- */
@@ -27,18 +28,16 @@ static void honest_run(uint64_t seed)
     world_fini();
 }
 
-static void honest_donors(void **state)
+TEST(honest_donors)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 600; seed++)
         if (test_is_chosen(seed))
             honest_run(seed);
     assert_true(thrown_in_all > 0); /* idle donors have helped */
 }
 
-static void donors_that_fail_and_lie(void **state)
+TEST(donors_that_fail_and_lie)
 {
-    (void)state;
     uint32_t complete = 0, failed = 0, lies = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
         if (!test_is_chosen(seed))
@@ -60,9 +59,8 @@ static void donors_that_fail_and_lie(void **state)
     assert_true(complete > 300 / one_of && failed > 30 / one_of && lies > 300 / one_of);
 }
 
-static void another_election_in_the_middle(void **state)
+TEST(another_election_in_the_middle)
 {
-    (void)state;
     uint32_t torn = 0;
     for (uint64_t seed = 0; seed < 600; seed++) {
         if (!test_is_chosen(seed))
@@ -88,9 +86,8 @@ static void another_election_in_the_middle(void **state)
 }
 
 /* Every allocation fails once; with memory again, a new plan is carried out. */
-static void short_memory(void **state)
+TEST(short_memory)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         bool failing = true;
         for (uint64_t k = 1; failing; k++) {
@@ -125,9 +122,8 @@ static void short_memory(void **state)
 }
 
 /* A donor lacks something that it needs: it is given up, and the others do its work. */
-static void a_donor_without_memory_is_one_lost_donor(void **state)
+TEST(a_donor_without_memory_is_one_lost_donor)
 {
-    (void)state;
     for (uint32_t lost = 0; lost < 3; lost++) {
         world_seed(lost + 80000);
         add_tensor(5 * MEGABYTE, false);
@@ -147,9 +143,8 @@ static void a_donor_without_memory_is_one_lost_donor(void **state)
     }
 }
 
-static void nothing_to_be_done(void **state)
+TEST(nothing_to_be_done)
 {
-    (void)state;
     world_seed(1);
     add_tensor(3 * MEGABYTE, false);
     add_tensor(0, true);
@@ -172,9 +167,8 @@ static void nothing_to_be_done(void **state)
     world_fini();
 }
 
-static void only_what_need_not_be_equal(void **state)
+TEST(only_what_need_not_be_equal)
 {
-    (void)state;
     world_seed(3);
     add_tensor(3 * MEGABYTE, false);
     add_tensor(2 * MEGABYTE, true);
@@ -196,9 +190,8 @@ static void only_what_need_not_be_equal(void **state)
 }
 
 /* The source dies in the middle: another one's tensors, all of them. */
-static void another_source(void **state)
+TEST(another_source)
 {
-    (void)state;
     world_seed(4);
     add_tensor(4 * MEGABYTE, true);
     add_tensor(7, true);
@@ -219,9 +212,8 @@ static void another_source(void **state)
 }
 
 /* It dies when all that only it had is there. */
-static void source_not_needed_any_more(void **state)
+TEST(source_not_needed_any_more)
 {
-    (void)state;
     world_seed(14);
     add_tensor(6 * MEGABYTE, false);
     add_tensor(2 * MEGABYTE, true);
@@ -243,9 +235,8 @@ static void source_not_needed_any_more(void **state)
  * The memory's content, half of it written, is elected: with the other tensor as it is, or
  * different.
  */
-static void election_of_a_mixture(void **state)
+TEST(election_of_a_mixture)
 {
-    (void)state;
     for (uint32_t changed = 0; changed < 2; changed++) {
         world_seed(15);
         add_tensor(2 * MEGABYTE, false);
@@ -270,9 +261,8 @@ static void election_of_a_mixture(void **state)
     }
 }
 
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     world_seed(5);
     add_tensor(100 * (uint64_t)MEGABYTE, false);
     world_init(5, 3, 0);
@@ -299,9 +289,8 @@ static void wait_until(uint64_t us)
 }
 
 /* A silent donor stays while it is the only one, and not beside one that is well. */
-static void silence(void **state)
+TEST(silence)
 {
-    (void)state;
     world_seed(6);
     add_tensor(8 * MEGABYTE, false);
     world_init(6, 2, 0);
@@ -328,9 +317,8 @@ static void silence(void **state)
 }
 
 /* All are silent: nobody is blamed. When one is heard again, the others get a moment longer. */
-static void silence_of_all(void **state)
+TEST(silence_of_all)
 {
-    (void)state;
     world_seed(12);
     add_tensor(40 * MEGABYTE, false);
     world_init(12, 2, 0);
@@ -357,9 +345,8 @@ static void silence_of_all(void **state)
 }
 
 /* One that is silent is not asked for more. */
-static void silence_and_new_work(void **state)
+TEST(silence_and_new_work)
 {
-    (void)state;
     world_seed(13);
     add_tensor(2 * MEGABYTE, false);
     add_tensor(3 * MEGABYTE, false);
@@ -386,9 +373,8 @@ static void silence_and_new_work(void **state)
 }
 
 /* We were away for long; the donors were not, and have a moment to be heard. */
-static void own_absence(void **state)
+TEST(own_absence)
 {
-    (void)state;
     world_seed(7);
     add_tensor(40 * MEGABYTE, false);
     world_init(7, 3, 0);
@@ -412,9 +398,8 @@ static void own_absence(void **state)
 }
 
 /* The only donor of the missing content is waited for, as long as the others have none of it. */
-static void silent_source(void **state)
+TEST(silent_source)
 {
-    (void)state;
     world_seed(8);
     add_tensor(3 * MEGABYTE, false);
     add_tensor(3 * MEGABYTE, true);
@@ -445,9 +430,8 @@ static void silent_source(void **state)
  * An idle donor is asked for what another one has not begun. The first to begin writes; the other
  * copy is dropped.
  */
-static void help_at_the_end(void **state)
+TEST(help_at_the_end)
 {
-    (void)state;
     world_seed(9);
     add_tensor(2 * MEGABYTE, false);
     world_init(9, 2, 0);
@@ -478,9 +462,8 @@ static void help_at_the_end(void **state)
 }
 
 /* Whatever is handed in for a donor that is not there, or from which nothing is missing. */
-static void strangers(void **state)
+TEST(strangers)
 {
-    (void)state;
     world_seed(10);
     add_tensor(7, false);
     world_init(10, 2, 0);
@@ -511,9 +494,8 @@ static void strangers(void **state)
  * An empty tensor has only one possible root: no peer can hold an elected content that says
  * otherwise.
  */
-static void content_that_cannot_be(void **state)
+TEST(content_that_cannot_be)
 {
-    (void)state;
     world_seed(11);
     add_tensor(0, false);
     add_tensor(7, false);
@@ -605,37 +587,9 @@ static void run_large(uint32_t tensor_count, uint64_t bytes, uint64_t messages)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void large_states(void **state)
+TEST(large_states)
 {
-    (void)state;
     run_large(65536, 1000, 8 + 65536);
     run_large(1, (UINT64_C(1) << 40) - 5, 1 + 128 + (1 << 20));
     run_large(65536, 4 * MEGABYTE, 8 + 65536 + 4 * 65536);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(honest_donors),
-        cmocka_unit_test(donors_that_fail_and_lie),
-        cmocka_unit_test(another_election_in_the_middle),
-        cmocka_unit_test(short_memory),
-        cmocka_unit_test(a_donor_without_memory_is_one_lost_donor),
-        cmocka_unit_test(nothing_to_be_done),
-        cmocka_unit_test(only_what_need_not_be_equal),
-        cmocka_unit_test(another_source),
-        cmocka_unit_test(source_not_needed_any_more),
-        cmocka_unit_test(election_of_a_mixture),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(silence),
-        cmocka_unit_test(silence_of_all),
-        cmocka_unit_test(silence_and_new_work),
-        cmocka_unit_test(own_absence),
-        cmocka_unit_test(silent_source),
-        cmocka_unit_test(help_at_the_end),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(content_that_cannot_be),
-        cmocka_unit_test(large_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

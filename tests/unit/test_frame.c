@@ -2,12 +2,7 @@
  * wire/frame: the header's layout, every flipped bit, limits of length, and how the reader's buffer
  * moves and grows.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "support.h"
 #include "support/wire_random.h"
@@ -75,9 +70,8 @@ static int next(struct pccl_frame_reader *reader)
     return result;
 }
 
-static void test_header_is_as_documented(void **state)
+TEST(test_header_is_as_documented)
 {
-    (void)state;
     struct pccl_msg msg = {.type = PCCL_MSG_leave};
     msg.as.leave.reason = pccl_bytes_of_string("bye");
     assert_int_equal(pccl_frame_size(&msg), 32 + 4 + 3);
@@ -88,9 +82,8 @@ static void test_header_is_as_documented(void **state)
     assert_memory_equal(bytes + 28, "\0\0\0\0\3\0\0\0bye", 11);
 }
 
-static void test_a_byte_at_a_time(void **state)
+TEST(test_a_byte_at_a_time)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_prng prng;
@@ -112,9 +105,8 @@ static void test_a_byte_at_a_time(void **state)
 }
 
 /* A flipped bit never yields a frame, whatever follows. */
-static void test_every_flipped_bit_is_noticed(void **state)
+TEST(test_every_flipped_bit_is_noticed)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_prng prng;
@@ -142,9 +134,8 @@ static void test_every_flipped_bit_is_noticed(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-static void test_limits_of_length(void **state)
+TEST(test_limits_of_length)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     const uint32_t limits[2] = {PCCL_FRAME_HELLO_MAX, PCCL_FRAME_BODY_MAX};
@@ -168,9 +159,8 @@ static void test_limits_of_length(void **state)
  * The buffer follows the bytes that came, not the length that was claimed; it ends at one frame and
  * shrinks again.
  */
-static void test_buffer_follows_the_bytes(void **state)
+TEST(test_buffer_follows_the_bytes)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_frame_reader reader;
@@ -196,9 +186,8 @@ static void test_buffer_follows_the_bytes(void **state)
     assert_int_equal(m.live_bytes, 0);
 }
 
-static void test_a_full_buffer_of_small_frames_moves_on(void **state)
+TEST(test_a_full_buffer_of_small_frames_moves_on)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_prng prng;
@@ -236,9 +225,8 @@ static void test_a_full_buffer_of_small_frames_moves_on(void **state)
  * Each allocation fails once: what was collected is still there and the frame arrives after another
  * try.
  */
-static void test_short_memory_loses_nothing(void **state)
+TEST(test_short_memory_loses_nothing)
 {
-    (void)state;
     for (uint64_t fail_at = 1; fail_at <= 9; fail_at++) {
         struct test_memory m;
         test_memory_init(&m);
@@ -261,18 +249,4 @@ static void test_short_memory_loses_nothing(void **state)
         pccl_frame_reader_fini(&reader);
         assert_int_equal(m.live_blocks, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header_is_as_documented),
-        cmocka_unit_test(test_a_byte_at_a_time),
-        cmocka_unit_test(test_every_flipped_bit_is_noticed),
-        cmocka_unit_test(test_limits_of_length),
-        cmocka_unit_test(test_buffer_follows_the_bytes),
-        cmocka_unit_test(test_a_full_buffer_of_small_frames_moves_on),
-        cmocka_unit_test(test_short_memory_loses_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

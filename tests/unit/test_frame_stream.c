@@ -3,12 +3,7 @@
  * EINTR, one-byte segments, flipped bits, resets at any byte and short memory. What arrives on each
  * side is exactly what the other sent, in order. A failure names its seed:  test_frame_stream 17  runs that one alone.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/limits.h"
 #include "core/prng.h"
 #include "support.h"
@@ -384,9 +379,8 @@ static int say_seed(void **state)
     return 0;
 }
 
-static void test_streams(void **state)
+TEST_IN(test_streams, NULL, say_seed)
 {
-    (void)state;
     static struct world w;
     uint64_t resets = 0, garbage = 0, duplicates = 0, failures = 0;
     for (uint64_t seed = only_seed > 0 ? only_seed : 1; seed <= (only_seed > 0 ? only_seed : SEEDS); seed++) {
@@ -408,6 +402,5 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         only_seed = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_streams, say_seed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * Greetings between builds that do not understand each other, and the digest that tells them apart. The bytes here were
  * made by hand and are frozen for all versions: a change that needs other bytes must not be made.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "support.h"
 #include "wire/digest.h"
 #include "wire/greeting.h"
@@ -45,10 +40,9 @@ static bool is_foreign(uint16_t type, const uint8_t *body, size_t length, struct
     return foreign;
 }
 
-static void test_frozen_beginning(void **state)
+TEST(test_frozen_beginning)
 {
     struct pccl_text reason, words;
-    (void)state;
     pccl_text_format(&words,
                      "this master is PCCL 0.1.0, commit fedcba987654 of 2026-11-28 (protocol %u, schema "
                      "abcdef0123456789), the peer is PCCL 2.3.0, commit 0123456789ab of 2031-02-03 "
@@ -68,7 +62,7 @@ static void test_frozen_beginning(void **state)
 }
 
 /* The greetings that this version sends begin like that. */
-static void test_own_beginning(void **state)
+TEST(test_own_beginning)
 {
     uint8_t bytes[PCCL_FRAME_HELLO_MAX], like[FROZEN];
     struct pccl_text reason;
@@ -78,7 +72,6 @@ static void test_own_beginning(void **state)
                                      .commit = 0x0123456789abcdef,
                                      .committed = 20310203040506};
     struct pccl_msg msg = {.type = PCCL_MSG_hello, .as.hello = {.magic = PCCL_PROTOCOL_MAGIC, .build = build}};
-    (void)state;
     memcpy(like, hello, FROZEN);
     like[MAGIC] = PCCL_PROTOCOL_VERSION;
     pccl_wire_encode(&msg, bytes);
@@ -97,11 +90,10 @@ static void test_own_beginning(void **state)
 }
 
 /* Before version 9 other fields followed the version. */
-static void test_before_the_digest(void **state)
+TEST(test_before_the_digest)
 {
     uint8_t old[sizeof hello];
     struct pccl_text reason, words;
-    (void)state;
     memcpy(old, hello, sizeof old);
     old[MAGIC] = 8;
     assert_true(is_foreign(1, old, 12, &reason));
@@ -113,7 +105,7 @@ static void test_before_the_digest(void **state)
     assert_false(is_foreign(1, old, 11, &reason));
 }
 
-static void test_frozen_refusal(void **state)
+TEST(test_frozen_refusal)
 {
     uint8_t bytes[sizeof refusal];
     struct test_memory memory;
@@ -122,7 +114,6 @@ static void test_frozen_refusal(void **state)
     struct pccl_msg msg;
     struct pccl_text reason;
     size_t space;
-    (void)state;
     test_memory_init(&memory);
     pccl_frame_reader_init(&reader, &memory.memory);
     uint8_t *to = pccl_frame_reader_space(&reader, &space);
@@ -154,10 +145,9 @@ static void says(struct pccl_build a, struct pccl_build b, const char *advice)
 }
 
 /* The version tells first, then the time of the commits, then the release. */
-static void test_which_to_upgrade(void **state)
+TEST(test_which_to_upgrade)
 {
     struct pccl_build other = own;
-    (void)state;
     says(own, other, ": build both from the same commit");
     other.release = 200;
     says(own, other, ": upgrade this master");
@@ -210,11 +200,10 @@ static uint64_t digest_of(const struct pccl_wire_layout *layout)
     return pccl_digest_layout(PCCL_DIGEST_START, layout);
 }
 
-static void test_digest_of_fields(void **state)
+TEST(test_digest_of_fields)
 {
     const struct pccl_wire_layout *(*const others[])(void) = {reordered, widened, raised,
                                                               longer,    shorter, of_another_kind};
-    (void)state;
     assert_true(digest_of(first()) == digest_of(renamed()));
     assert_true(digest_of(outer()) == digest_of(outer_renamed()));
     assert_true(digest_of(outer()) != digest_of(outer_of_widened()));
@@ -223,24 +212,12 @@ static void test_digest_of_fields(void **state)
             fail_msg("%s is not noticed", others[i]()->name);
 }
 
-static void test_digest_of_values(void **state)
+TEST(test_digest_of_values)
 {
     const uint64_t values[] = {1, 2, 3}, others[] = {1, 3, 2};
     uint64_t digest = pccl_digest_numbers(PCCL_DIGEST_START, values, 3);
-    (void)state;
     assert_true(digest == UINT64_C(0xda2bfb225e0d1f05)); /* so that another implementation can check its own */
     assert_true(digest != pccl_digest_numbers(PCCL_DIGEST_START, values, 2));
     assert_true(digest != pccl_digest_numbers(PCCL_DIGEST_START, others, 3));
     assert_true(pccl_wire_digest() == pccl_wire_digest() && pccl_wire_digest() != 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen_beginning),  cmocka_unit_test(test_own_beginning),
-        cmocka_unit_test(test_before_the_digest), cmocka_unit_test(test_frozen_refusal),
-        cmocka_unit_test(test_which_to_upgrade),  cmocka_unit_test(test_digest_of_fields),
-        cmocka_unit_test(test_digest_of_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* A broken invariant leaves the guarded code in a release, and stops the process in development. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "drive/guard.h"
 #include "net/guard.h"
 
@@ -35,10 +30,9 @@ static void nested(void *argument)
     nest->after_inner = true;
 }
 
-static void whole_code_runs_to_its_end(void **state)
+TEST(whole_code_runs_to_its_end)
 {
     int number = 0;
-    (void)state;
     pccl_guard_install();
     assert_true(pccl_guard_run(count, &number));
     assert_int_equal(number, 1);
@@ -56,10 +50,9 @@ static int break_things(void)
     return left && outer_whole && !nest.inner_whole && nest.after_inner && again ? 0 : 1;
 }
 
-static void broken_code_is_left_or_stops_the_process(void **state)
+TEST(broken_code_is_left_or_stops_the_process)
 {
     int status;
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         (void)close(STDERR_FILENO);
@@ -70,13 +63,4 @@ static void broken_code_is_left_or_stops_the_process(void **state)
         assert_int_equal(WEXITSTATUS(status), 0);
     else /* a build for development */
         assert_int_equal(WTERMSIG(status), SIGABRT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_code_runs_to_its_end),
-        cmocka_unit_test(broken_code_is_left_or_stops_the_process),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

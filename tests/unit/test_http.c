@@ -1,9 +1,5 @@
 /* ops/http: which heads are requests, and what the others are told. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +52,8 @@ static const struct expected table[] = {
     {"\n", PCCL_HTTP_BAD, 400, NULL, false},
 };
 
-static void heads(void **state)
+TEST(heads)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(table); i++) {
         struct pccl_http_request request;
         uint16_t code = 0;
@@ -73,9 +68,8 @@ static void heads(void **state)
     }
 }
 
-static void the_longest_path_and_head(void **state)
+TEST(the_longest_path_and_head)
 {
-    (void)state;
     struct pccl_http_request request;
     uint16_t code;
     static const char path[] = "GET /1234" A250 " HTTP/1.1\r\n\r\n";
@@ -93,9 +87,8 @@ static void the_longest_path_and_head(void **state)
     assert_int_equal(code, 431);
 }
 
-static void answers(void **state)
+TEST(answers)
 {
-    (void)state;
     char head[PCCL_HTTP_ANSWER_MAX + 1];
     head[pccl_http_write_head(405, "text/plain", 7, head)] = '\0';
     assert_string_equal(head, "HTTP/1.1 405 Method Not Allowed\r\nServer: pccl-master\r\nContent-Type: text/plain\r\n"
@@ -117,9 +110,8 @@ static struct pccl_http_request request_of(const char *head)
     return request;
 }
 
-static void who_commands(void **state)
+TEST(who_commands)
 {
-    (void)state;
     static const char *const names[] = {"master.example"};
     static const struct {
         const char *headers;
@@ -194,9 +186,8 @@ static void who_commands(void **state)
     assert_int_equal(code, 400);
 }
 
-static void who_has_the_token(void **state)
+TEST(who_has_the_token)
 {
-    (void)state;
     static const char token[] = "0123456789abcdef";
     static const struct {
         const char *header;
@@ -220,12 +211,4 @@ static void who_has_the_token(void **state)
         if (pccl_http_has_token(&request, token) != cases[i].has)
             fail_msg("'%s' is judged wrongly", cases[i].header);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(the_longest_path_and_head),
-                                       cmocka_unit_test(answers), cmocka_unit_test(who_commands),
-                                       cmocka_unit_test(who_has_the_token)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

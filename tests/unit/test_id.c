@@ -1,16 +1,10 @@
 /* core/id: equality, the zero id, order, places in a list, and digits. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/id.h"
 #include "core/prng.h"
 
-static void test_every_bit_counts(void **state)
+TEST(test_every_bit_counts)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     struct pccl_hash_key key;
@@ -29,9 +23,8 @@ static void test_every_bit_counts(void **state)
     }
 }
 
-static void test_zero(void **state)
+TEST(test_zero)
 {
-    (void)state;
     struct pccl_id id = {{0}};
     assert_true(pccl_id_is_zero(&id));
     id.bytes[15] = 1;
@@ -39,16 +32,14 @@ static void test_zero(void **state)
     assert_true(pccl_id_compare(&id, &(struct pccl_id){{0}}) > 0);
 }
 
-static void test_order_is_that_of_the_bytes(void **state)
+TEST(test_order_is_that_of_the_bytes)
 {
-    (void)state;
     struct pccl_id small = {{0, 0xff}}, large = {{1, 0}};
     assert_true(pccl_id_compare(&small, &large) < 0);
 }
 
-static void test_place_in_a_list(void **state)
+TEST(test_place_in_a_list)
 {
-    (void)state;
     const struct pccl_id ids[] = {{{1}}, {{2}}, {{1}}, {{3}}}, missing = {{4}};
     assert_int_equal(pccl_id_find(ids, 4, &ids[2]), 0);
     assert_int_equal(pccl_id_find(ids, 4, &ids[3]), 3);
@@ -57,9 +48,8 @@ static void test_place_in_a_list(void **state)
     assert_int_equal(pccl_id_find(NULL, 0, &missing), 0);
 }
 
-static void test_digits(void **state)
+TEST(test_digits)
 {
-    (void)state;
     const struct pccl_id id = {{0x01, 0x9a, 0xbc, 0xde, 0xf0, [15] = 0x5c}};
     char text[33] = {0};
     pccl_id_write(&id, text, 3);
@@ -70,16 +60,4 @@ static void test_digits(void **state)
     const char *reason = pccl_id_str(&id), *others = pccl_id_str(&other);
     assert_string_equal(reason, "019abcde");
     assert_string_equal(others, "ff000000");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_bit_counts),
-        cmocka_unit_test(test_zero),
-        cmocka_unit_test(test_order_is_that_of_the_bytes),
-        cmocka_unit_test(test_place_in_a_list),
-        cmocka_unit_test(test_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* topology/lines: rates of links while all of them are in use. */
+#include "unit.h"
 #include "core/prng.h"
 #include "topology/lines.h"
-
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 enum { MBIT = 125000, INSIDE_US = 600, ACROSS_US = 20000 };
 
@@ -34,9 +30,8 @@ static struct pccl_pairs two_sites(uint32_t count, uint64_t within, uint64_t acr
     return pairs;
 }
 
-static void a_members_line_is_shared_by_its_links(void **state)
+TEST(a_members_line_is_shared_by_its_links)
 {
-    (void)state;
     for (uint32_t count = 2; count <= PCCL_MESH_PEERS_MAX; count++)
         for (uint32_t rtt_us = 0; rtt_us <= ACROSS_US; rtt_us += ACROSS_US / 2) {
             struct pccl_pairs pairs = even(count, 100 * MBIT, rtt_us);
@@ -51,17 +46,15 @@ static void a_members_line_is_shared_by_its_links(void **state)
         }
 }
 
-static void a_slow_pair_has_no_more_than_its_own_rate(void **state)
+TEST(a_slow_pair_has_no_more_than_its_own_rate)
 {
-    (void)state;
     struct pccl_pairs pairs = even(8, 100 * MBIT, ACROSS_US);
     pairs.rates[2][5] = 2 * MBIT;
     assert_int_equal(pccl_pairs_share(&pairs), 2 * MBIT);
 }
 
-static void a_sites_line_is_shared_by_all_links_that_cross_it(void **state)
+TEST(a_sites_line_is_shared_by_all_links_that_cross_it)
 {
-    (void)state;
     struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 25 * MBIT);
     assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT / 16);
     pairs.rates[0][1] = 5 * MBIT; /* measured while others were measured: the line carries more */
@@ -75,9 +68,8 @@ static void a_sites_line_is_shared_by_all_links_that_cross_it(void **state)
 }
 
 /* Links that cross as fast as others share no line that is narrower than the lines of the members. */
-static void fast_links_between_sites_share_no_line(void **state)
+TEST(fast_links_between_sites_share_no_line)
 {
-    (void)state;
     struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 90 * MBIT);
     assert_int_equal(pccl_pairs_share(&pairs), 100 * MBIT / 7);
     pairs = two_sites(8, 100 * MBIT, 69 * MBIT);
@@ -85,9 +77,8 @@ static void fast_links_between_sites_share_no_line(void **state)
 }
 
 /* A chain of short round trips makes one site, and one direction is enough. */
-static void sites_are_connected_by_short_round_trips(void **state)
+TEST(sites_are_connected_by_short_round_trips)
 {
-    (void)state;
     struct pccl_pairs pairs = two_sites(8, 100 * MBIT, 25 * MBIT);
     pairs.rtts_us[2][3] = PCCL_LONG_PATH_RTT_US;
     assert_int_equal(pccl_pairs_share(&pairs), 25 * MBIT / 16);
@@ -96,9 +87,8 @@ static void sites_are_connected_by_short_round_trips(void **state)
 }
 
 /* Without sites of several members the lines add no limit below the ring's slowest link. */
-static void without_sites_the_ring_says_as_much(void **state)
+TEST(without_sites_the_ring_says_as_much)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 48);
     for (uint32_t run = 0; run < 2000; run++) {
@@ -118,27 +108,12 @@ static void without_sites_the_ring_says_as_much(void **state)
 }
 
 /* Whatever members report: at least 1, since 0 means unknown. */
-static void absurd_rates_have_a_share(void **state)
+TEST(absurd_rates_have_a_share)
 {
-    (void)state;
     struct pccl_pairs pairs = even(PCCL_MESH_PEERS_MAX, 1, ACROSS_US);
     assert_int_equal(pccl_pairs_share(&pairs), 1);
     pairs = even(PCCL_MESH_PEERS_MAX, UINT64_MAX, 0);
     assert_true(pccl_pairs_share(&pairs) <= UINT64_MAX / (PCCL_MESH_PEERS_MAX - 1));
     pairs = two_sites(PCCL_MESH_PEERS_MAX, UINT64_C(10000000000), 1);
     assert_int_equal(pccl_pairs_share(&pairs), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_members_line_is_shared_by_its_links),
-        cmocka_unit_test(a_slow_pair_has_no_more_than_its_own_rate),
-        cmocka_unit_test(a_sites_line_is_shared_by_all_links_that_cross_it),
-        cmocka_unit_test(fast_links_between_sites_share_no_line),
-        cmocka_unit_test(sites_are_connected_by_short_round_trips),
-        cmocka_unit_test(without_sites_the_ring_says_as_much),
-        cmocka_unit_test(absurd_rates_have_a_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* net/listener: accepting strangers: ports, caps, silence, shortage of descriptors. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "local_folder.h"
 #include "loopback.h"
 #include "net/knock.h"
@@ -122,11 +117,10 @@ static void accept_more(struct fixture *f, uint32_t count)
     loopback_until(&f->loop, &f->enough_accepted);
 }
 
-static void a_taken_port_is_explained_or_passed_over(void **state)
+TEST(a_taken_port_is_explained_or_passed_over)
 {
     struct fixture first, second;
     struct pccl_text reason;
-    (void)state;
     begin(&first);
     begin(&second);
     open_anywhere(&first);
@@ -139,24 +133,22 @@ static void a_taken_port_is_explained_or_passed_over(void **state)
     end(&second);
 }
 
-static void a_foreign_address_is_explained(void **state)
+TEST(a_foreign_address_is_explained)
 {
     struct fixture f;
     struct pccl_text reason;
     struct pccl_address foreign = pccl_address_v4(203, 0, 113, 1, 0);
-    (void)state;
     begin(&f);
     assert_int_equal(pccl_listener_open(&f.listener, &foreign, 1, 0, 1, &reason), UV_EADDRNOTAVAIL);
     assert_non_null(strstr(reason.bytes, "203.0.113.1"));
     end(&f);
 }
 
-static void several_addresses_share_one_port(void **state)
+TEST(several_addresses_share_one_port)
 {
     struct fixture f;
     struct pccl_text reason;
     struct pccl_address addresses[3] = {pccl_address_v4(127, 0, 0, 1, 0), pccl_address_v4(127, 0, 0, 2, 0)};
-    (void)state;
     assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out where there is no IPv6 */
     begin(&f);
     assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &reason), 0);
@@ -170,12 +162,11 @@ static void several_addresses_share_one_port(void **state)
     end(&f);
 }
 
-static void any_address_takes_both_families(void **state)
+TEST(any_address_takes_both_families)
 {
     struct fixture f;
     struct pccl_text reason;
     struct pccl_address any;
-    (void)state;
     assert_true(pccl_address_parse_ip("::", 2, &any));
     begin(&f);
     int error = pccl_listener_open(&f.listener, &any, 1, 0, 1, &reason);
@@ -209,12 +200,11 @@ static bool comes_to(struct fixture *f, const struct pccl_id *id)
     return true;
 }
 
-static void the_door_on_this_host_has_the_latest_id(void **state)
+TEST(the_door_on_this_host_has_the_latest_id)
 {
     struct fixture f;
     struct local_folder folder;
     struct pccl_id first = {{1}}, second = {{2}};
-    (void)state;
     local_folder_make(&folder);
     begin(&f);
     f.listener.local = &folder.local;
@@ -232,11 +222,10 @@ static void the_door_on_this_host_has_the_latest_id(void **state)
     local_folder_remove(&folder);
 }
 
-static void the_oldest_stranger_makes_room(void **state)
+TEST(the_oldest_stranger_makes_room)
 {
     struct fixture f;
     int bare[6];
-    (void)state;
     begin(&f);
     open_anywhere(&f);
     for (int i = 0; i < 4; i++) {
@@ -263,11 +252,10 @@ static void the_oldest_stranger_makes_room(void **state)
     end(&f);
 }
 
-static void a_flood_crowds_out_itself(void **state)
+TEST(a_flood_crowds_out_itself)
 {
     struct fixture f;
     int bare[10];
-    (void)state;
     begin(&f);
     open_anywhere(&f);
     int slow =
@@ -321,7 +309,7 @@ static void greet(const struct fixture *f, int socket, size_t length)
  * Handshakes are begun at a limited rate. Of those that wait the crowded address makes room, and who comes
  * from elsewhere has the next turn.
  */
-static void handshakes_wait_for_their_turn(void **state)
+TEST(handshakes_wait_for_their_turn)
 {
     enum { QUEUE = 300, FLOOD = PCCL_HANDSHAKES_BURST + QUEUE + 200 };
     struct fixture f;
@@ -329,7 +317,6 @@ static void handshakes_wait_for_their_turn(void **state)
     static int bare[FLOOD];
     const struct pccl_secret key = {{1}};
     struct rlimit before;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit both_ends = {.rlim_cur = pccl_max_u64(before.rlim_cur, 2 * FLOOD + 100), .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &both_ends), 0); /* many systems give 1024 */
@@ -364,14 +351,13 @@ static void handshakes_wait_for_their_turn(void **state)
 }
 
 /* Half greetings begin no handshake, make room for each other only, and end after a time. */
-static void half_greetings_begin_no_handshake(void **state)
+TEST(half_greetings_begin_no_handshake)
 {
     enum { HALF = 20, QUEUE = 10 };
     struct fixture f;
     struct pccl_text reason;
     int half[HALF];
     const struct pccl_secret key = {{1}};
-    (void)state;
     begin(&f);
     struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
     assert_non_null(keys);
@@ -402,11 +388,10 @@ static void half_greetings_begin_no_handshake(void **state)
     pccl_keys_destroy(keys);
 }
 
-static void one_that_lingers_makes_room_too(void **state)
+TEST(one_that_lingers_makes_room_too)
 {
     struct fixture f;
     int bare[5];
-    (void)state;
     begin(&f);
     open_anywhere(&f);
     for (int i = 0; i < 4; i++) {
@@ -426,10 +411,9 @@ static void one_that_lingers_makes_room_too(void **state)
     end(&f);
 }
 
-static void a_silent_stranger_is_ended(void **state)
+TEST(a_silent_stranger_is_ended)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     f.listener.hello_ms = 1;
     open_anywhere(&f);
@@ -469,11 +453,10 @@ static void hoard_over(struct hoard *hoard)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &hoard->before), 0);
 }
 
-static void shortage_of_descriptors_ends_nothing(void **state)
+TEST(shortage_of_descriptors_ends_nothing)
 {
     struct fixture f;
     struct hoard hoard;
-    (void)state;
     begin(&f);
     open_anywhere(&f);
     int bare = loopback_connect(f.listener.port);
@@ -505,13 +488,12 @@ static struct pccl_keys *begin_with_keys(struct fixture *f)
 }
 
 /* All listeners together use a quarter of the free descriptors. */
-static void listeners_share_the_descriptors(void **state)
+TEST(listeners_share_the_descriptors)
 {
     enum { SILENT = 60, FREE = 320, SHARERS = 4 };
     struct fixture f;
     int silent[SILENT];
     struct rlimit before;
-    (void)state;
     struct pccl_keys *keys = begin_with_keys(&f);
     f.listener.sharers = SHARERS;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -533,11 +515,10 @@ static void listeners_share_the_descriptors(void **state)
 }
 
 /* Without a free descriptor the one that has been silent for longest makes room. */
-static void silent_ones_make_room_without_descriptors(void **state)
+TEST(silent_ones_make_room_without_descriptors)
 {
     struct fixture f;
     struct hoard hoard;
-    (void)state;
     struct pccl_keys *keys = begin_with_keys(&f);
     open_anywhere(&f);
     int first = loopback_connect(f.listener.port), second = loopback_connect(f.listener.port);
@@ -575,14 +556,13 @@ static ssize_t answer_to(struct fixture *f, const uint8_t *bytes, size_t length,
 }
 
 /* Each gets the same answer, up to a rate, before OpenSSL reads from it. */
-static void who_has_no_knock_is_refused(void **state)
+TEST(who_has_no_knock_is_refused)
 {
     enum { FLOOD = 400 };
     static const uint8_t plain[] = "hello", long_record[5] = {22, 3, 1, 64, 0};
     struct fixture f;
     struct pccl_text reason;
     uint8_t answer[1000], bytes[WHOLE];
-    (void)state;
     struct pccl_keys *keys = begin_with_keys(&f);
     struct pccl_keys *other = pccl_keys_of_master(pccl_heap(), &(struct pccl_secret){{2}}, &reason);
     assert_non_null(other);
@@ -630,12 +610,11 @@ static void begin_with_spare(struct fixture *f)
     open_anywhere(f);
 }
 
-static void with_a_spare_one_after_another_is_heard(void **state)
+TEST(with_a_spare_one_after_another_is_heard)
 {
     struct fixture f;
     struct hoard hoard;
     int bare[3];
-    (void)state;
     begin_with_spare(&f);
     for (int i = 0; i < 3; i++)
         bare[i] = loopback_connect(f.listener.port);
@@ -658,12 +637,11 @@ static void with_a_spare_one_after_another_is_heard(void **state)
     end(&f);
 }
 
-static void who_speaks_is_kept_for_an_older_one_that_does_not(void **state)
+TEST(who_speaks_is_kept_for_an_older_one_that_does_not)
 {
     struct fixture f;
     struct hoard hoard;
     int bare[2];
-    (void)state;
     begin_with_spare(&f);
     bare[0] = loopback_connect(f.listener.port);
     accept_more(&f, 1);
@@ -690,12 +668,11 @@ static void who_speaks_is_kept_for_an_older_one_that_does_not(void **state)
     end(&f);
 }
 
-static void nobody_sits_on_the_spare_in_silence(void **state)
+TEST(nobody_sits_on_the_spare_in_silence)
 {
     struct fixture f;
     struct hoard hoard;
     int bare[2];
-    (void)state;
     begin_with_spare(&f);
     bare[0] = loopback_connect(f.listener.port);
     bare[1] = loopback_connect(f.listener.port);
@@ -720,11 +697,10 @@ static void nobody_sits_on_the_spare_in_silence(void **state)
 }
 
 /* Its descriptor is for those with a knock, too, and the next one waits. */
-static void with_keys_the_spare_is_for_knocks(void **state)
+TEST(with_keys_the_spare_is_for_knocks)
 {
     struct fixture f;
     struct hoard hoard;
-    (void)state;
     struct pccl_keys *keys = begin_with_keys(&f);
     f.listener.wants_spare = true;
     f.listener.crowded_out = on_crowded_out;
@@ -749,10 +725,9 @@ static void with_keys_the_spare_is_for_knocks(void **state)
  * An honest client has not spoken yet when a stranger with half a greeting gets the spare's descriptor. The client is
  * kept, and the stranger is ended: after its time to speak, or earlier if no other descriptor can be had.
  */
-static void half_a_greeting_does_not_keep_the_spare(void **state)
+TEST(half_a_greeting_does_not_keep_the_spare)
 {
     enum { SILENT_MS = 250 };
-    (void)state;
     for (int late = 0; late < 2; late++) {
         struct fixture f;
         struct hoard hoard;
@@ -786,31 +761,4 @@ static void half_a_greeting_does_not_keep_the_spare(void **state)
         end(&f);
         pccl_keys_destroy(keys);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_taken_port_is_explained_or_passed_over),
-        cmocka_unit_test(a_foreign_address_is_explained),
-        cmocka_unit_test(several_addresses_share_one_port),
-        cmocka_unit_test(any_address_takes_both_families),
-        cmocka_unit_test(the_door_on_this_host_has_the_latest_id),
-        cmocka_unit_test(the_oldest_stranger_makes_room),
-        cmocka_unit_test(a_flood_crowds_out_itself),
-        cmocka_unit_test(handshakes_wait_for_their_turn),
-        cmocka_unit_test(half_greetings_begin_no_handshake),
-        cmocka_unit_test(who_has_no_knock_is_refused),
-        cmocka_unit_test(one_that_lingers_makes_room_too),
-        cmocka_unit_test(a_silent_stranger_is_ended),
-        cmocka_unit_test(shortage_of_descriptors_ends_nothing),
-        cmocka_unit_test(listeners_share_the_descriptors),
-        cmocka_unit_test(silent_ones_make_room_without_descriptors),
-        cmocka_unit_test(with_a_spare_one_after_another_is_heard),
-        cmocka_unit_test(who_speaks_is_kept_for_an_older_one_that_does_not),
-        cmocka_unit_test(nobody_sits_on_the_spare_in_silence),
-        cmocka_unit_test(with_keys_the_spare_is_for_knocks),
-        cmocka_unit_test(half_a_greeting_does_not_keep_the_spare),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,7 @@
 #ifndef __linux__
 int main(void) { return 0; }
 #else
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "local_folder.h"
 #include "loopback.h"
 #include "private_tmp.h"
@@ -50,11 +45,10 @@ static void is_opened(const char *path)
     pccl_local_close(&local);
 }
 
-static void a_missing_directory_is_made(void **state)
+TEST(a_missing_directory_is_made)
 {
     struct stat made;
     char below[80], path[] = "/tmp/test_local_XXXXXX";
-    (void)state;
     assert_non_null(mkdtemp(path));
     (void)snprintf(below, sizeof below, "%s/local", path);
     is_opened(below);
@@ -66,10 +60,9 @@ static void a_missing_directory_is_made(void **state)
     is_refused(below, "no such file");
 }
 
-static void nobody_else_has_access_to_it(void **state)
+TEST(nobody_else_has_access_to_it)
 {
     struct local_folder folder;
-    (void)state;
     local_folder_make(&folder);
     for (mode_t bit = 1; bit < 0100; bit *= 2) {
         assert_int_equal(chmod(folder.path, 0700 | bit), 0);
@@ -80,10 +73,9 @@ static void nobody_else_has_access_to_it(void **state)
     local_folder_remove(&folder);
 }
 
-static void it_is_of_this_user(void **state)
+TEST(it_is_of_this_user)
 {
     struct local_folder folder;
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can give it away */
     local_folder_make(&folder);
@@ -93,11 +85,10 @@ static void it_is_of_this_user(void **state)
 }
 
 /* The link may lead to a directory of this user that has another purpose. */
-static void nothing_else_is_followed_or_opened(void **state)
+TEST(nothing_else_is_followed_or_opened)
 {
     struct local_folder folder;
     char path[80];
-    (void)state;
     local_folder_make(&folder);
     (void)snprintf(path, sizeof path, "%s.other", folder.path);
     assert_int_equal(symlink(folder.path, path), 0);
@@ -139,11 +130,7 @@ static void choose(void)
     EXPECT(rmdir("/tmp/pccl-0") == 0 && symlink("/tmp/run", "/tmp/pccl-0") == 0 && !opens(&reason));
 }
 
-static void it_is_in_the_runtime_directory_or_in_tmp(void **state)
-{
-    (void)state;
-    private_tmp_run(choose, "mode=1777");
-}
+TEST(it_is_in_the_runtime_directory_or_in_tmp) { private_tmp_run(choose, "mode=1777"); }
 
 /* The file system reports root and mode 700, and does not answer: no process serves it. */
 static void mount_another_users(void)
@@ -158,11 +145,7 @@ static void mount_another_users(void)
     EXPECT(!opens(&reason) && strstr(reason.bytes, "another file system is mounted there"));
 }
 
-static void another_users_file_system_is_not_asked(void **state)
-{
-    (void)state;
-    private_tmp_run(mount_another_users, "mode=1777");
-}
+TEST(another_users_file_system_is_not_asked) { private_tmp_run(mount_another_users, "mode=1777"); }
 
 /* ---- names ---- */
 
@@ -184,12 +167,11 @@ static int listen_in(const struct local_folder *folder)
     return listening;
 }
 
-static void a_long_path_does_not_matter(void **state)
+TEST(a_long_path_does_not_matter)
 {
     struct local_folder folder, deep;
     char path[300];
     struct pccl_text reason;
-    (void)state;
     local_folder_make(&folder);
     (void)snprintf(path, sizeof path, "%s/%0200d", folder.path, 0);
     assert_int_equal(pccl_local_open(&deep.local, path, &reason), 0);
@@ -217,11 +199,10 @@ static void dial_from_another_network(void *argument)
 }
 
 /* The path leads there, although the network between the two may be cut. */
-static void a_peer_in_another_network_is_not_reached(void **state)
+TEST(a_peer_in_another_network_is_not_reached)
 {
     struct local_folder folder;
     uv_thread_t thread;
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can make a namespace */
     local_folder_make(&folder);
@@ -275,10 +256,9 @@ static void look_again(const struct local_folder *folder)
     close(listening);
 }
 
-static void a_file_that_is_left_is_removed_when_it_is_old(void **state)
+TEST(a_file_that_is_left_is_removed_when_it_is_old)
 {
     struct local_folder folder;
-    (void)state;
     local_folder_make(&folder);
     int listening = listen_in(&folder);
     make_all_old(&folder);
@@ -303,11 +283,10 @@ static void touch(const struct local_folder *folder, const char *name)
 }
 
 /* The user may have named a directory with files. */
-static void other_files_are_left_alone(void **state)
+TEST(other_files_are_left_alone)
 {
     static const char *const names[] = {"1-01020300000000000000000000000000", "notes", "1-0102", "-1"};
     struct local_folder folder;
-    (void)state;
     local_folder_make(&folder);
     for (uint32_t i = 0; i < PCCL_COUNT_OF(names); i++)
         touch(&folder, names[i]);
@@ -400,11 +379,10 @@ static bool system_can_refuse(const struct pair *p)
     return getsockopt(p->accepted, SOL_SOCKET, PASS_RIGHTS, &value, &length) == 0;
 }
 
-static void none_is_passed_before_the_process_is_let_in(void **state)
+TEST(none_is_passed_before_the_process_is_let_in)
 {
     bool takes;
     struct pair p;
-    (void)state;
     begin(&p);
     if (!system_can_refuse(&p)) {
         end(&p);
@@ -423,11 +401,10 @@ static void none_is_passed_before_the_process_is_let_in(void **state)
     end(&p);
 }
 
-static void another_user_is_not_let_in(void **state)
+TEST(another_user_is_not_let_in)
 {
     int pair[2];
     bool takes;
-    (void)state;
     if (geteuid() != 0)
         skip(); /* only root can act as another user */
     assert_int_equal(seteuid(ANOTHER_USER), 0);
@@ -440,12 +417,11 @@ static void another_user_is_not_let_in(void **state)
 }
 
 /* Each returns at once, or the test does not end. */
-static void nothing_waits_for_them(void **state)
+TEST(nothing_waits_for_them)
 {
     uint8_t bytes[8];
     int descriptor;
     struct pair p;
-    (void)state;
     begin(&p);
     pccl_socket_take_descriptors(p.accepted, true);
     for (uint32_t copies = 1; copies <= PASSED_MAX; copies += PASSED_MAX / 2) {
@@ -468,12 +444,11 @@ static void nothing_waits_for_them(void **state)
 static void close_listening(void *argument) { pccl_socket_close(*(uv_os_sock_t *)argument); }
 
 /* The system closes the connections that were not accepted, with the passed descriptors, and waits. */
-static void a_close_that_waits_holds_no_lock(void **state)
+TEST(a_close_that_waits_holds_no_lock)
 {
     static struct pair p; /* the thread does not end */
     static uv_os_sock_t closed;
     uv_thread_t thread;
-    (void)state;
     begin(&p);
     pccl_socket_take_descriptors(p.listening, true);
     pccl_socket_close(p.dialed);
@@ -488,26 +463,5 @@ static void a_close_that_waits_holds_no_lock(void **state)
     pccl_fork_unlock();
     pccl_local_remove(&p.folder.local, &id);
     local_folder_remove(&p.folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_directory_is_made),
-        cmocka_unit_test(nobody_else_has_access_to_it),
-        cmocka_unit_test(it_is_of_this_user),
-        cmocka_unit_test(nothing_else_is_followed_or_opened),
-        cmocka_unit_test(it_is_in_the_runtime_directory_or_in_tmp),
-        cmocka_unit_test(another_users_file_system_is_not_asked),
-        cmocka_unit_test(a_long_path_does_not_matter),
-        cmocka_unit_test(a_peer_in_another_network_is_not_reached),
-        cmocka_unit_test(a_file_that_is_left_is_removed_when_it_is_old),
-        cmocka_unit_test(other_files_are_left_alone),
-        cmocka_unit_test(none_is_passed_before_the_process_is_let_in),
-        cmocka_unit_test(another_user_is_not_let_in),
-        cmocka_unit_test(nothing_waits_for_them),
-        cmocka_unit_test(a_close_that_waits_holds_no_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #endif

@@ -1,10 +1,5 @@
 /* Log lines that anybody can cause: a few of each cause within a minute, then only their number. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/log_limit.h"
 
 #include <string.h>
@@ -21,12 +16,11 @@ static uint32_t flood(struct pccl_log_limit *limit, enum pccl_log_cause cause, u
     return admitted;
 }
 
-static void a_flood_is_cut_and_told(void **state)
+TEST(a_flood_is_cut_and_told)
 {
     struct pccl_log_limit limit = {0};
     struct pccl_log_omission omission;
     uint64_t now_us = 5 * SECOND_US;
-    (void)state;
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_REFUSED, 50000, &now_us, 1000), 100);
     assert_false(pccl_log_limit_over(&limit, now_us, &omission)); /* the minute goes on */
     now_us = 65 * SECOND_US;
@@ -38,12 +32,11 @@ static void a_flood_is_cut_and_told(void **state)
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_REFUSED, 200, &now_us, 1000), 100);
 }
 
-static void causes_do_not_disturb_each_other(void **state)
+TEST(causes_do_not_disturb_each_other)
 {
     struct pccl_log_limit limit = {0};
     struct pccl_log_omission omission;
     uint64_t now_us = 0;
-    (void)state;
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_REFUSED, 1000, &now_us, 1), 100);
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_MEMBERSHIP, 300, &now_us, 1), 300);
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_NONE, 100000, &now_us, 1), 100000);
@@ -51,37 +44,24 @@ static void causes_do_not_disturb_each_other(void **state)
     assert_false(pccl_log_limit_over(&limit, 61 * SECOND_US, &omission));
 }
 
-static void what_comes_now_and_then_is_all_there(void **state)
+TEST(what_comes_now_and_then_is_all_there)
 {
     struct pccl_log_limit limit = {0};
     struct pccl_log_omission omission;
     uint64_t now_us = 0;
-    (void)state;
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_REFUSED, 5000, &now_us, SECOND_US), 5000);
     assert_false(pccl_log_limit_over(&limit, now_us + 100 * SECOND_US, &omission));
 }
 
-static void an_omission_has_the_worst_level(void **state)
+TEST(an_omission_has_the_worst_level)
 {
     struct pccl_log_limit limit = {0};
     struct pccl_log_omission omission;
     uint64_t now_us = 0;
-    (void)state;
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_NEWCOMER, 500, &now_us, 1), 400);
     assert_false(pccl_log_limit_admit(&limit, PCCL_LOG_CAUSE_NEWCOMER, PCCL_LOG_WARN, now_us));
     assert_false(pccl_log_limit_admit(&limit, PCCL_LOG_CAUSE_NEWCOMER, PCCL_LOG_DEBUG, now_us));
     assert_true(pccl_log_limit_over(&limit, 60 * SECOND_US, &omission));
     assert_int_equal(omission.level, PCCL_LOG_WARN);
     assert_int_equal(omission.lines, 102);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flood_is_cut_and_told),
-        cmocka_unit_test(causes_do_not_disturb_each_other),
-        cmocka_unit_test(what_comes_now_and_then_is_all_there),
-        cmocka_unit_test(an_omission_has_the_worst_level),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* log/logger: levels; the callback, its thread and its removal; the line on standard error. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -58,9 +54,8 @@ static int quiet(void **state)
 }
 
 /* Runs first: no level was chosen yet. */
-static void a_suggested_level_counts_until_one_is_chosen(void **state)
+TEST(a_suggested_level_counts_until_one_is_chosen)
 {
-    (void)state;
     assert_true(pccl_logger_wants(PCCL_LOG_WARN) && !pccl_logger_wants(PCCL_LOG_INFO));
     pccl_logger_suggest_level(PCCL_LOG_DEBUG);
     assert_true(pccl_logger_wants(PCCL_LOG_DEBUG) && !pccl_logger_wants(PCCL_LOG_TRACE));
@@ -74,9 +69,8 @@ static void a_suggested_level_counts_until_one_is_chosen(void **state)
     assert_false(pccl_logger_wants(PCCL_LOG_NONE)); /* no level to write at */
 }
 
-static void the_callback_gets_what_is_wanted(void **state)
+TEST_IN(the_callback_gets_what_is_wanted, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     pccl_logger_set_callback(hear, &heard);
     write_and_wait(pcclLogInfo, "peer", "too quiet");
@@ -92,9 +86,8 @@ static void the_callback_gets_what_is_wanted(void **state)
     assert_string_equal(heard.message, "3 of four");
 }
 
-static void a_message_is_one_line_of_bounded_length(void **state)
+TEST_IN(a_message_is_one_line_of_bounded_length, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     static char message[PCCL_LOGGER_LINE_MAX + 100];
     pccl_logger_set_callback(hear, &heard);
@@ -109,9 +102,8 @@ static void a_message_is_one_line_of_bounded_length(void **state)
     assert_int_equal(strlen(heard.message), PCCL_LOGGER_LINE_MAX);
 }
 
-static void errno_is_left_alone(void **state)
+TEST_IN(errno_is_left_alone, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     pccl_logger_set_callback(hear, &heard);
     errno = ENOENT;
@@ -128,9 +120,8 @@ static void log_again(pcclLogLevel_t level, const char *subsystem, const char *m
     pccl_logger_print(PCCL_LOG_ERROR, "nested", "must not be heard");
 }
 
-static void a_callback_that_logs_does_not_recurse(void **state)
+TEST_IN(a_callback_that_logs_does_not_recurse, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     pccl_logger_set_callback(log_again, &heard);
     pccl_logger_write(PCCL_LOG_WARN, "x", "first");
@@ -146,9 +137,8 @@ static void replace_itself(pcclLogLevel_t level, const char *subsystem, const ch
     pccl_logger_set_callback(hear, user);
 }
 
-static void a_callback_may_replace_itself(void **state)
+TEST_IN(a_callback_may_replace_itself, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     pccl_logger_set_callback(replace_itself, &heard);
     pccl_logger_write(PCCL_LOG_WARN, "x", "first");
@@ -209,9 +199,8 @@ static void *remove_callback(void *user)
     return atomic_load(&gate->left) ? gate : NULL;
 }
 
-static void removal_waits_for_a_running_callback(void **state)
+TEST_IN(removal_waits_for_a_running_callback, quiet, NULL)
 {
-    (void)state;
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t remover;
     void *left_before = NULL;
@@ -234,9 +223,8 @@ static int status_of(pid_t child)
 }
 
 /* In a child the thread of the callback does not exist, so nothing waits for it. */
-static void a_child_can_change_the_callback(void **state)
+TEST_IN(a_child_can_change_the_callback, quiet, NULL)
 {
-    (void)state;
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     static struct heard heard;
     shut(&gate);
@@ -286,9 +274,8 @@ static void fork_and_log(pcclLogLevel_t level, const char *subsystem, const char
 /*
  * The thread of the callback is then the child's only one, and continues to hand lines over there.
  */
-static void a_callback_may_fork(void **state)
+TEST_IN(a_callback_may_fork, quiet, NULL)
 {
-    (void)state;
     forked = -1;
     pccl_logger_set_callback(fork_and_log, NULL);
     pccl_logger_write(PCCL_LOG_WARN, "x", "fork");
@@ -338,9 +325,8 @@ static void begin_collecting(struct collected *collected)
 }
 
 /* Logging never blocks; lines that do not fit are counted and reported in their place. */
-static void nobody_waits_for_a_callback(void **state)
+TEST_IN(nobody_waits_for_a_callback, quiet, NULL)
 {
-    (void)state;
     static struct collected collected;
     begin_collecting(&collected);
     write_numbers(0, PCCL_LOG_QUEUE_MAX + BEYOND, PCCL_LOG_WARN);
@@ -361,9 +347,8 @@ static void nobody_waits_for_a_callback(void **state)
 }
 
 /* It ends after a moment of patience. */
-static void a_process_ends_with_a_callback_that_never_returns(void **state)
+TEST_IN(a_process_ends_with_a_callback_that_never_returns, quiet, NULL)
 {
-    (void)state;
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pid_t child = fork();
     if (child == 0) {
@@ -383,9 +368,8 @@ static void tell_pipe(pcclLogLevel_t level, const char *subsystem, const char *m
         _exit(1);
 }
 
-static void the_last_lines_before_the_end_are_not_lost(void **state)
+TEST_IN(the_last_lines_before_the_end_are_not_lost, quiet, NULL)
 {
-    (void)state;
     static int ends[2];
     char taken[200];
     assert_int_equal(pipe(ends), 0);
@@ -425,9 +409,8 @@ static void await_threads(int count)
         sched_yield();
 }
 
-static void no_thread_without_a_line_and_none_after_removal(void **state)
+TEST_IN(no_thread_without_a_line_and_none_after_removal, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     int before = threads();
     for (int i = 0; i < 3; i++) {
@@ -465,9 +448,8 @@ static void *log_many(void *user)
     return NULL;
 }
 
-static void no_line_reaches_a_removed_callback(void **state)
+TEST_IN(no_line_reaches_a_removed_callback, quiet, NULL)
 {
-    (void)state;
     static struct target targets[2];
     pthread_t loggers[LOGGERS];
     atomic_store(&targets[0].live, true);
@@ -507,9 +489,8 @@ static void restore(int kept)
     close(kept);
 }
 
-static void lines_go_to_standard_error(void **state)
+TEST_IN(lines_go_to_standard_error, quiet, NULL)
 {
-    (void)state;
     int ends[2];
     char line[256] = "";
     int kept = redirect(ends, 0);
@@ -527,9 +508,8 @@ static void lines_go_to_standard_error(void **state)
 }
 
 /* The default action of SIGPIPE would end this test program. */
-static void a_closed_pipe_does_not_kill(void **state)
+TEST_IN(a_closed_pipe_does_not_kill, quiet, NULL)
 {
-    (void)state;
     int ends[2];
     signal(SIGPIPE, SIG_DFL);
     int kept = redirect(ends, 0);
@@ -552,9 +532,8 @@ static void remove_itself(pcclLogLevel_t level, const char *subsystem, const cha
 }
 
 /* Those behind it go where all go from then on. */
-static void a_callback_may_remove_itself(void **state)
+TEST_IN(a_callback_may_remove_itself, quiet, NULL)
 {
-    (void)state;
     static struct heard heard;
     int ends[2];
     char text[256] = "";
@@ -572,9 +551,8 @@ static void a_callback_may_remove_itself(void **state)
     close(ends[1]);
 }
 
-static void a_full_pipe_does_not_block(void **state)
+TEST_IN(a_full_pipe_does_not_block, quiet, NULL)
 {
-    (void)state;
     int ends[2];
     static char filler[4096];
     int kept = redirect(ends, O_NONBLOCK);
@@ -595,11 +573,10 @@ static void hear_warnings(pcclLogLevel_t level, const char *subsystem, const cha
         hear(level, subsystem, message, user);
 }
 
-static void a_flood_of_events_leaves_room_for_a_warning(void **state)
+TEST_IN(a_flood_of_events_leaves_room_for_a_warning, quiet, NULL)
 {
     enum { FLOOD = 1100 };
     static struct heard heard;
-    (void)state;
     pccl_logger_set_callback(hear_warnings, &heard);
     pccl_logger_set_level(PCCL_LOG_INFO);
     for (int i = 0; i <= FLOOD; i++) {
@@ -612,37 +589,9 @@ static void a_flood_of_events_leaves_room_for_a_warning(void **state)
     pccl_logger_set_callback(NULL, NULL);
 }
 
-static void levels_have_names(void **state)
+TEST_IN(levels_have_names, quiet, NULL)
 {
-    (void)state;
     assert_string_equal(pccl_logger_level_name(PCCL_LOG_TRACE), "trace");
     assert_string_equal(pccl_logger_level_name(PCCL_LOG_ERROR), "error");
     assert_string_equal(pccl_logger_level_name((enum pccl_log_level)17), "?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_suggested_level_counts_until_one_is_chosen),
-        cmocka_unit_test_setup(the_callback_gets_what_is_wanted, quiet),
-        cmocka_unit_test_setup(a_message_is_one_line_of_bounded_length, quiet),
-        cmocka_unit_test_setup(errno_is_left_alone, quiet),
-        cmocka_unit_test_setup(a_callback_that_logs_does_not_recurse, quiet),
-        cmocka_unit_test_setup(a_callback_may_replace_itself, quiet),
-        cmocka_unit_test_setup(removal_waits_for_a_running_callback, quiet),
-        cmocka_unit_test_setup(a_child_can_change_the_callback, quiet),
-        cmocka_unit_test_setup(a_callback_may_fork, quiet),
-        cmocka_unit_test_setup(nobody_waits_for_a_callback, quiet),
-        cmocka_unit_test_setup(a_process_ends_with_a_callback_that_never_returns, quiet),
-        cmocka_unit_test_setup(the_last_lines_before_the_end_are_not_lost, quiet),
-        cmocka_unit_test_setup(no_thread_without_a_line_and_none_after_removal, quiet),
-        cmocka_unit_test_setup(no_line_reaches_a_removed_callback, quiet),
-        cmocka_unit_test_setup(lines_go_to_standard_error, quiet),
-        cmocka_unit_test_setup(a_closed_pipe_does_not_kill, quiet),
-        cmocka_unit_test_setup(a_callback_may_remove_itself, quiet),
-        cmocka_unit_test_setup(a_full_pipe_does_not_block, quiet),
-        cmocka_unit_test_setup(a_flood_of_events_leaves_room_for_a_warning, quiet),
-        cmocka_unit_test_setup(levels_have_names, quiet),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

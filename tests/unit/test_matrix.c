@@ -1,10 +1,5 @@
 /* topology/matrix: against a plain table, while it grows and when memory runs out. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "support.h"
 #include "topology/matrix.h"
@@ -27,9 +22,8 @@ static void expect_same(const struct pccl_matrix *matrix, struct pccl_figure (*t
     }
 }
 
-static void keeps_everything_as_it_grows(void **state)
+TEST(keeps_everything_as_it_grows)
 {
-    (void)state;
     static struct pccl_figure table[PLACES][PLACES];
     struct test_memory memory;
     struct pccl_matrix matrix;
@@ -61,9 +55,8 @@ static void keeps_everything_as_it_grows(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void forgets_one_member_only(void **state)
+TEST(forgets_one_member_only)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_matrix matrix;
     test_memory_init(&memory);
@@ -87,9 +80,8 @@ static void forgets_one_member_only(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void out_of_memory_changes_nothing(void **state)
+TEST(out_of_memory_changes_nothing)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_matrix matrix;
     test_memory_init(&memory);
@@ -115,9 +107,8 @@ static void out_of_memory_changes_nothing(void **state)
 }
 
 /* They come one by one: not a copy of the whole for each. */
-static void grows_in_few_steps(void **state)
+TEST(grows_in_few_steps)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_matrix matrix;
     test_memory_init(&memory);
@@ -130,9 +121,8 @@ static void grows_in_few_steps(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void rates_are_rounded_down_by_little(void **state)
+TEST(rates_are_rounded_down_by_little)
 {
-    (void)state;
     static const uint64_t cases[][2] = {
         {0, 2},
         {1, 2},
@@ -164,14 +154,4 @@ static void rates_are_rounded_down_by_little(void **state)
     for (uint64_t rate = 4096; rate < 8192; rate++)
         steps += pccl_rate_rounded(rate) != pccl_rate_rounded(rate - 1);
     assert_int_equal(steps, 64);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_everything_as_it_grows),     cmocka_unit_test(forgets_one_member_only),
-        cmocka_unit_test(out_of_memory_changes_nothing),    cmocka_unit_test(grows_in_few_steps),
-        cmocka_unit_test(rates_are_rounded_down_by_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,13 @@
 /*
  * core/memory: allocating and growing, also when memory is short; and what is said of every status.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "support.h"
 
-static void test_allocate_zeroes_and_releases(void **state)
+TEST(test_allocate_zeroes_and_releases)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     unsigned char *block = pccl_allocate(&m.memory, 100);
@@ -28,9 +22,8 @@ static void test_allocate_zeroes_and_releases(void **state)
     assert_null(pccl_allocate(&m.memory, 8));
 }
 
-static void test_grow_keeps_contents_and_is_geometric(void **state)
+TEST(test_grow_keeps_contents_and_is_geometric)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     uint32_t *items = NULL;
@@ -49,9 +42,8 @@ static void test_grow_keeps_contents_and_is_geometric(void **state)
     assert_int_equal(m.live_bytes, 0);
 }
 
-static void test_failed_grow_changes_nothing(void **state)
+TEST(test_failed_grow_changes_nothing)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     uint32_t capacity = 0;
@@ -68,9 +60,8 @@ static void test_failed_grow_changes_nothing(void **state)
     pccl_release(&m.memory, items, capacity * sizeof *items);
 }
 
-static void test_every_status_has_name_words_and_loss(void **state)
+TEST(test_every_status_has_name_words_and_loss)
 {
-    (void)state;
     for (int i = 0; i < PCCL_STATUS_COUNT; i++) {
         assert_true(pccl_status_name((enum pccl_status)i)[0] != '\0');
         assert_true(pccl_status_text((enum pccl_status)i)[0] != '\0');
@@ -81,15 +72,4 @@ static void test_every_status_has_name_words_and_loss(void **state)
     assert_int_equal(pccl_status_lost(PCCL_EXPELLED), PCCL_LOST_MEMBERSHIP);
     assert_string_equal(pccl_status_name((enum pccl_status)1000), "INTERNAL");
     assert_string_equal(pccl_status_name((enum pccl_status) - 1), "INTERNAL");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allocate_zeroes_and_releases),
-        cmocka_unit_test(test_grow_keeps_contents_and_is_geometric),
-        cmocka_unit_test(test_failed_grow_changes_nothing),
-        cmocka_unit_test(test_every_status_has_name_words_and_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* topology/meter: against simulated paths. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "topology/meter.h"
 
@@ -172,9 +167,8 @@ static void check(const struct path *paths, size_t count)
 #define NEAR .rtt_us = 50, .sample_us = 4 * MS, .limit_ms = 1000
 #define FAR .rtt_us = 50 * MS, .sample_us = 5 * MS, .limit_ms = 2000
 
-static void near_paths_settle_soon(void **state)
+TEST(near_paths_settle_soon)
 {
-    (void)state;
     static const struct path paths[] = {
         {"loopback, 5 GB/s", 5 * GB, .sender = AT_ONCE, NEAR, .settled_ms = 60, .error = 2},
         {"loopback, scattering by 10 %", 3 * GB, .sender = AT_ONCE, NEAR, .scatter = 10, .settled_ms = 200,
@@ -204,9 +198,8 @@ static void near_paths_settle_soon(void **state)
     check(paths, PCCL_COUNT_OF(paths));
 }
 
-static void far_paths_settle_when_they_are_up(void **state)
+TEST(far_paths_settle_when_they_are_up)
 {
-    (void)state;
     static const struct path paths[] = {
         {"40 Mbit/s", 5 * MB, .sender = SLOW_START, FAR, .settled_ms = 600, .error = 5},
         {"200 Mbit/s", 25 * MB, .sender = SLOW_START, FAR, .settled_ms = 750, .error = 5},
@@ -239,9 +232,8 @@ static void far_paths_settle_when_they_are_up(void **state)
     check(paths, PCCL_COUNT_OF(paths));
 }
 
-static void dips_and_stalls(void **state)
+TEST(dips_and_stalls)
 {
-    (void)state;
     static const struct path paths[] = {
         {"near, a dip of 15 ms each 100 ms", 500 * MB, .sender = AT_ONCE, NEAR, .dip_every_us = 100 * MS,
          .dip_us = 15 * MS, .settled_ms = 200, .error = 10},
@@ -267,9 +259,8 @@ static void dips_and_stalls(void **state)
 }
 
 /* Never becomes steady: the later part decides. */
-static void the_limit_ends_it(void **state)
+TEST(the_limit_ends_it)
 {
-    (void)state;
     static const struct path paths[] = {
         {"too far to settle", 125 * MB, .sender = SLOW_START, .rtt_us = 200 * MS, .sample_us = 5 * MS, .limit_ms = 3000,
          .error = 10},
@@ -287,9 +278,8 @@ static void the_limit_ends_it(void **state)
     check(paths, PCCL_COUNT_OF(paths));
 }
 
-static void growth_is_not_taken_for_the_rate(void **state)
+TEST(growth_is_not_taken_for_the_rate)
 {
-    (void)state;
     static const struct path path = {"", 125 * MB, .sender = SLOW_START, FAR};
     for (uint32_t limit_ms = 60; limit_ms <= 420; limit_ms += 20) { /* it is up after about 450 ms */
         struct path cut = path;
@@ -303,9 +293,8 @@ static void growth_is_not_taken_for_the_rate(void **state)
     }
 }
 
-static void nothing_arrives(void **state)
+TEST(nothing_arrives)
 {
-    (void)state;
     struct pccl_meter meter;
     pccl_meter_begin(&meter, BEGUN_US, 100, 500 * MS);
     assert_int_equal(pccl_meter_rate(&meter), 0);
@@ -319,9 +308,8 @@ static void nothing_arrives(void **state)
 }
 
 /* It was fast, and then it was dead: not as fast as it was, and not nothing. */
-static void what_has_stopped_is_slow(void **state)
+TEST(what_has_stopped_is_slow)
 {
-    (void)state;
     struct pccl_meter meter;
     pccl_meter_begin(&meter, BEGUN_US, 100, 1000 * MS);
     for (uint64_t us = 0; us <= 20 * MS; us += 4 * MS)
@@ -343,9 +331,8 @@ static void what_has_stopped_is_slow(void **state)
  * This process stands still: a sample after a long time, or all that have waited, at the same
  * moment or one by one.
  */
-static void standing_still_does_no_harm(void **state)
+TEST(standing_still_does_no_harm)
 {
-    (void)state;
     for (uint32_t how = 0; how < 3; how++) {
         for (uint64_t at_us = 0; at_us < 60 * MS; at_us += 4 * MS) {
             struct pccl_meter meter;
@@ -363,9 +350,8 @@ static void standing_still_does_no_harm(void **state)
     }
 }
 
-static void large_numbers(void **state)
+TEST(large_numbers)
 {
-    (void)state;
     struct pccl_meter meter;
     const uint64_t gone = UINT64_C(10000000000000); /* 10^13, at 10^10 a second */
     pccl_meter_begin(&meter, BEGUN_US, 100, 10000 * MS);
@@ -387,9 +373,8 @@ static void large_numbers(void **state)
     assert_true(pccl_meter_is_done(&meter, UINT64_MAX));
 }
 
-static void time_and_bytes_never_go_back(void **state)
+TEST(time_and_bytes_never_go_back)
 {
-    (void)state;
     struct pccl_meter meter;
     pccl_meter_begin(&meter, BEGUN_US, 100, 500 * MS);
     pccl_meter_add(&meter, 0, 0);
@@ -405,9 +390,8 @@ static void time_and_bytes_never_go_back(void **state)
 }
 
 /* Four windows within 9 %, but each faster than the one before, or slower: it is not there yet. */
-static void a_trend_is_not_settled(void **state)
+TEST(a_trend_is_not_settled)
 {
-    (void)state;
     static const uint32_t percent[][5] = {{100, 103, 106, 109, 112}, {112, 109, 106, 103, 100}};
     for (size_t i = 0; i < PCCL_COUNT_OF(percent); i++) {
         struct pccl_meter meter;
@@ -426,9 +410,8 @@ static void a_trend_is_not_settled(void **state)
 }
 
 /* What comes late with the sample that ends a window belongs to it, not to the next one. */
-static void samples_of_the_same_moment_are_one(void **state)
+TEST(samples_of_the_same_moment_are_one)
 {
-    (void)state;
     struct pccl_meter meter;
     pccl_meter_begin(&meter, BEGUN_US, 100, 500 * MS);
     pccl_meter_add(&meter, BEGUN_US + 4 * MS, 1);
@@ -439,9 +422,8 @@ static void samples_of_the_same_moment_are_one(void **state)
 }
 
 /* Once settled, its figure stays, whatever it is told later. */
-static void settled_is_settled(void **state)
+TEST(settled_is_settled)
 {
-    (void)state;
     struct pccl_meter meter;
     uint64_t us = 0;
     pccl_meter_begin(&meter, BEGUN_US, 100, 2000 * MS);
@@ -455,9 +437,8 @@ static void settled_is_settled(void **state)
 }
 
 /* Whatever it is told, it keeps within its bounds: the sanitizers look on. */
-static void anything_may_be_told(void **state)
+TEST(anything_may_be_told)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 21);
     uint32_t settled = 0;
@@ -479,25 +460,4 @@ static void anything_may_be_told(void **state)
         settled += meter.settled != 0;
     }
     assert_in_range(settled, 50, 2900);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_paths_settle_soon),
-        cmocka_unit_test(far_paths_settle_when_they_are_up),
-        cmocka_unit_test(dips_and_stalls),
-        cmocka_unit_test(the_limit_ends_it),
-        cmocka_unit_test(growth_is_not_taken_for_the_rate),
-        cmocka_unit_test(nothing_arrives),
-        cmocka_unit_test(what_has_stopped_is_slow),
-        cmocka_unit_test(standing_still_does_no_harm),
-        cmocka_unit_test(large_numbers),
-        cmocka_unit_test(time_and_bytes_never_go_back),
-        cmocka_unit_test(a_trend_is_not_settled),
-        cmocka_unit_test(samples_of_the_same_moment_are_one),
-        cmocka_unit_test(settled_is_settled),
-        cmocka_unit_test(anything_may_be_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

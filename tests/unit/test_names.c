@@ -1,10 +1,5 @@
 /* The names of peers, and how they get into messages. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/names.h"
 #include "core/prng.h"
 #include "support.h"
@@ -30,9 +25,8 @@ static void check_words(const struct pccl_names *names, const char *words, const
     assert_string_equal(text.bytes, expected);
 }
 
-static void test_words_get_names(void **state)
+TEST(test_words_get_names)
 {
-    (void)state;
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
@@ -55,9 +49,8 @@ static void test_words_get_names(void **state)
 }
 
 /* Names come from strangers: none can contain more than a name, or pass for another peer. */
-static void test_a_name_stays_a_name(void **state)
+TEST(test_a_name_stays_a_name)
 {
-    (void)state;
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
@@ -72,9 +65,8 @@ static void test_a_name_stays_a_name(void **state)
     pccl_names_fini(&names);
 }
 
-static void test_whose_name_it_is(void **state)
+TEST(test_whose_name_it_is)
 {
-    (void)state;
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
@@ -107,9 +99,8 @@ static bool is_even(const void *context, const struct pccl_id *id)
     return id->bytes[3] % 2 == 0;
 }
 
-static void test_pruning(void **state)
+TEST(test_pruning)
 {
-    (void)state;
     struct test_memory m;
     struct pccl_names names;
     test_memory_init(&m);
@@ -124,9 +115,8 @@ static void test_pruning(void **state)
 }
 
 /* Whatever the text is, it loses nothing but its end. */
-static void test_any_words(void **state)
+TEST(test_any_words)
 {
-    (void)state;
     static const char *const pieces[] = {"peer ", "1a2b3c4d", "deadbeef", " '",      "'",
                                          "x",     "\xc3\xa9", "pee",      "r 1a2b3c"};
     struct test_memory m;
@@ -152,14 +142,4 @@ static void test_any_words(void **state)
             assert_string_equal(again.bytes, said.bytes);
     }
     pccl_names_fini(&names);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words_get_names),  cmocka_unit_test(test_a_name_stays_a_name),
-        cmocka_unit_test(test_whose_name_it_is), cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_any_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* Names, interfaces, forks and sockets: the small parts of net/. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "loopback.h"
 #include "net/fork.h"
 #include "net/interfaces.h"
@@ -58,12 +53,11 @@ static void resolve_all(const struct pccl_host *hosts, uint32_t count, struct re
     loopback_end(&loop);
 }
 
-static void numbers_and_names_are_resolved_in_their_order(void **state)
+TEST(numbers_and_names_are_resolved_in_their_order)
 {
     struct pccl_host hosts[] = {host("192.0.2.7", 1), host("localhost", 2), host("2001:db8::1", 3)};
     struct resolved resolved;
     struct pccl_text reason;
-    (void)state;
     resolve_all(hosts, 3, &resolved);
     assert_true(resolved.count >= 3);
     struct pccl_address first = pccl_address_v4(192, 0, 2, 7, 1);
@@ -78,13 +72,12 @@ static void numbers_and_names_are_resolved_in_their_order(void **state)
     assert_int_equal(pccl_resolve_now(hosts, 3, now, 1, &reason), 1);
 }
 
-static void a_bad_name_is_explained(void **state)
+TEST(a_bad_name_is_explained)
 {
     struct pccl_host hosts[] = {host("not..a..name", 1)};
     struct resolved resolved;
     struct pccl_address address;
     struct pccl_text reason;
-    (void)state;
     resolve_all(hosts, 1, &resolved);
     assert_int_equal(resolved.count, 0);
     assert_non_null(strstr(resolved.reason.bytes, "not..a..name"));
@@ -92,13 +85,12 @@ static void a_bad_name_is_explained(void **state)
     assert_non_null(strstr(reason.bytes, "not..a..name"));
 }
 
-static void a_canceled_resolver_says_nothing(void **state)
+TEST(a_canceled_resolver_says_nothing)
 {
     uv_loop_t loop;
     struct pccl_host hosts[] = {host("localhost", 1)};
     struct resolved resolved = {0};
     struct pccl_resolve resolve = {.hosts = hosts, .count = 1, .done = on_resolved, .context = &resolved};
-    (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     struct pccl_resolver *resolver = pccl_resolver_start(&loop, pccl_heap(), &resolve);
     assert_false(pccl_resolver_cancel(resolver)); /* not begun */
@@ -111,10 +103,9 @@ static void a_canceled_resolver_says_nothing(void **state)
 
 /* ---- interfaces ---- */
 
-static void candidates_are_ours_distinct_and_end_with_loopback(void **state)
+TEST(candidates_are_ours_distinct_and_end_with_loopback)
 {
     struct pccl_address toward = pccl_address_v4(192, 0, 2, 9, 0), candidates[PCCL_CANDIDATES_MAX];
-    (void)state;
     uint32_t count = pccl_interfaces_candidates(&toward, 4711, candidates, PCCL_CANDIDATES_MAX);
     assert_true(count >= 2);
     toward.port = 4711;
@@ -129,11 +120,10 @@ static void candidates_are_ours_distinct_and_end_with_loopback(void **state)
     assert_true(pccl_address_is_loopback(&candidates[1]));
 }
 
-static void loopback_of_another_host_is_not_dialed(void **state)
+TEST(loopback_of_another_host_is_not_dialed)
 {
     struct pccl_address given[] = {pccl_address_v4(203, 0, 113, 5, 1), pccl_address_v4(127, 0, 0, 1, 1)};
     struct pccl_address kept[2];
-    (void)state;
     assert_int_equal(pccl_interfaces_plausible(given, 2, kept), 1);
     assert_true(pccl_address_equal(&kept[0], &given[0]));
     assert_int_equal(pccl_interfaces_plausible(given + 1, 1, kept), 1); /* nothing but loopback */
@@ -144,21 +134,19 @@ static void loopback_of_another_host_is_not_dialed(void **state)
 
 /* ---- sockets ---- */
 
-static void the_route_to_loopback_is_loopback(void **state)
+TEST(the_route_to_loopback_is_loopback)
 {
     struct pccl_address local, loopback = pccl_address_v4(127, 0, 0, 1, 9);
-    (void)state;
     assert_true(pccl_socket_route(&loopback, &local));
     assert_true(pccl_address_is_loopback(&local));
 }
 
-static void a_closed_other_side_raises_no_signal(void **state)
+TEST(a_closed_other_side_raises_no_signal)
 {
     uv_os_sock_t ours;
     int bare;
     uint8_t byte = 1;
     struct linger at_once = {.l_onoff = 1};
-    (void)state;
     loopback_pair(&ours, &bare);
     assert_int_equal(setsockopt(bare, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
     close(bare);
@@ -194,9 +182,8 @@ static bool can_listen_where_one_dials(void)
  * Another program's socket may share the port, and keep it from being listened on; not each port of
  * a few.
  */
-static void a_port_that_a_dialing_socket_has_can_be_listened_on(void **state)
+TEST(a_port_that_a_dialing_socket_has_can_be_listened_on)
 {
-    (void)state;
     int tries = 20;
     while (!can_listen_where_one_dials())
         assert_true(--tries > 0);
@@ -211,14 +198,13 @@ static void congestion_control_of(int socket, char *name, socklen_t size)
 }
 
 /* The kernel would pace it for good, whatever follows. */
-static void no_socket_begins_with_bbr(void **state)
+TEST(no_socket_begins_with_bbr)
 {
     char name[16];
     uv_os_sock_t dialed, listening, accepted;
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, 0), from;
     struct sockaddr_in native;
     socklen_t length = sizeof native;
-    (void)state;
     assert_int_equal(pccl_socket_listen(&address, &listening), 0);
     congestion_control_of(listening, name, sizeof name);
     assert_string_not_equal(name, "bbr");
@@ -241,12 +227,11 @@ static void no_socket_begins_with_bbr(void **state)
 }
 #endif
 
-static void sockets_are_non_blocking_and_end_at_exec(void **state)
+TEST(sockets_are_non_blocking_and_end_at_exec)
 {
     uv_os_sock_t ours;
     int bare;
     uint8_t byte;
-    (void)state;
     loopback_pair(&ours, &bare);
     assert_true(fcntl(ours, F_GETFD) & FD_CLOEXEC);
     assert_int_equal(pccl_socket_read(ours, &byte, 1), UV_EAGAIN);
@@ -256,13 +241,12 @@ static void sockets_are_non_blocking_and_end_at_exec(void **state)
     pccl_socket_close(ours);
 }
 
-static void a_forked_child_does_not_keep_sockets_open(void **state)
+TEST(a_forked_child_does_not_keep_sockets_open)
 {
     uv_os_sock_t ours;
     int bare, status;
     int parent_lives[2];
     uint8_t byte;
-    (void)state;
     loopback_pair(&ours, &bare);
     uint32_t generation = pccl_fork_generation();
     assert_int_equal(pipe(parent_lives), 0);
@@ -286,12 +270,11 @@ static void a_forked_child_does_not_keep_sockets_open(void **state)
     close(bare);
 }
 
-static void a_wake_ends_a_wait_once(void **state)
+TEST(a_wake_ends_a_wait_once)
 {
     uv_os_sock_t ours;
     struct pccl_socket_wait wait;
     int bare;
-    (void)state;
     if (pccl_socket_wait_open(&wait) == UV_ENOSYS)
         return; /* a system without them */
     loopback_pair(&ours, &bare);
@@ -325,11 +308,10 @@ static void look_at_mask(void *argument)
     pthread_sigmask(SIG_SETMASK, NULL, mask);
 }
 
-static void our_threads_take_no_signals(void **state)
+TEST(our_threads_take_no_signals)
 {
     uv_thread_t thread;
     sigset_t inside, before, after;
-    (void)state;
     sigemptyset(&inside);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     assert_int_equal(pccl_thread_start(&thread, look_at_mask, &inside), 0);
@@ -337,26 +319,4 @@ static void our_threads_take_no_signals(void **state)
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     assert_true(sigismember(&inside, SIGINT) && sigismember(&inside, SIGTERM) && sigismember(&inside, SIGCHLD));
     assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_and_names_are_resolved_in_their_order),
-        cmocka_unit_test(a_bad_name_is_explained),
-        cmocka_unit_test(a_canceled_resolver_says_nothing),
-        cmocka_unit_test(candidates_are_ours_distinct_and_end_with_loopback),
-        cmocka_unit_test(loopback_of_another_host_is_not_dialed),
-        cmocka_unit_test(the_route_to_loopback_is_loopback),
-        cmocka_unit_test(a_closed_other_side_raises_no_signal),
-        cmocka_unit_test(a_port_that_a_dialing_socket_has_can_be_listened_on),
-#ifdef __linux__
-        cmocka_unit_test(no_socket_begins_with_bbr),
-#endif
-        cmocka_unit_test(sockets_are_non_blocking_and_end_at_exec),
-        cmocka_unit_test(a_forked_child_does_not_keep_sockets_open),
-        cmocka_unit_test(a_wake_ends_a_wait_once),
-        cmocka_unit_test(our_threads_take_no_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * Arguments of operations: every kind of operation with every value in every member that it may not use. An accepted
  * operation does not depend on these members, and its messages can be decoded.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "api/api.h"
 #include "wire/choice.h"
 
@@ -116,9 +111,8 @@ static void same(const struct kind *kind, const struct pccl_op_args *canonical, 
         fail_msg("%s: %s %u is in the args, though it is not used", kind->name, member, value);
 }
 
-static void what_a_kind_does_not_use_changes_nothing(void **state)
+TEST(what_a_kind_does_not_use_changes_nothing)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(kinds); k++) {
         const struct kind *kind = &kinds[k];
         pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
@@ -172,9 +166,8 @@ static bool makes_valid_messages(pcclOperation_t *asked, struct pccl_text *reaso
 }
 
 /* Any values of used arguments, too, are refused or can be sent. */
-static void what_is_accepted_can_be_sent(void **state)
+TEST(what_is_accepted_can_be_sent)
 {
-    (void)state;
     for (size_t k = 0; k < PCCL_COUNT_OF(kinds); k++)
         for (unsigned type = 0; type < 18; type++)
             for (unsigned op = 0; op < 12; op++)
@@ -197,13 +190,12 @@ static void what_is_accepted_can_be_sent(void **state)
 }
 
 /* Only the root's parts are used; the root is known when the members are. */
-static void how_many_parts_others_give_to_a_scatter_is_no_matter(void **state)
+TEST(how_many_parts_others_give_to_a_scatter_is_no_matter)
 {
     struct pccl_op_args args;
     struct pccl_text reason;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     pcclOperation_t asked = asked_of(kind_of(pcclCollectiveScatterV), &options);
-    (void)state;
     asked.count = SIZE_MAX;
     assert_int_equal(pccl_api_op_args(&asked, &args, &reason), PCCL_OK);
     assert_int_equal(pccl_op_args_check_buffers(&args, 2, 1, &reason), PCCL_OK);
@@ -211,10 +203,9 @@ static void how_many_parts_others_give_to_a_scatter_is_no_matter(void **state)
     pccl_api_op_args_free(&args);
 }
 
-static void an_invalid_descriptor_is_found_before_it_is_sent(void **state)
+TEST(an_invalid_descriptor_is_found_before_it_is_sent)
 {
     struct pccl_text reason;
-    (void)state;
     struct pccl_descriptor descriptor = {.collective = PCCL_COALESCED, .counts = {{1}}, .datatype = 99};
     assert_int_equal(pccl_wire_check_descriptor(&descriptor, true, &reason), PCCL_MALFORMED);
     assert_string_equal(reason.bytes, "descriptor.datatype is 99, not within 0 and 14");
@@ -227,15 +218,4 @@ static void an_invalid_descriptor_is_found_before_it_is_sent(void **state)
     assert_int_equal(pccl_wire_check_descriptor(&descriptor, true, &reason), PCCL_MALFORMED);
     descriptor = (struct pccl_descriptor){.collective = PCCL_BARRIER};
     assert_int_equal(pccl_wire_check_descriptor(&descriptor, false, &reason), PCCL_MALFORMED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_kind_does_not_use_changes_nothing),
-        cmocka_unit_test(what_is_accepted_can_be_sent),
-        cmocka_unit_test(how_many_parts_others_give_to_a_scatter_is_no_matter),
-        cmocka_unit_test(an_invalid_descriptor_is_found_before_it_is_sent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* Our declarations of OpenSSL's functions and numbers, against its own headers, where there are any. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "net/openssl.h"
 
 #include <string.h>
@@ -29,9 +24,8 @@
 PCCL_OPENSSL_SSL(SAME_TYPE)
 PCCL_OPENSSL_CRYPTO(SAME_TYPE)
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     assert_int_equal(PCCL_SSL_ERROR_SSL, SSL_ERROR_SSL);
     assert_int_equal(PCCL_SSL_ERROR_WANT_READ, SSL_ERROR_WANT_READ);
     assert_int_equal(PCCL_SSL_ERROR_WANT_WRITE, SSL_ERROR_WANT_WRITE);
@@ -71,24 +65,12 @@ static void test_numbers(void **state)
 }
 #endif
 
-static void test_it_is_found(void **state)
+TEST(test_it_is_found)
 {
     struct pccl_text reason;
-    (void)state;
     const struct pccl_openssl *openssl = pccl_openssl(&reason);
     assert_non_null(openssl);
     assert_ptr_equal(pccl_openssl(&reason), openssl);
     openssl->ERR_clear_error();
     assert_non_null(pccl_openssl_error(openssl));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_found),
-#ifdef HAS_HEADERS
-        cmocka_unit_test(test_numbers),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

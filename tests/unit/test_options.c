@@ -1,9 +1,5 @@
 /* config/options: the handle behind pcclOptions_t. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +19,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void what_was_set_is_found(void **state)
+TEST_IN(what_was_set_is_found, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[16];
@@ -40,7 +36,7 @@ static void what_was_set_is_found(void **state)
     assert_string_equal(buffer, "10000");
 }
 
-static void the_text_is_copied(void **state)
+TEST_IN(the_text_is_copied, setup, teardown)
 {
     struct pccl_text reason;
     char value[] = "5000";
@@ -49,7 +45,7 @@ static void the_text_is_copied(void **state)
     assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
-static void bad_values_change_nothing(void **state)
+TEST_IN(bad_values_change_nothing, setup, teardown)
 {
     struct pccl_text reason;
     assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
@@ -59,7 +55,7 @@ static void bad_values_change_nothing(void **state)
     assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
 }
 
-static void unknown_names_are_refused(void **state)
+TEST_IN(unknown_names_are_refused, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[16] = "kept";
@@ -70,7 +66,7 @@ static void unknown_names_are_refused(void **state)
     assert_string_equal(buffer, "kept");
 }
 
-static void parameters_of_the_process_are_no_options(void **state)
+TEST_IN(parameters_of_the_process_are_no_options, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[16];
@@ -81,7 +77,7 @@ static void parameters_of_the_process_are_no_options(void **state)
     assert_string_equal(buffer, "WARN");
 }
 
-static void buffers_are_not_overrun(void **state)
+TEST_IN(buffers_are_not_overrun, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[6] = "#####";
@@ -95,9 +91,8 @@ static void buffers_are_not_overrun(void **state)
     assert_string_equal(buffer, "");
 }
 
-static void no_handle_means_environment_and_defaults(void **state)
+TEST_IN(no_handle_means_environment_and_defaults, setup, teardown)
 {
-    (void)state;
     struct pccl_text reason;
     char buffer[16];
     setenv("PCCL_SILENCE_MS", "7000", 1);
@@ -105,18 +100,4 @@ static void no_handle_means_environment_and_defaults(void **state)
     assert_int_equal(pccl_options_get(NULL, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "7000");
     pccl_options_destroy(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_set_is_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_text_is_copied, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_values_change_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(unknown_names_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(parameters_of_the_process_are_no_options, setup, teardown),
-        cmocka_unit_test_setup_teardown(buffers_are_not_overrun, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_handle_means_environment_and_defaults, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* data/pace: against a simulated path. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "data/pace.h"
 
 enum { RTT_US = 50000, STEP_US = 1000, MB = 1000000 };
@@ -47,9 +42,8 @@ static void assert_near(uint64_t value, uint64_t wanted, uint64_t percent)
     assert_in_range(value, wanted - wanted * percent / 100, wanted + wanted * percent / 100);
 }
 
-static void no_bound_before_it_is_known(void **state)
+TEST(no_bound_before_it_is_known)
 {
-    (void)state;
     struct path path = path_of(MB);
     run(&path, 100);
     assert_int_equal(path.pace.bound, 0);
@@ -62,9 +56,8 @@ static void no_bound_before_it_is_known(void **state)
     assert_near(path.pace.bound, path.rate * 11 / 10, 3);
 }
 
-static void little_to_send_bounds_nothing(void **state)
+TEST(little_to_send_bounds_nothing)
 {
-    (void)state;
     struct path path = path_of(10 * MB);
     for (int i = 0; i < 2000; i++) {
         path.starving = i % 2 == 0;
@@ -74,9 +67,8 @@ static void little_to_send_bounds_nothing(void **state)
 }
 
 /* The root of a broadcast: the line is full, and it has nothing to send that was granted. */
-static void who_waits_behind_a_queue_is_bounded(void **state)
+TEST(who_waits_behind_a_queue_is_bounded)
 {
-    (void)state;
     for (int queue = 0; queue < 2; queue++) {
         struct path path = path_of(10 * MB);
         path.waits = true;
@@ -92,18 +84,16 @@ static void who_waits_behind_a_queue_is_bounded(void **state)
     }
 }
 
-static void bursts_do_not_matter(void **state)
+TEST(bursts_do_not_matter)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     path.burst_us = 17000;
     run(&path, 3000);
     assert_in_range(path.pace.bound, 100 * MB, 150 * MB);
 }
 
-static void the_bound_follows_the_path(void **state)
+TEST(the_bound_follows_the_path)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     assert_near(path.pace.bound, 110 * MB, 3);
@@ -116,9 +106,8 @@ static void the_bound_follows_the_path(void **state)
 }
 
 /* A part of the possible load is missing all the time, which alone must not lower the bound. */
-static void losses_do_not_bring_it_down(void **state)
+TEST(losses_do_not_bring_it_down)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     for (int i = 0; i < 200; i++) {
@@ -129,9 +118,8 @@ static void losses_do_not_bring_it_down(void **state)
 }
 
 /* One connection was slow for a while, and others with it: it recovers to the rate of its path. */
-static void others_do_not_keep_it_down(void **state)
+TEST(others_do_not_keep_it_down)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     path.rate = 10 * MB;
@@ -147,9 +135,8 @@ static void others_do_not_keep_it_down(void **state)
  * Held up for some seconds, while the round trip is longer for another reason than a queue: the
  * pace remembers the rate of the path.
  */
-static void it_does_not_sink_at_once(void **state)
+TEST(it_does_not_sink_at_once)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     path.rate = 10 * MB;
@@ -160,9 +147,8 @@ static void it_does_not_sink_at_once(void **state)
     assert_near(path.pace.bound, 110 * MB, 3);
 }
 
-static void pauses_leave_it_as_it_is(void **state)
+TEST(pauses_leave_it_as_it_is)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     for (int i = 0; i < 50; i++) {
@@ -181,9 +167,8 @@ static void pauses_leave_it_as_it_is(void **state)
  * Operations of two round trips: what was granted is sent at once, and nobody looks until the first
  * of it is known to be delivered.
  */
-static void the_first_round_trip_is_no_part_of_a_sample(void **state)
+TEST(the_first_round_trip_is_no_part_of_a_sample)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     for (int i = 0; i < 12; i++) {
         pccl_pace_interrupt(&path.pace);
@@ -194,9 +179,8 @@ static void the_first_round_trip_is_no_part_of_a_sample(void **state)
     assert_near(path.pace.bound, 110 * MB, 3);
 }
 
-static void a_long_pause_forgets(void **state)
+TEST(a_long_pause_forgets)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     pccl_pace_interrupt(&path.pace);
@@ -206,9 +190,8 @@ static void a_long_pause_forgets(void **state)
 }
 
 /* Too little load for a measurement: the bound does not stay forever. */
-static void without_samples_it_is_lifted(void **state)
+TEST(without_samples_it_is_lifted)
 {
-    (void)state;
     struct path path = path_of(100 * MB);
     run(&path, 1000);
     assert_true(path.pace.bound > 0);
@@ -217,17 +200,4 @@ static void without_samples_it_is_lifted(void **state)
     assert_true(path.pace.bound > 0);
     run(&path, 2000);
     assert_int_equal(path.pace.bound, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_bound_before_it_is_known),  cmocka_unit_test(little_to_send_bounds_nothing),
-        cmocka_unit_test(bursts_do_not_matter),         cmocka_unit_test(the_bound_follows_the_path),
-        cmocka_unit_test(losses_do_not_bring_it_down),  cmocka_unit_test(others_do_not_keep_it_down),
-        cmocka_unit_test(pauses_leave_it_as_it_is),     cmocka_unit_test(the_first_round_trip_is_no_part_of_a_sample),
-        cmocka_unit_test(a_long_pause_forgets),         cmocka_unit_test(who_waits_behind_a_queue_is_bounded),
-        cmocka_unit_test(without_samples_it_is_lifted), cmocka_unit_test(it_does_not_sink_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

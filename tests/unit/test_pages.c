@@ -1,10 +1,5 @@
 /* master/figures, metrics, pages: what a master tells of itself, with known answers. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "support.h"
 
 #include "ops/metrics.h"
@@ -148,9 +143,8 @@ static const char *rest_of(const char *page, const char *beginning)
 
 static struct test_memory fresh_memory(void) { return (struct test_memory){.memory = {.resize = test_memory_resize}}; }
 
-static void text_names_who_is_missing(void **state)
+TEST(text_names_who_is_missing)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -184,9 +178,8 @@ static void text_names_who_is_missing(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void json_is_the_same(void **state)
+TEST(json_is_the_same)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -246,9 +239,8 @@ static const char *list_of(const char *page, const char *name)
     return list;
 }
 
-static void minutes_are_counted(void **state)
+TEST(minutes_are_counted)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -272,9 +264,8 @@ static void minutes_are_counted(void **state)
     assert_string_equal(list_of(page, "bytes"), expected);
 }
 
-static void steps_are_kept(void **state)
+TEST(steps_are_kept)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -293,9 +284,8 @@ static void steps_are_kept(void **state)
     assert_null(strstr(list_of(write_page(pccl_page_json, &f, &memory), "steps"), "500"));
 }
 
-static void doubles_are_exact_to_nine_digits(void **state)
+TEST(doubles_are_exact_to_nine_digits)
 {
-    (void)state;
     static const double values[] = {
         0.1,      -0.1, 1e9, 999999999.7, 123456789.4, 5e-324, 1.7976931348623157e308, 1e-9, 3.14159265358979,
         2.302585, 1e22, 0};
@@ -327,9 +317,8 @@ static bool next_of_metrics(const struct pccl_figures *f, uint32_t *at, struct p
     return false;
 }
 
-static void metrics_have_known_answers(void **state)
+TEST(metrics_have_known_answers)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -367,9 +356,8 @@ static void metrics_have_known_answers(void **state)
 }
 
 /* As many peers as there can be, each with all that it can say. */
-static void the_largest_run_fits(void **state)
+TEST(the_largest_run_fits)
 {
-    (void)state;
     struct test_memory memory = fresh_memory();
     memory.memory.context = &memory;
     struct pccl_figures f = figures();
@@ -431,9 +419,8 @@ static void the_largest_run_fits(void **state)
 }
 
 /* Shorter memory or a smaller limit than the page needs: it is lost as a whole, and nothing leaks. */
-static void pages_that_do_not_fit(void **state)
+TEST(pages_that_do_not_fit)
 {
-    (void)state;
     struct pccl_figures f = figures();
     for (uint32_t most = 0; most < 4000; most += 7) {
         struct test_memory memory = fresh_memory();
@@ -489,9 +476,8 @@ static void join(struct pccl_master *master, pccl_conn conn)
     pccl_master_step(master, &(struct pccl_master_event){.kind = PCCL_MASTER_IDLE, .now_us = 2000000});
 }
 
-static void figures_of_a_machine(void **state)
+TEST(figures_of_a_machine)
 {
-    (void)state;
     struct test_memory memory = fresh_memory(), own = fresh_memory();
     memory.memory.context = &memory;
     own.memory.context = &own;
@@ -537,16 +523,5 @@ static void figures_of_a_machine(void **state)
 int main(void)
 {
     pccl_set_assert_handler(test_assert_handler);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_names_who_is_missing),
-        cmocka_unit_test(json_is_the_same),
-        cmocka_unit_test(metrics_have_known_answers),
-        cmocka_unit_test(pages_that_do_not_fit),
-        cmocka_unit_test(the_largest_run_fits),
-        cmocka_unit_test(figures_of_a_machine),
-        cmocka_unit_test(minutes_are_counted),
-        cmocka_unit_test(steps_are_kept),
-        cmocka_unit_test(doubles_are_exact_to_nine_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

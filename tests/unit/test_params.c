@@ -2,11 +2,7 @@
  * config/params: the table, the order of values, bad values and their reasons, address lists,
  * unknown variables.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,9 +34,8 @@ static void assert_words(const struct pccl_text *reason, const char *part)
 
 /* ---- the table ---- */
 
-static void every_parameter_is_described(void **state)
+TEST_IN(every_parameter_is_described, forget_environment, NULL)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_PARAM_COUNT; i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         assert_int_equal(pccl_params_describe(i, &info), PCCL_OK);
@@ -64,9 +59,8 @@ static void every_parameter_is_described(void **state)
     assert_int_equal(pccl_params_find("no_such_parameter"), PCCL_PARAM_COUNT);
 }
 
-static void describing_respects_the_callers_struct(void **state)
+TEST_IN(describing_respects_the_callers_struct, forget_environment, NULL)
 {
-    (void)state;
     struct {
         pcclParameterInfo_t info;
         uint64_t later, beyond;
@@ -85,9 +79,8 @@ static void describing_respects_the_callers_struct(void **state)
     assert_int_equal(pccl_params_describe(PCCL_PARAM_COUNT, &larger.info), PCCL_ARGUMENT);
 }
 
-static void defaults_load(void **state)
+TEST_IN(defaults_load, forget_environment, NULL)
 {
-    (void)state;
     static struct pccl_params params;
     struct pccl_text reason;
     const pcclParameterScope_t scopes[] = {pcclParameterCommunicator, pcclParameterMaster, pcclParameterProcess};
@@ -112,9 +105,8 @@ static void defaults_load(void **state)
 
 /* ---- where values come from ---- */
 
-static void option_beats_environment_beats_default(void **state)
+TEST_IN(option_beats_environment_beats_default, forget_environment, NULL)
 {
-    (void)state;
     static struct pccl_params params;
     struct pccl_text reason;
     pcclOptions_t *options = pccl_options_create();
@@ -134,9 +126,8 @@ static void option_beats_environment_beats_default(void **state)
     pccl_options_destroy(options);
 }
 
-static void each_kind_is_loaded(void **state)
+TEST_IN(each_kind_is_loaded, forget_environment, NULL)
 {
-    (void)state;
     static struct pccl_params params;
     struct pccl_text reason;
     pcclOptions_t *options = pccl_options_create();
@@ -157,9 +148,8 @@ static void each_kind_is_loaded(void **state)
     assert_int_equal(params.log_level, PCCL_LOG_DEBUG);
 }
 
-static void log_levels_of_the_reference(void **state)
+TEST_IN(log_levels_of_the_reference, forget_environment, NULL)
 {
-    (void)state;
     static struct pccl_params params;
     struct pccl_text reason;
     const struct {
@@ -181,9 +171,8 @@ static void log_levels_of_the_reference(void **state)
 
 /* ---- bad values ---- */
 
-static void bad_values_are_named(void **state)
+TEST_IN(bad_values_are_named, forget_environment, NULL)
 {
-    (void)state;
     struct pccl_text beyond, range;
     pccl_text_format(&beyond, "%u", PCCL_POOL_MAX + 1);
     pccl_text_format(&range, "from 0 to %u", PCCL_POOL_MAX);
@@ -225,9 +214,8 @@ static void bad_values_are_named(void **state)
     }
 }
 
-static void a_token_is_not_shown(void **state)
+TEST_IN(a_token_is_not_shown, forget_environment, NULL)
 {
-    (void)state;
     static const char good[] = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     struct pccl_text reason;
     assert_int_equal(pccl_params_check(PCCL_PARAM_token, good, &reason), PCCL_OK);
@@ -237,7 +225,7 @@ static void a_token_is_not_shown(void **state)
     assert_null(strstr(reason.bytes, "hidden"));
 }
 
-static void a_shared_secret_must_be_one(void **state)
+TEST_IN(a_shared_secret_must_be_one, forget_environment, NULL)
 {
     static const char *const bad[] = {"short",
                                       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -247,7 +235,6 @@ static void a_shared_secret_must_be_one(void **state)
                                       "Summer2026Summer2026-run",
                                       "0123456789abcdef0123456789abcdef"};
     struct pccl_text reason;
-    (void)state;
     assert_true(pccl_params_is_secret(PCCL_PARAM_secret) && !pccl_params_is_secret(PCCL_PARAM_secret_file));
     assert_int_equal(pccl_params_check(PCCL_PARAM_secret, "00f1e2d3c4b5a69788796a5b4c3d2e1f", &reason), PCCL_OK);
     assert_int_equal(pccl_params_check(PCCL_PARAM_secret, "kC3+0aVJmZ1yq/P8hHnF4Q==\n", &reason), PCCL_OK);
@@ -257,9 +244,8 @@ static void a_shared_secret_must_be_one(void **state)
     }
 }
 
-static void overlong_values_are_refused(void **state)
+TEST_IN(overlong_values_are_refused, forget_environment, NULL)
 {
-    (void)state;
     static char value[PCCL_PARAM_BYTES_MAX + 2];
     struct pccl_text reason;
     memset(value, 'a', sizeof value - 1);
@@ -268,9 +254,8 @@ static void overlong_values_are_refused(void **state)
     }
 }
 
-static void bad_variables_name_the_variable(void **state)
+TEST_IN(bad_variables_name_the_variable, forget_environment, NULL)
 {
-    (void)state;
     static struct pccl_params params;
     struct pccl_text reason;
     setenv("PCCL_PORT", "many", 1);
@@ -286,9 +271,8 @@ static void bad_variables_name_the_variable(void **state)
     pccl_options_destroy(options);
 }
 
-static void misfits(void **state)
+TEST_IN(misfits, forget_environment, NULL)
 {
-    (void)state;
     const struct {
         pcclParameterScope_t scope;
         const char *name, *value, *other_name, *other_value;
@@ -324,9 +308,8 @@ static void misfits(void **state)
 
 /* ---- address lists ---- */
 
-static void addresses_are_split(void **state)
+TEST_IN(addresses_are_split, forget_environment, NULL)
 {
-    (void)state;
     const char *cursor = "host-1.example:80 ,10.0.0.1,\t[::1]:0,fe80::1%eth0, [2001:db8::2]";
     const struct pccl_endpoint expected[] = {
         {"host-1.example", 80, true},   {"10.0.0.1", 48148, false},    {"::1", 0, true},
@@ -349,9 +332,8 @@ static void addresses_are_split(void **state)
     assert_false(more);
 }
 
-static void bad_addresses_are_refused(void **state)
+TEST_IN(bad_addresses_are_refused, forget_environment, NULL)
 {
-    (void)state;
     static char long_name[400];
     memset(long_name, 'a', sizeof long_name - 1);
     const char *const bad[] = {
@@ -387,9 +369,8 @@ static void note(void *context, const char *name)
     snprintf(reported->names + length, sizeof reported->names - length, "%s ", name);
 }
 
-static void unknown_variables_are_reported(void **state)
+TEST_IN(unknown_variables_are_reported, forget_environment, NULL)
 {
-    (void)state;
     char known[] = "PCCL_DIAL_MS=5", typo[] = "PCCL_DAIL_MS=5", other[] = "PATH=/bin",
          build[] = "PCCL_SANITIZE_TESTS=1";
     char prefix[] = "PCCL_DIAL=", no_value[] = "PCCL_", longer[] = "PCCL_DIAL_MS_=1";
@@ -407,9 +388,8 @@ static void log_to(pcclLogLevel_t level, const char *subsystem, const char *mess
     note(user, message);
 }
 
-static void the_process_is_initialized_once_with_warnings(void **state)
+TEST_IN(the_process_is_initialized_once_with_warnings, forget_environment, NULL)
 {
-    (void)state;
     static struct reported reported;
     setenv("PCCL_NUM_BENCHMARK_CONNECTIONS", "none", 1);
     setenv("PCCL_UNHEARD_OF", "1", 1);
@@ -427,27 +407,4 @@ static void the_process_is_initialized_once_with_warnings(void **state)
     assert_string_equal(reported.names, "");
     pccl_logger_set_callback(NULL, NULL);
     unsetenv("PCCL_UNHEARD_OF");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(every_parameter_is_described, forget_environment),
-        cmocka_unit_test_setup(describing_respects_the_callers_struct, forget_environment),
-        cmocka_unit_test_setup(defaults_load, forget_environment),
-        cmocka_unit_test_setup(option_beats_environment_beats_default, forget_environment),
-        cmocka_unit_test_setup(each_kind_is_loaded, forget_environment),
-        cmocka_unit_test_setup(log_levels_of_the_reference, forget_environment),
-        cmocka_unit_test_setup(bad_values_are_named, forget_environment),
-        cmocka_unit_test_setup(a_token_is_not_shown, forget_environment),
-        cmocka_unit_test_setup(a_shared_secret_must_be_one, forget_environment),
-        cmocka_unit_test_setup(overlong_values_are_refused, forget_environment),
-        cmocka_unit_test_setup(bad_variables_name_the_variable, forget_environment),
-        cmocka_unit_test_setup(misfits, forget_environment),
-        cmocka_unit_test_setup(addresses_are_split, forget_environment),
-        cmocka_unit_test_setup(bad_addresses_are_refused, forget_environment),
-        cmocka_unit_test_setup(unknown_variables_are_reported, forget_environment),
-        cmocka_unit_test_setup(the_process_is_initialized_once_with_warnings, forget_environment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * The end of a peer's life in the middle of an event, mostly since an allocation fails: by the end
  * of that step everything outstanding has ended, once, with the reason, and nothing new has begun.
  */
+#include "unit.h"
 #include "lone_peer.h"
 
 static const struct pccl_id other = {{2}};
@@ -31,9 +32,8 @@ static void fail_request(struct world *w, uint64_t number) { w->memory.fail_at =
 
 /* ---- what ends ---- */
 
-static void connect_ends_once_whatever_the_welcome_lacks(void **state)
+TEST(connect_ends_once_whatever_the_welcome_lacks)
 {
-    (void)state;
     struct world w;
     for (uint64_t number = 1;; number++) {
         begin(&w);
@@ -52,9 +52,8 @@ static void connect_ends_once_whatever_the_welcome_lacks(void **state)
     }
 }
 
-static void a_vote_that_cannot_be_kept_ends_its_call(void **state)
+TEST(a_vote_that_cannot_be_kept_ends_its_call)
 {
-    (void)state;
     struct world w;
     begin_member(&w);
     fail_request(&w, 1);
@@ -65,9 +64,8 @@ static void a_vote_that_cannot_be_kept_ends_its_call(void **state)
     end(&w);
 }
 
-static void a_question_that_cannot_be_kept_is_answered(void **state)
+TEST(a_question_that_cannot_be_kept_is_answered)
 {
-    (void)state;
     struct world w;
     begin_member(&w);
     fail_request(&w, 1);
@@ -77,9 +75,8 @@ static void a_question_that_cannot_be_kept_is_answered(void **state)
     end(&w);
 }
 
-static void a_launch_is_refused_or_ends(void **state)
+TEST(a_launch_is_refused_or_ends)
 {
-    (void)state;
     struct world w;
     const struct pccl_launch launch = {.tag = 5,
                                        .descriptor = {.datatype = PCCL_U64, .count = 1},
@@ -110,9 +107,8 @@ static void a_launch_is_refused_or_ends(void **state)
     assert_true(refused && ended);
 }
 
-static void leaving_stops_what_moves_data(void **state)
+TEST(leaving_stops_what_moves_data)
 {
-    (void)state;
     struct world w;
     const struct pccl_launch launch = {.tag = 5};
     begin_member(&w);
@@ -126,9 +122,8 @@ static void leaving_stops_what_moves_data(void **state)
 
 /* ---- what must not begin any more ---- */
 
-static void a_lost_master_is_the_last_thing_in_a_tick(void **state)
+TEST(a_lost_master_is_the_last_thing_in_a_tick)
 {
-    (void)state;
     struct world w;
     const struct pccl_address candidate = {.port = 9};
     const struct pccl_text reason = {0};
@@ -148,9 +143,8 @@ static void a_lost_master_is_the_last_thing_in_a_tick(void **state)
 
 /* ---- a step that is abandoned between the note of the end and what follows from it ---- */
 
-static void what_breaks_while_it_ends_is_ended_by_the_next_event(void **state)
+TEST(what_breaks_while_it_ends_is_ended_by_the_next_event)
 {
-    (void)state;
     static struct world w; /* outlives the jump */
     begin(&w);
     w.breaks = true;
@@ -163,18 +157,4 @@ static void what_breaks_while_it_ends_is_ended_by_the_next_event(void **state)
     assert_null(pccl_peer_check(w.peer));
     assert_int_equal(w.calls_done[PCCL_CALL_CONNECT], 1);
     end(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connect_ends_once_whatever_the_welcome_lacks),
-        cmocka_unit_test(a_vote_that_cannot_be_kept_ends_its_call),
-        cmocka_unit_test(a_question_that_cannot_be_kept_is_answered),
-        cmocka_unit_test(a_launch_is_refused_or_ends),
-        cmocka_unit_test(leaving_stops_what_moves_data),
-        cmocka_unit_test(a_lost_master_is_the_last_thing_in_a_tick),
-        cmocka_unit_test(what_breaks_while_it_ends_is_ended_by_the_next_event),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,7 @@
  * when, the end, and another side that lies. The test knows nothing of the layout of the memory: it maps it too, and
  * finds the positions by the numbers that they must show.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "loopback.h"
 #include "net/fork.h"
@@ -254,11 +249,10 @@ static int make_memory(size_t bytes, int seals)
 
 /* ---- the agreement ---- */
 
-static void an_offer_is_taken(void **state)
+TEST(an_offer_is_taken)
 {
     struct held before = held_now();
     struct fixture f;
-    (void)state;
     begin(&f);
     struct held with = held_now();
     assert_int_equal(with.descriptors, before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
@@ -268,12 +262,11 @@ static void an_offer_is_taken(void **state)
     assert_held(before);
 }
 
-static void an_offer_that_is_not_taken_is_not_agreed(void **state)
+TEST(an_offer_that_is_not_taken_is_not_agreed)
 {
     struct held before = held_now();
     struct fixture f;
     uint8_t bytes[sizeof hello];
-    (void)state;
     connect_ends(&f);
     offer(&f);
     send_offer(&f);
@@ -283,11 +276,10 @@ static void an_offer_that_is_not_taken_is_not_agreed(void **state)
     assert_held_soon(before);
 }
 
-static void without_an_offer_bytes_are_bytes(void **state)
+TEST(without_an_offer_bytes_are_bytes)
 {
     struct fixture f;
     uint8_t byte;
-    (void)state;
     connect_ends(&f);
     f.taking.pipe = (void *)&f;
     assert_int_equal(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, &byte, 1, &f.taking.pipe), UV_EAGAIN);
@@ -302,12 +294,11 @@ static void without_an_offer_bytes_are_bytes(void **state)
 }
 
 /* The first call moves nothing, the second one a part. */
-static void the_offer_goes_with_the_first_byte_that_is_sent(void **state)
+TEST(the_offer_goes_with_the_first_byte_that_is_sent)
 {
     struct held before = held_now();
     static uint8_t many[4 << 20], got[sizeof many];
     struct fixture f;
-    (void)state;
     connect_ends(&f);
     offer(&f);
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
@@ -377,12 +368,11 @@ static void send_descriptor(struct fixture *f, int descriptor)
     close(descriptor);
 }
 
-static void memory_of_the_right_kind_is_taken_from_anybody(void **state)
+TEST(memory_of_the_right_kind_is_taken_from_anybody)
 {
     size_t bytes = offered_bytes();
     struct held before = held_now();
     struct fixture f;
-    (void)state;
     connect_ends(&f);
     send_descriptor(&f, sealed(bytes));
     read_offer(&f);
@@ -391,13 +381,12 @@ static void memory_of_the_right_kind_is_taken_from_anybody(void **state)
     assert_held(before);
 }
 
-static void what_cannot_be_trusted_is_not_taken(void **state)
+TEST(what_cannot_be_trusted_is_not_taken)
 {
     static int (*const makers[])(size_t bytes) = {open_ended, shrinking, growing,   smaller,   larger,
                                                   empty,      frozen,    read_only, of_a_file, of_a_socket};
     size_t bytes = offered_bytes();
     struct held before = held_now();
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(makers); i++) {
         struct fixture f;
         connect_ends(&f);
@@ -410,7 +399,7 @@ static void what_cannot_be_trusted_is_not_taken(void **state)
 }
 
 /* One that is right, and one more, whatever it may be. */
-static void of_two_descriptors_none_is_left(void **state)
+TEST(of_two_descriptors_none_is_left)
 {
     union {
         struct cmsghdr align;
@@ -422,7 +411,6 @@ static void of_two_descriptors_none_is_left(void **state)
     size_t bytes = offered_bytes();
     struct held before = held_now();
     struct fixture f;
-    (void)state;
     connect_ends(&f);
     int two[2] = {sealed(bytes), of_a_socket(0)};
     memcpy(CMSG_DATA(&passed.align), two, sizeof two);
@@ -443,11 +431,10 @@ static void limit_descriptors(rlim_t most)
 }
 
 /* Of descriptors or memory: the connection does without a pipe. */
-static void shortage_is_no_failure(void **state)
+TEST(shortage_is_no_failure)
 {
     struct held before = held_now();
     struct rlimit limit;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     for (int of_memory = 0; of_memory < 2; of_memory++) {
         struct fixture f;
@@ -469,12 +456,11 @@ static void shortage_is_no_failure(void **state)
     }
 }
 
-static void a_process_offers_so_many_at_a_time(void **state)
+TEST(a_process_offers_so_many_at_a_time)
 {
     struct pccl_pipe *pipes[OFFERED_MAX];
     struct held before = held_now();
     struct fixture f;
-    (void)state;
     connect_ends(&f);
     for (size_t i = 0; i < OFFERED_MAX; i++) {
         pipes[i] = pccl_pipe_offer(&f.memory.memory);
@@ -497,11 +483,10 @@ static void a_process_offers_so_many_at_a_time(void **state)
     assert_held(before);
 }
 
-static void a_child_has_neither_memory_nor_descriptor(void **state)
+TEST(a_child_has_neither_memory_nor_descriptor)
 {
     struct fixture agreed, offering;
     int status = 0;
-    (void)state;
     begin(&agreed);
     connect_ends(&offering);
     offer(&offering);
@@ -559,12 +544,11 @@ static void move_as_the_model(struct end *end, struct end *other, struct pccl_pr
 }
 
 /* All are more than positions can count. */
-static void bytes_arrive_in_order(void **state)
+TEST(bytes_arrive_in_order)
 {
     const uint64_t total = (UINT64_C(4200) << 20) / test_one_of();
     struct pccl_prng prng;
     struct fixture f;
-    (void)state;
     begin(&f);
     find_capacity(&f.dialed, &f.taking);
     find_capacity(&f.taking, &f.dialed);
@@ -580,10 +564,9 @@ static void bytes_arrive_in_order(void **state)
     end(&f);
 }
 
-static void nothing_moves_where_there_is_nothing_or_no_room(void **state)
+TEST(nothing_moves_where_there_is_nothing_or_no_room)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     struct end *ends[2] = {&f.dialed, &f.taking};
     for (int i = 0; i < 2; i++) {
@@ -603,10 +586,9 @@ static void nothing_moves_where_there_is_nothing_or_no_room(void **state)
 
 /* ---- waiting ---- */
 
-static void who_waits_for_input_is_rung_once(void **state)
+TEST(who_waits_for_input_is_rung_once)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     struct end *ends[2] = {&f.dialed, &f.taking};
     for (int i = 0; i < 2; i++) {
@@ -630,10 +612,9 @@ static void who_waits_for_input_is_rung_once(void **state)
     end(&f);
 }
 
-static void who_waits_for_room_is_rung_when_it_is_worthwhile(void **state)
+TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     struct end *ends[2] = {&f.dialed, &f.taking};
     for (int i = 0; i < 2; i++) {
@@ -660,10 +641,9 @@ static void who_waits_for_room_is_rung_when_it_is_worthwhile(void **state)
     end(&f);
 }
 
-static void bells_are_heard_and_wake_nobody_twice(void **state)
+TEST(bells_are_heard_and_wake_nobody_twice)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     for (int i = 0; i < 200; i++) { /* more than are taken at once */
         assert_false(pccl_pipe_await_input(f.taking.pipe));
@@ -677,11 +657,10 @@ static void bells_are_heard_and_wake_nobody_twice(void **state)
 }
 
 /* A side that hears nothing holds up nobody. */
-static void bells_that_nobody_hears_are_no_failure(void **state)
+TEST(bells_that_nobody_hears_are_no_failure)
 {
     struct fixture f;
     static const uint8_t many[64 << 10];
-    (void)state;
     begin(&f);
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
     }
@@ -738,12 +717,11 @@ static void answer_all(void *argument)
 }
 
 /* Each waits for the other: one call that is lost, and both sleep for ever. */
-static void two_threads_answer_each_other(void **state)
+TEST(two_threads_answer_each_other)
 {
     struct fixture f;
     uv_thread_t thread;
     struct pccl_prng prng;
-    (void)state;
     begin(&f);
     pccl_prng_seed(&prng, 3);
     assert_int_equal(uv_thread_create(&thread, answer_all, &f.taking), 0);
@@ -756,10 +734,9 @@ static void two_threads_answer_each_other(void **state)
 }
 
 /* No call for input and none for room is lost, whatever the other side does at that moment. */
-static void two_threads_wake_each_other(void **state)
+TEST(two_threads_wake_each_other)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     struct end *ends[2] = {&f.dialed, &f.taking};
     for (int i = 0; i < 2; i++) {
@@ -780,9 +757,8 @@ static void two_threads_wake_each_other(void **state)
 
 /* ---- the end ---- */
 
-static void what_was_written_before_the_end_is_read(void **state)
+TEST(what_was_written_before_the_end_is_read)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         begin(&f);
@@ -805,10 +781,9 @@ static void what_was_written_before_the_end_is_read(void **state)
 }
 
 /* The system calls it a reset when bells were not heard; but nothing is lost with them. */
-static void a_bell_that_was_not_heard_is_no_reset(void **state)
+TEST(a_bell_that_was_not_heard_is_no_reset)
 {
     struct fixture f;
-    (void)state;
     begin(&f);
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 3), 3);
@@ -880,9 +855,8 @@ static void a_lie_about_what_was_read_is_no_room(const struct view *view, const 
     free(before);
 }
 
-static void lies_about_positions_are_found(void **state)
+TEST(lies_about_positions_are_found)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         struct view view;
@@ -899,9 +873,8 @@ static void lies_about_positions_are_found(void **state)
 }
 
 /* One's own position is one's own copy: to write into the shared one moves nothing. */
-static void nobody_moves_the_position_of_another(void **state)
+TEST(nobody_moves_the_position_of_another)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct fixture f;
         struct view view;
@@ -928,46 +901,12 @@ static int make_all(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_offer_is_taken),
-        cmocka_unit_test(an_offer_that_is_not_taken_is_not_agreed),
-        cmocka_unit_test(without_an_offer_bytes_are_bytes),
-        cmocka_unit_test(the_offer_goes_with_the_first_byte_that_is_sent),
-        cmocka_unit_test(memory_of_the_right_kind_is_taken_from_anybody),
-        cmocka_unit_test(what_cannot_be_trusted_is_not_taken),
-        cmocka_unit_test(of_two_descriptors_none_is_left),
-        cmocka_unit_test(shortage_is_no_failure),
-        cmocka_unit_test(a_process_offers_so_many_at_a_time),
-        cmocka_unit_test(a_child_has_neither_memory_nor_descriptor),
-        cmocka_unit_test(bytes_arrive_in_order),
-        cmocka_unit_test(nothing_moves_where_there_is_nothing_or_no_room),
-        cmocka_unit_test(who_waits_for_input_is_rung_once),
-        cmocka_unit_test(who_waits_for_room_is_rung_when_it_is_worthwhile),
-        cmocka_unit_test(bells_are_heard_and_wake_nobody_twice),
-        cmocka_unit_test(bells_that_nobody_hears_are_no_failure),
-        cmocka_unit_test(two_threads_answer_each_other),
-        cmocka_unit_test(two_threads_wake_each_other),
-        cmocka_unit_test(what_was_written_before_the_end_is_read),
-        cmocka_unit_test(a_bell_that_was_not_heard_is_no_reset),
-        cmocka_unit_test(lies_about_positions_are_found),
-        cmocka_unit_test(nobody_moves_the_position_of_another),
-    };
-    return cmocka_run_group_tests(tests, make_all, NULL);
-}
+int main(void) { return unit_run(make_all, NULL); }
 #else
-static void there_are_none(void **state)
+TEST(there_are_none)
 {
     struct test_memory memory;
-    (void)state;
     test_memory_init(&memory);
     assert_null(pccl_pipe_offer(&memory.memory));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(there_are_none)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #endif

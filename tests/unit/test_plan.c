@@ -2,12 +2,9 @@
  * collective/plan: how an operation is cut into stripes and segments, and which schedule its cost
  * chooses.
  */
+#include "unit.h"
 #include "collective/plan.h"
 #include "unit/support.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 /* Positions of up to so many parts: not in the order of the ring. */
 enum { PARTS_MOST = 96 };
@@ -83,9 +80,8 @@ static void check_cut(const struct pccl_plan *plan)
     assert_int_equal(next, plan->count);
 }
 
-static void segments_cover_everything(void **state)
+TEST(segments_cover_everything)
 {
-    (void)state;
     static const uint64_t counts[] = {1,      2,      3,       7,       8,       9,       100,
                                       1000,   16384,  16385,   65535,   65536,   131072,  200000,
                                       262144, 524287, 1 << 20, 3000001, 5 << 20, 10000000};
@@ -167,9 +163,8 @@ static enum pccl_status make_given(enum pccl_collective collective, const uint64
 }
 
 /* Some are empty, some much longer than others. */
-static void parts_of_given_lengths_are_cut(void **state)
+TEST(parts_of_given_lengths_are_cut)
 {
-    (void)state;
     static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
     const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
     for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
@@ -191,9 +186,8 @@ static void parts_of_given_lengths_are_cut(void **state)
 }
 
 /* What each has for each, in the order of the positions: every element is in one segment, of the right part. */
-static void blobs_of_pairs_are_cut(void **state)
+TEST(blobs_of_pairs_are_cut)
 {
-    (void)state;
     static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
     const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
     for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
@@ -219,9 +213,8 @@ static void blobs_of_pairs_are_cut(void **state)
 }
 
 /* Of parts of about the same length one is complete early; one that is much longer does not hold up the others. */
-static void turns_go_on_where_that_costs_little(void **state)
+TEST(turns_go_on_where_that_costs_little)
 {
-    (void)state;
     const struct pccl_cost cost = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
     static const uint64_t equal[] = {16 << 20}, similar[] = {1 << 20, 9 << 17}, uneven[] = {1 << 20, 0, 0, 1, 0};
     struct pccl_plan plan;
@@ -241,9 +234,8 @@ static void turns_go_on_where_that_costs_little(void **state)
 }
 
 /* By what the busiest rank, pair or link of the ring carries. */
-static void blobs_go_directly_where_that_is_faster(void **state)
+TEST(blobs_go_directly_where_that_is_faster)
 {
-    (void)state;
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
     const struct pccl_cost slow_pair = {.mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rate = 1000000};
     static const uint64_t much[] = {1 << 30, 1, 0, 1000, 5}, long_ones[] = {64 << 20};
@@ -263,9 +255,8 @@ static void blobs_go_directly_where_that_is_faster(void **state)
     }
 }
 
-static void given_lengths_must_make_up_the_tensor(void **state)
+TEST(given_lengths_must_make_up_the_tensor)
 {
-    (void)state;
     static const uint64_t good[] = {0, 3, 7}, late[] = {1, 3, 7}, back[] = {0, 8, 7};
     const struct pccl_cost cost = {0};
     struct pccl_plan plan;
@@ -280,9 +271,8 @@ static void given_lengths_must_make_up_the_tensor(void **state)
     assert_int_equal(pccl_plan_make(&descriptor, &cost, seat, mixed(2), good, &plan, &reason), PCCL_ARGUMENT);
 }
 
-static void other_collectives_are_cut_too(void **state)
+TEST(other_collectives_are_cut_too)
 {
-    (void)state;
     const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 100}, {.mesh = 1, .rtt_us = 50000}};
     for (uint64_t count = 1; count < 30000000; count = count * 7 + 3)
         for (uint32_t ranks = 2; ranks <= 17; ranks++)
@@ -305,9 +295,8 @@ static void other_collectives_are_cut_too(void **state)
 }
 
 /* Receiving and sending overlap, unless the segments would be tiny. */
-static void chains_are_cut_like_rings(void **state)
+TEST(chains_are_cut_like_rings)
 {
-    (void)state;
     const struct pccl_cost cost = {0};
     assert_int_equal(make_for(PCCL_BROADCAST, 1 << 20, PCCL_U8, 8, 0, &cost).stripes, 8);
     assert_int_equal(make_for(PCCL_BROADCAST, 32 << 10, PCCL_U8, 8, 0, &cost).stripes, 2);
@@ -315,9 +304,8 @@ static void chains_are_cut_like_rings(void **state)
     assert_int_equal(make_for(PCCL_BROADCAST, 64 << 20, PCCL_U8, 8, 0, &cost).stripes, 256);
 }
 
-static void codecs_get_whole_blocks(void **state)
+TEST(codecs_get_whole_blocks)
 {
-    (void)state;
     for (uint64_t count = 1; count < 40000000; count = count * 3 + 1) {
         struct pccl_descriptor descriptor = {.datatype = PCCL_F32,
                                              .operation = PCCL_SUM,
@@ -337,9 +325,8 @@ static void codecs_get_whole_blocks(void **state)
 }
 
 /* Directly wherever that can be, so that nothing is packed twice; along the ring otherwise. */
-static void scaled_codecs_reduce_directly(void **state)
+TEST(scaled_codecs_reduce_directly)
 {
-    (void)state;
     const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 1, .rate = 1000000}, none = {.rtt_us = 1, .rate = 1000000};
     for (uint32_t ranks = 2; ranks <= 20; ranks++)
         for (unsigned format = 0; format < PCCL_SCALED_FORMATS; format++)
@@ -365,9 +352,8 @@ static void scaled_codecs_reduce_directly(void **state)
 }
 
 /* How several sections go follows from the bytes that are sent: packed, there are fewer. */
-static void sections_are_judged_by_what_travels(void **state)
+TEST(sections_are_judged_by_what_travels)
 {
-    (void)state;
     const struct pccl_cost cost = {.mesh = 1, .rtt_us = 1000, .rate = 1000000000, .mesh_rate = 100000000};
     const struct pccl_seat seat = {.ranks = 4, .rank = 1};
     bool differ = false;
@@ -392,9 +378,8 @@ static void sections_are_judged_by_what_travels(void **state)
 }
 
 /* Only intermediate results, only if they would be rounded, and never with a codec. */
-static void sums_of_narrow_floats_travel_wide(void **state)
+TEST(sums_of_narrow_floats_travel_wide)
 {
-    (void)state;
     const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 100000, .rate = 1000000000};
     for (uint32_t ranks = 2; ranks <= 5; ranks++)
         for (unsigned datatype = 0; datatype < PCCL_DATATYPES; datatype++)
@@ -428,9 +413,8 @@ static void sums_of_narrow_floats_travel_wide(void **state)
             }
 }
 
-static void segments_are_as_large_as_they_may_be(void **state)
+TEST(segments_are_as_large_as_they_may_be)
 {
-    (void)state;
     enum { KIB = 1024 / 4 }; /* elements */
     assert_int_equal(make(4 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 1);
     assert_int_equal(make(8 * 128 * KIB, PCCL_F32, 4, 0, NULL).stripes, 1);
@@ -452,9 +436,8 @@ static uint32_t filled_pieces(const struct pccl_plan *plan)
 }
 
 /* In a large group, as far as the view's figures say that this delays no step by much. */
-static void small_tensors_have_few_segments_in_large_groups(void **state)
+TEST(small_tensors_have_few_segments_in_large_groups)
 {
-    (void)state;
     static const struct {
         struct pccl_cost cost;
         uint32_t elements, filled; /* of 64 KiB in a ring of 1,000 */
@@ -485,9 +468,8 @@ static void small_tensors_have_few_segments_in_large_groups(void **state)
 }
 
 /* `ready` tells the elements of a segment: members whose figures differ and who cut in another way find out by it. */
-static void who_agrees_on_segments_agrees_on_the_cut(void **state)
+TEST(who_agrees_on_segments_agrees_on_the_cut)
 {
-    (void)state;
     static const uint64_t rates[] = {0, 1000000, 12500000, 125000000, 1250000000};
     static const uint32_t rtts_us[] = {0, 50, 100, 400, 1999};
     for (uint64_t count = 5; count < 4000000; count += count / 2)
@@ -511,9 +493,8 @@ static struct pccl_segment last_segment(const struct pccl_plan *plan)
     return pccl_plan_segment(plan, plan->stripes - 1, number);
 }
 
-static void huge_buffers_do_not_overflow(void **state)
+TEST(huge_buffers_do_not_overflow)
 {
-    (void)state;
     const uint64_t count = (UINT64_C(1) << 40) + 12345;
     struct pccl_plan plan = make(count, PCCL_U8, 7, 3, NULL);
     struct pccl_segment last = pccl_plan_segment(&plan, plan.stripes - 1, 6);
@@ -529,9 +510,8 @@ static void huge_buffers_do_not_overflow(void **state)
 }
 
 /* What may have to be restored. */
-static void only_the_root_has_both_sides(void **state)
+TEST(only_the_root_has_both_sides)
 {
-    (void)state;
     const struct pccl_cost cost = {0};
     static const enum pccl_collective rooted[] = {PCCL_BROADCAST, PCCL_REDUCE, PCCL_GATHER, PCCL_SCATTER};
     for (size_t i = 0; i < PCCL_COUNT_OF(rooted); i++)
@@ -543,9 +523,8 @@ static void only_the_root_has_both_sides(void **state)
 }
 
 /* Of one side all parts, of the other one only the own. */
-static void parts_lie_beyond_4_gib(void **state)
+TEST(parts_lie_beyond_4_gib)
 {
-    (void)state;
     const uint64_t count = UINT64_C(3) << 30;
     const struct pccl_cost cost = {0};
     for (uint32_t rank = 0; rank < 5; rank++) {
@@ -563,9 +542,8 @@ static void parts_lie_beyond_4_gib(void **state)
     }
 }
 
-static void the_algorithm_follows_the_cost(void **state)
+TEST(the_algorithm_follows_the_cost)
 {
-    (void)state;
     struct pccl_cost lan = {.mesh = 1};
     struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     struct pccl_cost no_mesh = {.mesh = 0, .rtt_us = 50000, .rate = 125000000};
@@ -603,9 +581,8 @@ static void the_algorithm_follows_the_cost(void **state)
 }
 
 /* With more members than make a mesh only what the ring relays goes directly, where the view has its hubs. */
-static void hubs_are_for_what_the_ring_relays(void **state)
+TEST(hubs_are_for_what_the_ring_relays)
 {
-    (void)state;
     static const struct {
         enum pccl_collective collective;
         enum pccl_algorithm ring, direct;
@@ -643,9 +620,8 @@ static void hubs_are_for_what_the_ring_relays(void **state)
 }
 
 /* If the ring has the order of members, its links are the ones that a scan needs, and no others have to stand. */
-static void a_scan_goes_along_a_ring_in_order(void **state)
+TEST(a_scan_goes_along_a_ring_in_order)
 {
-    (void)state;
     static const uint32_t in_order[] = {3, 4, 0, 1, 2}, out_of_order[] = {3, 4, 0, 2, 1};
     const struct pccl_cost cost = {.mesh = 1};
     const struct pccl_seat seat = {.ranks = 5};
@@ -665,9 +641,8 @@ static void a_scan_goes_along_a_ring_in_order(void **state)
 }
 
 /* On a long path, above 256 KiB, one unknown link prevents direct exchange. */
-static void unknown_rates_are_no_reason_to_go_directly(void **state)
+TEST(unknown_rates_are_no_reason_to_go_directly)
 {
-    (void)state;
     struct pccl_cost known = {
         .mesh = 1, .rtt_us = PCCL_LONG_PATH_RTT_US, .rate = 12500000, .mesh_rtt_us = 20000, .mesh_rate = 12500000};
     struct pccl_cost no_ring = known, no_mesh_rate = known, near = known;
@@ -690,9 +665,8 @@ static void unknown_rates_are_no_reason_to_go_directly(void **state)
 }
 
 /* The share counts where all pairs send; the rate of a pair alone where only pairs with the root send. */
-static void a_line_that_pairs_share_holds_direct_exchange_up(void **state)
+TEST(a_line_that_pairs_share_holds_direct_exchange_up)
 {
-    (void)state;
     struct pccl_cost cost = {
         .mesh = 1, .rtt_us = 20000, .rate = 3125000, .mesh_rtt_us = 20000, .mesh_rate = 3125000, .mesh_share = 446428};
     static const uint64_t even[] = {100000};
@@ -715,9 +689,8 @@ static void a_line_that_pairs_share_holds_direct_exchange_up(void **state)
     assert_int_equal(make(1 << 22, PCCL_BF16, 16, 0, &cost).algorithm, PCCL_RING);
 }
 
-static void the_other_collectives_follow_it_too(void **state)
+TEST(the_other_collectives_follow_it_too)
 {
-    (void)state;
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000, .rate = 125000000};
     const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     const struct pccl_cost slow_pair = {
@@ -748,9 +721,8 @@ static void the_other_collectives_follow_it_too(void **state)
     }
 }
 
-static void a_send_goes_along_a_chain_of_two(void **state)
+TEST(a_send_goes_along_a_chain_of_two)
 {
-    (void)state;
     const struct pccl_cost unknown = {.mesh = 0};
     for (uint32_t rank = 0; rank < 2; rank++) {
         struct pccl_plan plan = make_for(PCCL_SEND, 1 << 20, PCCL_F32, 2, rank, &unknown);
@@ -760,9 +732,8 @@ static void a_send_goes_along_a_chain_of_two(void **state)
 }
 
 /* Directly the root's link carries the tensors of all, along the chain one. */
-static void a_long_reduce_goes_along_the_chain(void **state)
+TEST(a_long_reduce_goes_along_the_chain)
 {
-    (void)state;
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
     const struct pccl_cost long_link = {.mesh = 1, .rtt_us = 50000, .rate = 125000000, .mesh_rate = 125000000};
     assert_int_equal(make_for(PCCL_REDUCE, 1000, PCCL_F32, 4, 0, &lan).algorithm, PCCL_REDUCE_DIRECT);
@@ -772,9 +743,8 @@ static void a_long_reduce_goes_along_the_chain(void **state)
     assert_int_equal(make_for(PCCL_REDUCE, 1000, PCCL_F32, 4, 0, &no_mesh).algorithm, PCCL_REDUCE_CHAIN);
 }
 
-static void bad_descriptors_are_refused(void **state)
+TEST(bad_descriptors_are_refused)
 {
-    (void)state;
     const struct pccl_descriptor bad[] = {
         {.datatype = 15, .count = 1},
         {.operation = 9, .count = 1},
@@ -814,35 +784,6 @@ static void bad_descriptors_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scaled_codecs_reduce_directly),
-        cmocka_unit_test(sections_are_judged_by_what_travels),
-        cmocka_unit_test(segments_cover_everything),
-        cmocka_unit_test(other_collectives_are_cut_too),
-        cmocka_unit_test(chains_are_cut_like_rings),
-        cmocka_unit_test(codecs_get_whole_blocks),
-        cmocka_unit_test(sums_of_narrow_floats_travel_wide),
-        cmocka_unit_test(segments_are_as_large_as_they_may_be),
-        cmocka_unit_test(small_tensors_have_few_segments_in_large_groups),
-        cmocka_unit_test(who_agrees_on_segments_agrees_on_the_cut),
-        cmocka_unit_test(parts_of_given_lengths_are_cut),
-        cmocka_unit_test(blobs_of_pairs_are_cut),
-        cmocka_unit_test(turns_go_on_where_that_costs_little),
-        cmocka_unit_test(blobs_go_directly_where_that_is_faster),
-        cmocka_unit_test(given_lengths_must_make_up_the_tensor),
-        cmocka_unit_test(huge_buffers_do_not_overflow),
-        cmocka_unit_test(parts_lie_beyond_4_gib),
-        cmocka_unit_test(the_algorithm_follows_the_cost),
-        cmocka_unit_test(hubs_are_for_what_the_ring_relays),
-        cmocka_unit_test(a_scan_goes_along_a_ring_in_order),
-        cmocka_unit_test(unknown_rates_are_no_reason_to_go_directly),
-        cmocka_unit_test(a_line_that_pairs_share_holds_direct_exchange_up),
-        cmocka_unit_test(the_other_collectives_follow_it_too),
-        cmocka_unit_test(a_long_reduce_goes_along_the_chain),
-        cmocka_unit_test(a_send_goes_along_a_chain_of_two),
-        cmocka_unit_test(only_the_root_has_both_sides),
-        cmocka_unit_test(bad_descriptors_are_refused),
-    };
     pccl_set_assert_handler(test_assert_handler);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* core/prng: known numbers, equal seeds, and even draws below a bound. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "core/table.h"
 
@@ -12,9 +7,8 @@
  * The first output for the state {1, 2, 3, 4}, by hand: rotl(2 * 5, 7) * 9 = 11520; the second:
  * state[1] = 0.
  */
-static void test_known_numbers(void **state)
+TEST(test_known_numbers)
 {
-    (void)state;
     struct pccl_prng prng = {{1, 2, 3, 4}};
     assert_int_equal(pccl_prng_u64(&prng), 11520);
     assert_int_equal(pccl_prng_u64(&prng), 0);
@@ -23,9 +17,8 @@ static void test_known_numbers(void **state)
     assert_true(pccl_prng_mix(0) == UINT64_C(0xe220a8397b1dcdaf));
 }
 
-static void test_same_seed_same_numbers(void **state)
+TEST(test_same_seed_same_numbers)
 {
-    (void)state;
     struct pccl_prng a, b, c;
     pccl_prng_seed(&a, 7);
     pccl_prng_seed(&b, 7);
@@ -41,9 +34,8 @@ static void test_same_seed_same_numbers(void **state)
     assert_true(pccl_id_equal(&x, &y));
 }
 
-static void test_below_is_within_and_even(void **state)
+TEST(test_below_is_within_and_even)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 3);
     uint32_t seen[7] = {0};
@@ -65,9 +57,8 @@ static void test_below_is_within_and_even(void **state)
     assert_in_range(low, 9500, 10500);
 }
 
-static void test_chance(void **state)
+TEST(test_chance)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 4);
     uint32_t hits = 0;
@@ -77,15 +68,4 @@ static void test_chance(void **state)
         hits += pccl_prng_chance(&prng, 250000);
     }
     assert_in_range(hits, 24000, 26000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_numbers),
-        cmocka_unit_test(test_same_seed_same_numbers),
-        cmocka_unit_test(test_below_is_within_and_even),
-        cmocka_unit_test(test_chance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

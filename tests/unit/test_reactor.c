@@ -2,12 +2,7 @@
  * net/reactor: no wake-up is lost, a suspended process reads before it judges by time, and every
  * order of beginning and ending works.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "loopback.h"
 #include "net/alarm.h"
 #include "net/dialer.h"
@@ -119,17 +114,9 @@ static void wake_from_another_thread(bool by_turns)
     uv_sem_destroy(&world.heard_of);
 }
 
-static void no_wake_of_another_thread_is_lost(void **state)
-{
-    (void)state;
-    wake_from_another_thread(false);
-}
+TEST(no_wake_of_another_thread_is_lost) { wake_from_another_thread(false); }
 
-static void each_wakes_a_loop_that_sleeps(void **state)
-{
-    (void)state;
-    wake_from_another_thread(true);
-}
+TEST(each_wakes_a_loop_that_sleeps) { wake_from_another_thread(true); }
 
 static void wake_again(struct pccl_reactor *reactor)
 {
@@ -141,11 +128,10 @@ static void wake_again(struct pccl_reactor *reactor)
         pccl_reactor_stop(reactor);
 }
 
-static void many_wakes_are_one_and_those_from_inside_come_again(void **state)
+TEST(many_wakes_are_one_and_those_from_inside_come_again)
 {
     static const struct pccl_reactor_events events = {.woken = wake_again, .ticked = hangs};
     struct world world;
-    (void)state;
     open_world(&world, &events);
     world.wakes_left = 2;
     pccl_reactor_set_due(&world.reactor, pccl_now_us() + HANG_US);
@@ -169,9 +155,8 @@ static void note_tick(struct pccl_reactor *reactor)
 
 static const struct pccl_reactor_events ticking = {.ticked = note_tick};
 
-static void it_ticks_once_and_never_early(void **state)
+TEST(it_ticks_once_and_never_early)
 {
-    (void)state;
     for (uint32_t us = 0; us < 5000; us += 50) {
         struct world world;
         open_world(&world, &ticking);
@@ -186,10 +171,9 @@ static void it_ticks_once_and_never_early(void **state)
     }
 }
 
-static void the_last_time_counts(void **state)
+TEST(the_last_time_counts)
 {
     struct world world;
-    (void)state;
     open_world(&world, &ticking);
     pccl_reactor_set_due(&world.reactor, pccl_now_us() + HANG_US);
     pccl_reactor_set_due(&world.reactor, 0); /* long ago: now */
@@ -236,10 +220,9 @@ static void stand_still_past_due(struct world *world)
     stand_still(STILL_US);
 }
 
-static void who_stood_still_reads_before_the_tick(void **state)
+TEST(who_stood_still_reads_before_the_tick)
 {
     struct world world;
-    (void)state;
     stand_still_past_due(&world);
     assert_true(pccl_reactor_run(&world.reactor));
     assert_int_equal(world.ticks, 1);
@@ -247,10 +230,9 @@ static void who_stood_still_reads_before_the_tick(void **state)
     close_input(&world);
 }
 
-static void what_is_read_then_may_set_the_time_anew(void **state)
+TEST(what_is_read_then_may_set_the_time_anew)
 {
     struct world world;
-    (void)state;
     stand_still_past_due(&world);
     world.again_us = pccl_now_us() + STILL_US;
     assert_true(pccl_reactor_run(&world.reactor));
@@ -272,11 +254,10 @@ static void note_polled(struct pccl_reactor *reactor, uint64_t heard_us)
 }
 
 /* Nothing else would end these waits. */
-static void who_is_in_a_hurry_does_not_wait(void **state)
+TEST(who_is_in_a_hurry_does_not_wait)
 {
     static const struct pccl_reactor_events events = {.polling = note_polling, .polled = note_polled, .ticked = hangs};
     struct world world;
-    (void)state;
     open_world(&world, &events);
     pccl_reactor_set_due(&world.reactor, pccl_now_us() + HANG_US);
     pccl_reactor_hurry(&world.reactor);
@@ -292,11 +273,10 @@ static void count_polls(struct pccl_reactor *reactor, uint64_t heard_us)
 }
 
 /* A loop that never waited again would come round thousands of times. */
-static void who_was_in_a_hurry_once_waits_again(void **state)
+TEST(who_was_in_a_hurry_once_waits_again)
 {
     static const struct pccl_reactor_events events = {.polled = count_polls, .ticked = note_tick};
     struct world world;
-    (void)state;
     open_world(&world, &events);
     pccl_reactor_hurry(&world.reactor);
     pccl_reactor_set_due(&world.reactor, pccl_now_us() + STILL_US);
@@ -422,14 +402,13 @@ static struct pccl_dialer *dial(struct tenants *tenants)
  * Whatever the loop contains, its owner closes it, and it is released before pccl_reactor_close
  * returns.
  */
-static void it_closes_when_handles_of_every_kind_were_open(void **state)
+TEST(it_closes_when_handles_of_every_kind_were_open)
 {
     struct tenants tenants = {0};
     struct pccl_hash_key hash;
     struct pccl_resolve resolve = {.hosts = &(struct pccl_host){.name = "localhost"}, .count = 1, .done = on_resolved};
     int before = count_files(), bare;
     uv_loop_t *loop = &tenants.world.reactor.loop;
-    (void)state;
     open_world(&tenants.world, &ticking);
     open_channel(&tenants, &bare);
     pccl_hash_key_init(&hash, 1);
@@ -471,12 +450,11 @@ static void note_last(uv_timer_t *timer)
 }
 
 /* A last message may still be in flight. */
-static void it_ends_with_the_last_that_others_have_in_it(void **state)
+TEST(it_ends_with_the_last_that_others_have_in_it)
 {
     static const struct pccl_reactor_events events = {.woken = end_it, .ticked = note_tick};
     struct world world;
     uv_timer_t last;
-    (void)state;
     open_world(&world, &events);
     assert_int_equal(uv_timer_init(&world.reactor.loop, &last), 0);
     last.data = &world;
@@ -496,11 +474,10 @@ static void stop_it(struct pccl_reactor *reactor)
     pccl_reactor_stop(reactor);
 }
 
-static void who_stops_it_is_not_told_the_time(void **state)
+TEST(who_stops_it_is_not_told_the_time)
 {
     static const struct pccl_reactor_events events = {.woken = stop_it, .ticked = note_tick};
     struct world world;
-    (void)state;
     open_world(&world, &events);
     for (uint32_t i = 1; i < 3; i++) { /* what is in it stays, and it may go on */
         pccl_reactor_wake(&world.reactor);
@@ -517,11 +494,10 @@ static void break_it(struct pccl_reactor *reactor)
     pccl_guard_leave();
 }
 
-static void a_broken_loop_is_left_in_the_middle(void **state)
+TEST(a_broken_loop_is_left_in_the_middle)
 {
     static const struct pccl_reactor_events events = {.woken = break_it, .polled = note_polled};
     static struct world world; /* it stays behind */
-    (void)state;
     open_world(&world, &events);
     pccl_reactor_wake(&world.reactor);
     assert_false(pccl_reactor_run(&world.reactor));
@@ -563,10 +539,9 @@ static int open_with(int free_files)
  * libuv makes what lives as long as the process with its first loop, and does not bear that this
  * fails.
  */
-static void the_first_loop_of_a_process_may_fail(void **state)
+TEST(the_first_loop_of_a_process_may_fail)
 {
     int status;
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         int needed = 0, error;
@@ -579,10 +554,9 @@ static void the_first_loop_of_a_process_may_fail(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void each_descriptor_that_is_missing_is_told(void **state)
+TEST(each_descriptor_that_is_missing_is_told)
 {
     int needed = 0;
-    (void)state;
     assert_int_equal(open_and_close(), 0);
     int before = count_files();
     while (open_with(needed) != 0) {
@@ -608,9 +582,8 @@ int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callbac
  * Serves libuv's allocations. If libuv ends the process for want of memory, the test cannot help
  * it.
  */
-static void want_of_memory_is_told(void **state)
+TEST(want_of_memory_is_told)
 {
-    (void)state;
     assert_int_equal(open_and_close(), 0);
     int before = count_files();
     no_memory = true;
@@ -620,9 +593,8 @@ static void want_of_memory_is_told(void **state)
     assert_int_equal(count_files(), before);
 }
 
-static void a_loop_that_cannot_be_woken_is_none(void **state)
+TEST(a_loop_that_cannot_be_woken_is_none)
 {
-    (void)state;
     assert_int_equal(open_and_close(), 0);
     int before = count_files();
     no_wake = true;
@@ -635,26 +607,7 @@ static void a_loop_that_cannot_be_woken_is_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_loop_of_a_process_may_fail), /* before there is one */
-        cmocka_unit_test(no_wake_of_another_thread_is_lost),
-        cmocka_unit_test(each_wakes_a_loop_that_sleeps),
-        cmocka_unit_test(many_wakes_are_one_and_those_from_inside_come_again),
-        cmocka_unit_test(it_ticks_once_and_never_early),
-        cmocka_unit_test(the_last_time_counts),
-        cmocka_unit_test(who_stood_still_reads_before_the_tick),
-        cmocka_unit_test(what_is_read_then_may_set_the_time_anew),
-        cmocka_unit_test(who_is_in_a_hurry_does_not_wait),
-        cmocka_unit_test(who_was_in_a_hurry_once_waits_again),
-        cmocka_unit_test(it_closes_when_handles_of_every_kind_were_open),
-        cmocka_unit_test(it_ends_with_the_last_that_others_have_in_it),
-        cmocka_unit_test(who_stops_it_is_not_told_the_time),
-        cmocka_unit_test(a_broken_loop_is_left_in_the_middle),
-        cmocka_unit_test(each_descriptor_that_is_missing_is_told),
-        cmocka_unit_test(want_of_memory_is_told),
-        cmocka_unit_test(a_loop_that_cannot_be_woken_is_none),
-    };
     if (uv_replace_allocator(malloc, realloc, allocate_zeroed, free) != 0)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * Records of links: known answers of a model, every split, and everything that is not what was
  * sealed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "support.h"
 #include "core/bytes.h"
@@ -90,12 +85,11 @@ static char *next_word(char **rest)
     return *word ? word : NULL;
 }
 
-static void test_answers_of_the_model(void **state)
+TEST(test_answers_of_the_model)
 {
     static char text[16 << 10];
     FILE *file = fopen(RECORD_ANSWERS, "r");
     size_t lines = 0;
-    (void)state;
     assert_non_null(file);
     for (; fgets(text, sizeof text, file) != NULL; lines++) {
         struct pccl_secret of;
@@ -202,12 +196,11 @@ static void check_whole(struct end *end, const struct stream *stream)
     assert_true(end->reader.met == PCCL_RECORD_END);
 }
 
-static void test_every_split(void **state)
+TEST(test_every_split)
 {
     static const size_t places[][2] = {{2000, 0}, {1, 0}, {7, 100}, {0, 90}, {91, 1}, {100, 1000}};
     struct stream stream;
     struct end end;
-    (void)state;
     for (int renewed = 0; renewed < 2; renewed++) {
         uint64_t blocks_max = renewed ? 20 : UINT64_C(1) << 32;
         seal_stream(&stream, &secret, blocks_max);
@@ -232,11 +225,10 @@ static void test_every_split(void **state)
     }
 }
 
-static void test_cut_anywhere_is_no_end(void **state)
+TEST(test_cut_anywhere_is_no_end)
 {
     struct stream stream;
     struct end end;
-    (void)state;
     seal_stream(&stream, &secret, 20);
     for (size_t cut = 0; cut < stream.bytes; cut++) {
         size_t whole = 0;
@@ -270,10 +262,9 @@ static void check_broken(const struct stream *stream, const uint8_t *bytes, size
     stop_end(&end);
 }
 
-static void test_every_flipped_bit_is_noticed(void **state)
+TEST(test_every_flipped_bit_is_noticed)
 {
     struct stream stream;
-    (void)state;
     seal_stream(&stream, &secret, 20);
     for (size_t bit = 0; bit < 8 * stream.bytes; bit++) {
         size_t record = 0;
@@ -285,11 +276,10 @@ static void test_every_flipped_bit_is_noticed(void **state)
     }
 }
 
-static void test_records_have_one_place(void **state)
+TEST(test_records_have_one_place)
 {
     struct stream stream, reflected, recorded;
     uint8_t bytes[STREAM_MAX];
-    (void)state;
     seal_stream(&stream, &secret, 20);
     for (size_t i = 0; i < stream.records; i++)
         for (size_t j = 0; j < stream.records; j++) { /* record j in the place of i: replayed, left out, swapped */
@@ -309,21 +299,19 @@ static void test_records_have_one_place(void **state)
     }
 }
 
-static void test_ends_must_count_the_same(void **state)
+TEST(test_ends_must_count_the_same)
 {
     struct stream stream;
-    (void)state;
     seal_stream(&stream, &secret, 30);
     check_broken(&stream, stream.sealed, stream.bytes, 3); /* where only one of them has changed the key */
 }
 
 /* ---- long records, and memory ---- */
 
-static void test_long_record_is_opened_in_its_place(void **state)
+TEST(test_long_record_is_opened_in_its_place)
 {
     enum { LONG = PCCL_RECORD_CONTENT_MAX, FRAME = 80 };
     uint8_t *content = malloc(LONG), *in = malloc(LONG), *sealed = malloc(2 * LONG), frame[FRAME], frames[1000];
-    (void)state;
     assert_true(content && in && sealed);
     for (int cipher = 0; cipher < 2; cipher++) {
         struct pccl_record_line seals = line_of(cipher, &secret, true, 1000);
@@ -362,12 +350,11 @@ static void test_long_record_is_opened_in_its_place(void **state)
     free(sealed);
 }
 
-static void test_headers_claim_no_memory(void **state)
+TEST(test_headers_claim_no_memory)
 {
     static const uint32_t words[] = {0, 1, 0x01000000, 0x02000001, 0x01040001, 0x01ffffff, 0x03000001, 0xffffffff};
     struct end end;
     size_t room;
-    (void)state;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         uint8_t header[PCCL_RECORD_HEADER] = {0};
         pccl_put(header, 4, words[i]);
@@ -390,13 +377,12 @@ static void test_headers_claim_no_memory(void **state)
     stop_end(&end);
 }
 
-static void test_goes_on_after_memory_was_short(void **state)
+TEST(test_goes_on_after_memory_was_short)
 {
     struct test_memory memory;
     struct stream stream;
     struct end end;
     size_t room;
-    (void)state;
     seal_stream(&stream, &secret, 20);
     begin_end(&end, 20);
     test_memory_init(&memory);
@@ -407,20 +393,4 @@ static void test_goes_on_after_memory_was_short(void **state)
     check_whole(&end, &stream);
     stop_end(&end);
     assert_int_equal(memory.live_bytes, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_of_the_model),
-        cmocka_unit_test(test_every_split),
-        cmocka_unit_test(test_cut_anywhere_is_no_end),
-        cmocka_unit_test(test_every_flipped_bit_is_noticed),
-        cmocka_unit_test(test_records_have_one_place),
-        cmocka_unit_test(test_ends_must_count_the_same),
-        cmocka_unit_test(test_long_record_is_opened_in_its_place),
-        cmocka_unit_test(test_headers_claim_no_memory),
-        cmocka_unit_test(test_goes_on_after_memory_was_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

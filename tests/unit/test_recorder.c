@@ -1,10 +1,5 @@
 /* The flight recorder: what is kept, for how long, and as which text. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "ops/dump.h"
 #include "support.h"
 
@@ -61,9 +56,8 @@ static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry
 
 /* ---- what is kept ---- */
 
-static void test_oldest_is_forgotten(void **state)
+TEST_IN(test_oldest_is_forgotten, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4);
     assert_int_equal(pccl_recorder_kept(recorder), 0);
     assert_null(pccl_recorder_find(recorder, 1));
@@ -79,9 +73,8 @@ static void test_oldest_is_forgotten(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_lists_of_members_are_shared(void **state)
+TEST_IN(test_lists_of_members_are_shared, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4); /* with room for 32 ids */
     const struct pccl_recorder_entry *first = add(recorder, 1, 20);
     assert_ptr_equal(pccl_recorder_members(recorder, first), pccl_recorder_members(recorder, add(recorder, 2, 20)));
@@ -100,9 +93,8 @@ static void test_lists_of_members_are_shared(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_more_members_than_there_is_room_for(void **state)
+TEST_IN(test_more_members_than_there_is_room_for, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 1); /* with room for 8 ids */
     const struct pccl_recorder_entry *entry = add(recorder, 1, 9);
     assert_null(pccl_recorder_members(recorder, entry));
@@ -110,9 +102,8 @@ static void test_more_members_than_there_is_room_for(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_flows_and_reasons_are_forgotten_first(void **state)
+TEST_IN(test_flows_and_reasons_are_forgotten_first, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 100); /* with room for 400 flows */
     struct pccl_text reason;
     for (uint64_t number = 1; number <= 100; number++) {
@@ -139,9 +130,8 @@ static void test_flows_and_reasons_are_forgotten_first(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_copy_has_room_for_what_is_under_way(void **state)
+TEST_IN(test_copy_has_room_for_what_is_under_way, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 4);
     struct pccl_text reason;
     for (uint64_t number = 1; number <= 6; number++)
@@ -166,9 +156,8 @@ static void test_copy_has_room_for_what_is_under_way(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_attempts(void **state)
+TEST_IN(test_attempts, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 8);
     const bool failed[] = {true, true, false, true, false};
     const uint32_t attempt[] = {1, 2, 3, 1, 2};
@@ -184,9 +173,8 @@ static void test_attempts(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_memory_is_short(void **state)
+TEST_IN(test_memory_is_short, set_up, tear_down)
 {
-    (void)state;
     for (pool.fail_at = 1; pool.fail_at <= 5; pool.fail_at++) {
         pool.requests = 0;
         assert_null(pccl_recorder_create(memory(), 4));
@@ -208,9 +196,8 @@ static void expect_wait(const struct pccl_recorder_entry *entry, const struct pc
         assert_int_equal(found_us, since_us);
 }
 
-static void test_waiting_to_send(void **state)
+TEST_IN(test_waiting_to_send, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
@@ -237,9 +224,8 @@ static void test_waiting_to_send(void **state)
     expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
 }
 
-static void test_waiting_for_data(void **state)
+TEST_IN(test_waiting_for_data, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
     struct pccl_sight_flow flow;
     memset(&flow, 0, sizeof flow);
@@ -270,9 +256,8 @@ static void expect_json(const struct pccl_print *print, const char *text)
     assert_memory_equal(print->bytes, text, print->length);
 }
 
-static void test_json(void **state)
+TEST_IN(test_json, set_up, tear_down)
 {
-    (void)state;
     char bytes[256];
     struct pccl_print print;
     struct pccl_json json = {.print = &print, .depth = 3};
@@ -305,9 +290,8 @@ static struct pccl_sight_dump make_dump(struct pccl_recorder *recorder)
     return dump;
 }
 
-static void test_dump_is_bounded(void **state)
+TEST_IN(test_dump_is_bounded, set_up, tear_down)
 {
-    (void)state;
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 8);
     for (uint64_t number = 1; number <= 8; number++)
         add_flows(recorder, add(recorder, number, 3), 4);
@@ -332,9 +316,8 @@ static void test_dump_is_bounded(void **state)
     pccl_recorder_destroy(recorder);
 }
 
-static void test_dates(void **state)
+TEST_IN(test_dates, set_up, tear_down)
 {
-    (void)state;
     static const struct {
         uint64_t seconds;
         const char *text;
@@ -352,23 +335,4 @@ static void test_dates(void **state)
         assert_non_null(strstr(text, cases[i].text));
     }
     pccl_recorder_destroy(recorder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_oldest_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lists_of_members_are_shared, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_more_members_than_there_is_room_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_flows_and_reasons_are_forgotten_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_copy_has_room_for_what_is_under_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_attempts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_memory_is_short, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_waiting_to_send, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_waiting_for_data, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_json, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_dump_is_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_dates, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /*
  * kernels/reduce: the conversions over all bit patterns, and the folds against plain computations.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,9 +50,8 @@ static const struct format formats[] = {
     {8, 7, pccl_bf16_to_f32, pccl_f32_to_bf16},
 };
 
-static void widening_is_exact_for_all_values(void **state)
+TEST(widening_is_exact_for_all_values)
 {
-    (void)state;
     for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
         const struct format *format = &formats[f];
         for (uint32_t bits = 0; bits < 65536; bits++) {
@@ -71,9 +66,8 @@ static void widening_is_exact_for_all_values(void **state)
     }
 }
 
-static void narrowing_takes_all_values_back(void **state)
+TEST(narrowing_takes_all_values_back)
 {
-    (void)state;
     for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
         const struct format *format = &formats[f];
         uint16_t quiet = (uint16_t)(1 << (format->fraction_bits - 1));
@@ -88,9 +82,8 @@ static void narrowing_takes_all_values_back(void **state)
 /*
  * Between each two neighbors: the middle goes to the even one, its f32 neighbors to the nearer one.
  */
-static void narrowing_rounds_to_nearest_even(void **state)
+TEST(narrowing_rounds_to_nearest_even)
 {
-    (void)state;
     for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
         const struct format *format = &formats[f];
         uint32_t infinity = ((1u << format->exponent_bits) - 1) << format->fraction_bits;
@@ -112,9 +105,8 @@ static void narrowing_rounds_to_nearest_even(void **state)
     }
 }
 
-static void narrowing_of_extremes(void **state)
+TEST(narrowing_of_extremes)
 {
-    (void)state;
     assert_int_equal(pccl_f32_to_f16(65504.0f), 0x7bff);
     assert_int_equal(pccl_f32_to_f16(65520.0f), 0x7c00);
     assert_int_equal(pccl_f32_to_f16(1e30f), 0x7c00);
@@ -130,9 +122,8 @@ static void narrowing_of_extremes(void **state)
     assert_int_equal(pccl_f32_to_bf16(float_of(0xffffffff)), 0xffff);
 }
 
-static void names_and_sizes(void **state)
+TEST(names_and_sizes)
 {
-    (void)state;
     static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1};
     static const char *const names[] = {"u8",  "i8",   "i16", "u16", "u32",  "i32",      "u64",   "i64",
                                         "f16", "bf16", "f32", "f64", "bool", "f8e4m3fn", "f8e5m2"};
@@ -175,9 +166,8 @@ static uint8_t narrow_f8(enum pccl_datatype type, float value)
     return type == PCCL_F8_E5M2 ? pccl_f32_to_f8_e5m2(value) : pccl_f32_to_f8_e4m3fn(value);
 }
 
-static void floats_of_8_bits_are_converted(void **state)
+TEST(floats_of_8_bits_are_converted)
 {
-    (void)state;
     for (enum pccl_datatype type = PCCL_F8_E4M3FN; type <= PCCL_F8_E5M2; type++) {
         const uint32_t beyond = type == PCCL_F8_E5M2 ? 0x7c : 0x7f;   /* there are no more numbers */
         const uint32_t greatest = type == PCCL_F8_E5M2 ? 0x7c : 0x7e; /* what is too large becomes this */
@@ -204,9 +194,8 @@ static void floats_of_8_bits_are_converted(void **state)
 }
 
 /* In e4m3fn 288 + 288 is too large, and their average is not. */
-static void averages_of_8_bits_are_rounded_once(void **state)
+TEST(averages_of_8_bits_are_rounded_once)
 {
-    (void)state;
     const uint8_t large = pccl_f32_to_f8_e4m3fn(288), one = 0x38, sixteen = pccl_f32_to_f8_e4m3fn(16);
     const void *two[] = {&large, &large}, *four[] = {&sixteen, &one, &one, &one};
     uint8_t out = 0;
@@ -218,9 +207,8 @@ static void averages_of_8_bits_are_rounded_once(void **state)
     assert_true(pccl_f8_e4m3fn_to_f32(out) == 20); /* 19 to the even one; rounded in between it would stay 16 */
 }
 
-static void bools_are_true_or_false(void **state)
+TEST(bools_are_true_or_false)
 {
-    (void)state;
     for (uint32_t pair = 0; pair < 65536; pair++) {
         const uint8_t a = (uint8_t)pair, b = (uint8_t)(pair >> 8);
         const bool and = a != 0 && b != 0, or = a != 0 || b != 0, xor = (a != 0) != (b != 0);
@@ -237,9 +225,8 @@ static void bools_are_true_or_false(void **state)
     }
 }
 
-static void reductions_fit_types(void **state)
+TEST(reductions_fit_types)
 {
-    (void)state;
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         const bool is_float = pccl_datatype_is_float((enum pccl_datatype)type);
         const bool fits[PCCL_REDUCE_OPS] = {true,      type != PCCL_BOOL, true,      true,    true,
@@ -316,9 +303,8 @@ static void fill(struct parts *parts, struct pccl_prng *prng)
     }
 }
 
-static void integers_wrap_and_divide_at_the_end(void **state)
+TEST(integers_wrap_and_divide_at_the_end)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     static struct parts parts;
@@ -345,9 +331,8 @@ static void integers_wrap_and_divide_at_the_end(void **state)
     }
 }
 
-static void average_of_integers_truncates_toward_zero(void **state)
+TEST(average_of_integers_truncates_toward_zero)
 {
-    (void)state;
     int8_t a = -3, b = -4, out = 0;
     const void *parts[] = {&a, &b};
     pccl_reduce_all(PCCL_I8, PCCL_AVG, parts, 2, 1, &out);
@@ -363,9 +348,8 @@ static void average_of_integers_truncates_toward_zero(void **state)
 }
 
 /* More parts than the type can count: the divisor must not be cut to the type. */
-static void average_over_more_parts_than_the_type_holds(void **state)
+TEST(average_over_more_parts_than_the_type_holds)
 {
-    (void)state;
     enum { COUNT = 300 };
     int8_t two = 2, out = 0;
     const void *parts[COUNT];
@@ -395,9 +379,8 @@ static float reduce_f32(enum pccl_reduce_op reduction, const float *values, uint
     return out;
 }
 
-static void floats_fold_from_left_to_right(void **state)
+TEST(floats_fold_from_left_to_right)
 {
-    (void)state;
     const float values[] = {1e8f, -1e8f, 1.0f};
     const float turned[] = {1.0f, 1e8f, -1e8f};
     assert_true(reduce_f32(PCCL_SUM, values, 3) == 1.0f);
@@ -415,9 +398,8 @@ static void floats_fold_from_left_to_right(void **state)
     assert_true(out == 1.0 / 3.0);
 }
 
-static void float_arrays_match_plain_arithmetic(void **state)
+TEST(float_arrays_match_plain_arithmetic)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 2);
     float values[3][ELEMENTS], out[ELEMENTS];
@@ -437,9 +419,8 @@ static void float_arrays_match_plain_arithmetic(void **state)
 }
 
 /* With each part in between rounded to 16 bits the small ones would be lost. */
-static void half_floats_are_rounded_once(void **state)
+TEST(half_floats_are_rounded_once)
 {
-    (void)state;
     const uint16_t f16[] = {0x6800 /* 2048 */, 0x3c00 /* 1 */, 0x3c00, 0x3c00};
     const uint16_t bf16[] = {0x4380 /* 256 */, 0x3f80 /* 1 */, 0x3f80, 0x3f80};
     const void *parts[4];
@@ -458,9 +439,8 @@ static void half_floats_are_rounded_once(void **state)
     assert_true(pccl_bf16_to_f32(out) == 128.0f); /* 128.5, not the half of 258 */
 }
 
-static void half_float_products_may_pass_through_large_values(void **state)
+TEST(half_float_products_may_pass_through_large_values)
 {
-    (void)state;
     const uint16_t values[] = {0x7bff /* 65504 */, 0x4000 /* 2 */, 0x3800 /* 0.5 */};
     const void *parts[] = {&values[0], &values[1], &values[2]};
     uint16_t out = 0;
@@ -494,9 +474,8 @@ static uint64_t reduce_bits(enum pccl_datatype type, enum pccl_reduce_op reducti
     return out;
 }
 
-static void minimum_and_maximum_of_nan_and_zeros(void **state)
+TEST(minimum_and_maximum_of_nan_and_zeros)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
         const struct specials *s = &specials[i];
         const uint64_t nans[] = {s->quiet, s->other_nan, s->signaling};
@@ -518,9 +497,8 @@ static void minimum_and_maximum_of_nan_and_zeros(void **state)
 }
 
 /* Processors pass on different NaNs, and make up different ones; the result is always the same. */
-static void results_that_are_nan_are_one_nan(void **state)
+TEST(results_that_are_nan_are_one_nan)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {
         const struct specials *s = &specials[i];
         const uint64_t nans[] = {s->quiet, s->other_nan, s->signaling};
@@ -546,9 +524,8 @@ static void results_that_are_nan_are_one_nan(void **state)
 }
 
 /* A fold with the identity gives the other element, as a fold of that element alone does; a sum may make -0 +0. */
-static void identities_change_nothing(void **state)
+TEST(identities_change_nothing)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 4);
     for (int type = 0; type < PCCL_DATATYPES; type++)
@@ -574,9 +551,8 @@ static void identities_change_nothing(void **state)
 
 /* ---- shapes ---- */
 
-static void result_may_be_any_part(void **state)
+TEST(result_may_be_any_part)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 3);
     static struct parts parts, kept;
@@ -603,41 +579,12 @@ static void result_may_be_any_part(void **state)
     }
 }
 
-static void nothing_is_written_for_no_elements(void **state)
+TEST(nothing_is_written_for_no_elements)
 {
-    (void)state;
     uint64_t value = 7, out = 9;
     const void *parts[] = {&value, &value};
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         pccl_reduce_all((enum pccl_datatype)type, PCCL_SUM, parts, 2, 0, &out);
     }
     assert_int_equal(out, 9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widening_is_exact_for_all_values),
-        cmocka_unit_test(narrowing_takes_all_values_back),
-        cmocka_unit_test(narrowing_rounds_to_nearest_even),
-        cmocka_unit_test(narrowing_of_extremes),
-        cmocka_unit_test(names_and_sizes),
-        cmocka_unit_test(floats_of_8_bits_are_converted),
-        cmocka_unit_test(averages_of_8_bits_are_rounded_once),
-        cmocka_unit_test(bools_are_true_or_false),
-        cmocka_unit_test(reductions_fit_types),
-        cmocka_unit_test(integers_wrap_and_divide_at_the_end),
-        cmocka_unit_test(average_of_integers_truncates_toward_zero),
-        cmocka_unit_test(average_over_more_parts_than_the_type_holds),
-        cmocka_unit_test(floats_fold_from_left_to_right),
-        cmocka_unit_test(float_arrays_match_plain_arithmetic),
-        cmocka_unit_test(half_floats_are_rounded_once),
-        cmocka_unit_test(half_float_products_may_pass_through_large_values),
-        cmocka_unit_test(minimum_and_maximum_of_nan_and_zeros),
-        cmocka_unit_test(results_that_are_nan_are_one_nan),
-        cmocka_unit_test(identities_change_nothing),
-        cmocka_unit_test(result_may_be_any_part),
-        cmocka_unit_test(nothing_is_written_for_no_elements),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

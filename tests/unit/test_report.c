@@ -1,10 +1,5 @@
 /* topology/report: there and back, every refusal with its reason, and arbitrary bytes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/prng.h"
 #include "perf/report_parse.h"
 #include "support.h"
@@ -51,9 +46,8 @@ static void expect_text(const struct pccl_topology_report *report, bool ring_onl
     free(text);
 }
 
-static void there_and_back(void **state)
+TEST(there_and_back)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_topology_report report;
     struct pccl_text reason;
@@ -84,9 +78,8 @@ static void there_and_back(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void comments_blanks_and_line_ends(void **state)
+TEST(comments_blanks_and_line_ends)
 {
-    (void)state;
     static const char text[] =
         "# saved by hand\r\n\r\n  pccl\ttopology   1 \r\ngroup 0\r\npeers 1\n\n#way 0 0\n \t \npeer  0 " ID_A
         " 1.2.3.4:0  two  blanks \r\nring 0 \nsearch seed 0 steps 0\nend\r\n\n# no more\n  ";
@@ -107,9 +100,8 @@ static void comments_blanks_and_line_ends(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void names_are_made_printable(void **state)
+TEST(names_are_made_printable)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_topology_report report;
     test_memory_init(&memory);
@@ -126,9 +118,8 @@ static void names_are_made_printable(void **state)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-static void refusals_name_the_line(void **state)
+TEST(refusals_name_the_line)
 {
-    (void)state;
 #define THREE HEAD PEERS RING
 #define NAME_64 "0123456789012345678901234567890123456789012345678901234567890123"
 #define ONE(peer_line) "pccl topology 1\ngroup 0\npeers 1\npeer 0 " peer_line "\nring 0\nsearch seed 0 steps 0\nend\n"
@@ -214,9 +205,8 @@ static void refusals_name_the_line(void **state)
 }
 
 /* Every allocation fails once: nothing leaks, and the status tells. */
-static void out_of_memory(void **state)
+TEST(out_of_memory)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_topology_report report;
     struct pccl_text reason;
@@ -240,9 +230,8 @@ static void out_of_memory(void **state)
 }
 
 /* Its own claims are not trusted: its memory is bounded by the bytes that exist. */
-static void a_short_text_takes_little_memory(void **state)
+TEST(a_short_text_takes_little_memory)
 {
-    (void)state;
     enum { LENGTH = 60000 };
     static const char head[] = "pccl topology 1\ngroup 0\npeers 1200\n";
     struct test_memory memory;
@@ -310,9 +299,8 @@ static void expect_same(const struct pccl_topology_report *a, const struct pccl_
     }
 }
 
-static void any_report_comes_back(void **state)
+TEST(any_report_comes_back)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_prng prng;
     test_memory_init(&memory);
@@ -360,9 +348,8 @@ static enum pccl_status survives(const char *text, size_t length, struct test_me
     return status;
 }
 
-static void damaged_texts(void **state)
+TEST(damaged_texts)
 {
-    (void)state;
     struct test_memory memory;
     struct pccl_prng prng;
     char text[sizeof WHOLE];
@@ -391,19 +378,4 @@ static void damaged_texts(void **state)
         }
         (void)survives(text, length, &memory);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(comments_blanks_and_line_ends),
-        cmocka_unit_test(names_are_made_printable),
-        cmocka_unit_test(refusals_name_the_line),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(a_short_text_takes_little_memory),
-        cmocka_unit_test(any_report_comes_back),
-        cmocka_unit_test(damaged_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
  * drive/report_file: the number of topology reports on disk is bounded, and symbolic links are not
  * followed.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +25,8 @@ static enum pccl_status write_group(struct pccl_report_files *files, uint32_t gr
 }
 
 /* Strangers may choose as many groups as they like. */
-static void test_the_number_of_files_is_bounded(void **state)
+TEST(test_the_number_of_files_is_bounded)
 {
-    (void)state;
     struct pccl_report_files files = {.path = ""};
     name_of(files.path, sizeof files.path, "");
     struct pccl_text reason;
@@ -52,9 +47,8 @@ static void test_the_number_of_files_is_bounded(void **state)
     assert_int_equal(rmdir(folder), 0); /* nothing else is there */
 }
 
-static void test_links_are_not_followed(void **state)
+TEST(test_links_are_not_followed)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     struct pccl_report_files files = {.path = ""};
     name_of(files.path, sizeof files.path, "");
@@ -76,13 +70,4 @@ static void test_links_are_not_followed(void **state)
     assert_string_equal(read, "mine");
     assert_int_equal(remove(victim), 0);
     assert_int_equal(remove(files.path), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links_are_not_followed), /* makes the folder */
-        cmocka_unit_test(test_the_number_of_files_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
  * topology/ring: against all permutations for up to 7 nodes, and large rings with few and with many
  * bad pairs.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
 
@@ -89,9 +85,8 @@ static void make_bad(struct graph *graph, struct pccl_prng *prng, uint32_t per_m
     }
 }
 
-static void agrees_with_brute_force_up_to_seven_nodes(void **state)
+TEST(agrees_with_brute_force_up_to_seven_nodes)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 11);
     uint32_t found_count = 0, none_count = 0;
@@ -120,9 +115,8 @@ static void agrees_with_brute_force_up_to_seven_nodes(void **state)
 }
 
 /* All 2^15 graphs of 6 nodes: nothing is missed, whatever the shape. */
-static void agrees_with_brute_force_on_all_graphs_of_six(void **state)
+TEST(agrees_with_brute_force_on_all_graphs_of_six)
 {
-    (void)state;
     static struct graph graph;
     graph.count = 6;
     for (uint32_t mask = 0; mask < 1u << 15; mask++) {
@@ -143,9 +137,8 @@ static void agrees_with_brute_force_on_all_graphs_of_six(void **state)
  * The claim for 8 nodes: "not found" means that there is none. Worst case: all pairs good but those
  * of one node.
  */
-static void eight_nodes_are_decided(void **state)
+TEST(eight_nodes_are_decided)
 {
-    (void)state;
     static struct graph graph;
     graph.count = 8;
     struct pccl_prng prng;
@@ -168,9 +161,8 @@ static void eight_nodes_are_decided(void **state)
     assert_true(is_ring(&graph, order));
 }
 
-static void small_counts(void **state)
+TEST(small_counts)
 {
-    (void)state;
     static struct graph graph;
     uint32_t order[] = {0, 1, 2}, scratch[3];
     memset(graph.bad, 0, sizeof graph.bad);
@@ -187,9 +179,8 @@ static void small_counts(void **state)
     assert_true(pccl_ring_avoiding(order, 3, is_bad, &graph, scratch));
 }
 
-static void a_good_ring_stays_as_it_is(void **state)
+TEST(a_good_ring_stays_as_it_is)
 {
-    (void)state;
     static struct graph graph;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 13);
@@ -207,9 +198,8 @@ static void a_good_ring_stays_as_it_is(void **state)
 }
 
 /* One lost link costs two pairs of the ring, not a new ring. */
-static void one_bad_pair_changes_two_pairs(void **state)
+TEST(one_bad_pair_changes_two_pairs)
 {
-    (void)state;
     static struct graph graph;
     graph.count = 32;
     memset(graph.bad, 0, sizeof graph.bad);
@@ -229,9 +219,8 @@ static void one_bad_pair_changes_two_pairs(void **state)
 }
 
 /* A peer that only two others can reach, as behind a NAT. */
-static void a_node_with_two_good_neighbors(void **state)
+TEST(a_node_with_two_good_neighbors)
 {
-    (void)state;
     static struct graph graph;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 14);
@@ -251,9 +240,8 @@ static void a_node_with_two_good_neighbors(void **state)
     }
 }
 
-static void many_nodes(void **state)
+TEST(many_nodes)
 {
-    (void)state;
     static struct graph graph;
     static uint32_t order[NODES_MAX], scratch[NODES_MAX];
     graph.count = NODES_MAX;
@@ -268,9 +256,8 @@ static void many_nodes(void **state)
 /*
  * Whatever the pairs are, the number of questions is bounded and no ring is claimed that is none.
  */
-static void the_budget_holds(void **state)
+TEST(the_budget_holds)
 {
-    (void)state;
     static struct graph graph;
     static uint32_t order[NODES_MAX], scratch[NODES_MAX];
     const uint32_t counts[] = {9, 10, 20, 64, 1000, NODES_MAX};
@@ -294,20 +281,4 @@ static void the_budget_holds(void **state)
             assert_int_equal(order[k], k);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_brute_force_up_to_seven_nodes),
-        cmocka_unit_test(agrees_with_brute_force_on_all_graphs_of_six),
-        cmocka_unit_test(eight_nodes_are_decided),
-        cmocka_unit_test(small_counts),
-        cmocka_unit_test(a_good_ring_stays_as_it_is),
-        cmocka_unit_test(one_bad_pair_changes_two_pairs),
-        cmocka_unit_test(a_node_with_two_good_neighbors),
-        cmocka_unit_test(many_nodes),
-        cmocka_unit_test(the_budget_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

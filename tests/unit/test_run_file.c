@@ -1,16 +1,12 @@
 /* The note of a master that a run lives: drive/run_file.h. */
+#include "unit.h"
 #include "drive/run_file.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const struct pccl_id lineage = {{0xab, 0xcd, 1, 2, 3}};
 
@@ -22,11 +18,10 @@ static bool open_file(struct pccl_run_file *file, const char *directory)
     return exists;
 }
 
-static void test_exists_while_a_run_lives(void **state)
+TEST(test_exists_while_a_run_lives)
 {
     char directory[] = "/tmp/pccl-run-XXXXXX";
     struct pccl_run_file file, next;
-    (void)state;
     assert_non_null(mkdtemp(directory));
     assert_false(open_file(&file, directory));
     pccl_run_file_note(&file, &lineage, 1);
@@ -39,11 +34,10 @@ static void test_exists_while_a_run_lives(void **state)
     assert_int_equal(rmdir(directory), 0); /* nothing is left in it */
 }
 
-static void test_what_it_holds_does_not_matter(void **state)
+TEST(test_what_it_holds_does_not_matter)
 {
     char directory[] = "/tmp/pccl-run-XXXXXX", path[64];
     struct pccl_run_file file;
-    (void)state;
     assert_non_null(mkdtemp(directory));
     (void)snprintf(path, sizeof path, "%s/run", directory);
     for (int i = 0; i < 2; i++) {
@@ -59,11 +53,10 @@ static void test_what_it_holds_does_not_matter(void **state)
 }
 
 /* Until it can be written it is tried again once a second. */
-static void test_cannot_be_written(void **state)
+TEST(test_cannot_be_written)
 {
     char directory[] = "/tmp/pccl-run-XXXXXX";
     struct pccl_run_file file, next;
-    (void)state;
     assert_non_null(mkdtemp(directory));
     assert_false(open_file(&file, directory));
     assert_int_equal(rmdir(directory), 0);
@@ -77,27 +70,15 @@ static void test_cannot_be_written(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void test_no_directory_for_it(void **state)
+TEST(test_no_directory_for_it)
 {
     char directory[] = "/tmp/pccl-run-XXXXXX";
     struct pccl_run_file file;
     struct pccl_text reason;
     bool exists;
-    (void)state;
     assert_non_null(mkdtemp(directory));
     assert_int_equal(chmod(directory, 0755), 0);
     assert_int_equal(pccl_run_file_open(&file, directory, &exists, &reason), PCCL_SYSTEM);
     assert_non_null(strstr(reason.bytes, directory));
     assert_int_equal(rmdir(directory), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exists_while_a_run_lives),
-        cmocka_unit_test(test_what_it_holds_does_not_matter),
-        cmocka_unit_test(test_cannot_be_written),
-        cmocka_unit_test(test_no_directory_for_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

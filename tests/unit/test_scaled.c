@@ -2,11 +2,7 @@
  * kernels/scaled: the answers of the model in scaled_model.py, the same bits from all kernels, how
  * close results are, and that any bytes decode.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 
@@ -43,9 +39,8 @@ static void round_trip(const struct pccl_scaled *codec, size_t count, uint64_t s
     pccl_scaled_decode(codec, scalar(), bytes, count, decoded);
 }
 
-static void codecs_are_checked(void **state)
+TEST(codecs_are_checked)
 {
-    (void)state;
     static const struct {
         unsigned datatype, format, scale, rounding, block;
         const char *reason;
@@ -89,9 +84,8 @@ static size_t from_hex(const char *text, uint8_t *to)
     return count;
 }
 
-static void known_answers(void **state)
+TEST(known_answers)
 {
-    (void)state;
     static const char *const scales[] = {"f32", "bf16", "power"};
     static char line[8192], raw[2048], packed[2048], unpacked[2048];
     static uint8_t want[1024], want_decoded[1024];
@@ -133,9 +127,8 @@ static void known_answers(void **state)
 
 /* ---- the same bits ---- */
 
-static void kernels_give_the_same_bits(void **state)
+TEST(kernels_give_the_same_bits)
 {
-    (void)state;
     for (size_t n = 0; n < CASES; n++)
         for (int data = 0; data < ALL_DATA; data++) {
             struct pccl_scaled codec = codec_number(n);
@@ -155,9 +148,8 @@ static void kernels_give_the_same_bits(void **state)
         }
 }
 
-static void any_bytes_decode_alike(void **state)
+TEST(any_bytes_decode_alike)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 3);
     for (size_t n = 0; n < CASES; n++)
@@ -173,9 +165,8 @@ static void any_bytes_decode_alike(void **state)
         }
 }
 
-static void scales_that_make_no_sense_decode_to_nan(void **state)
+TEST(scales_that_make_no_sense_decode_to_nan)
 {
-    (void)state;
     static const uint32_t heads[] = {0x7f800000, 0x7fc00000, 0xff800000, 0x80000000, 0xbf800000};
     for (size_t n = 0; n < CASES; n++)
         for (size_t i = 0; i < PCCL_COUNT_OF(heads); i++) {
@@ -192,9 +183,8 @@ static void scales_that_make_no_sense_decode_to_nan(void **state)
         }
 }
 
-static void pieces_give_the_bytes_of_the_whole(void **state)
+TEST(pieces_give_the_bytes_of_the_whole)
 {
-    (void)state;
     for (size_t n = 0; n < CASES; n++) {
         struct pccl_scaled codec = codec_number(n);
         size_t begin = (size_t)2 * codec.block, head = pccl_scaled_bytes(&codec, begin);
@@ -216,9 +206,8 @@ static const struct {
 } steps[PCCL_SCALED_FORMATS] = {
     {448, 0x1p-4, 0x1p-10}, {57344, 0x1p-3, 0x1p-17}, {7, 0, 0.5}, {64, 0.5, 0.5}, {6, 0x1p-2, 0.25}};
 
-static void errors_stay_within_the_bound(void **state)
+TEST(errors_stay_within_the_bound)
 {
-    (void)state;
     for (size_t n = 0; n < CASES; n++)
         for (int data = 0; data < ALL_DATA; data++) {
             struct pccl_scaled codec = codec_number(n);
@@ -249,9 +238,8 @@ static void errors_stay_within_the_bound(void **state)
         }
 }
 
-static void constants_and_zeros_are_exact(void **state)
+TEST(constants_and_zeros_are_exact)
 {
-    (void)state;
     static const double constants[] = {0, 1, -1, 0.1, -3.7e-5, 1e-40, -1e-44, 3.4e38, 65504, -7};
     for (size_t n = 0; n < CASES; n++)
         for (size_t i = 0; i < PCCL_COUNT_OF(constants); i++) {
@@ -271,9 +259,8 @@ static void constants_and_zeros_are_exact(void **state)
 }
 
 /* What is not finite is seen where it was, and changes nothing else. */
-static void special_values_are_seen(void **state)
+TEST(special_values_are_seen)
 {
-    (void)state;
     static const double special[] = {NAN, INFINITY, -INFINITY};
     for (size_t n = 0; n < CASES; n++)
         for (size_t at = n % 7; at < COUNT; at += 29) {
@@ -293,9 +280,8 @@ static void special_values_are_seen(void **state)
         }
 }
 
-static void stochastic_rounding_is_not_biased(void **state)
+TEST(stochastic_rounding_is_not_biased)
 {
-    (void)state;
     enum { ROUNDS = 4000 };
     for (int format = 0; format < PCCL_SCALED_FORMATS; format++)
         for (int scale = 0; scale < PCCL_SCALED_SCALES; scale++) {
@@ -318,9 +304,8 @@ static void stochastic_rounding_is_not_biased(void **state)
 
 /* ---- what it cost ---- */
 
-static void the_error_is_told(void **state)
+TEST(the_error_is_told)
 {
-    (void)state;
     struct pccl_codec_error error = {0};
     static const float were[] = {1, -4, 2, 0}, are[] = {1.5f, -4, 1, 0};
     static const double more[] = {8, INFINITY, 3}, came[] = {8, 5, NAN};
@@ -334,19 +319,6 @@ static void the_error_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codecs_are_checked),
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(kernels_give_the_same_bits),
-        cmocka_unit_test(any_bytes_decode_alike),
-        cmocka_unit_test(scales_that_make_no_sense_decode_to_nan),
-        cmocka_unit_test(pieces_give_the_bytes_of_the_whole),
-        cmocka_unit_test(errors_stay_within_the_bound),
-        cmocka_unit_test(constants_and_zeros_are_exact),
-        cmocka_unit_test(special_values_are_seen),
-        cmocka_unit_test(stochastic_rounding_is_not_biased),
-        cmocka_unit_test(the_error_is_told),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     return failed != 0 || !all_variants_were_run();
 }

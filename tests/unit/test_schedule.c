@@ -3,15 +3,12 @@
  * text of the ranks that have been folded into it, so the order shows; messages are delivered in
  * any order.
  */
+#include "unit.h"
 #include "collective/schedule.h"
 #include "core/prng.h"
 #include "unit/support.h"
 
 #include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
 
@@ -300,9 +297,8 @@ static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, stru
 }
 
 /* All results come, folded in one order, whatever comes first, and nothing is left over. */
-static void everybody_gets_every_result(void **state)
+TEST(everybody_gets_every_result)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
@@ -328,9 +324,8 @@ static struct pccl_seat in_line(const struct pccl_schedule *schedule, struct pcc
 }
 
 /* What the engine relies on (schedule.h). */
-static void sums_travel_in_step_one_if_at_all(void **state)
+TEST(sums_travel_in_step_one_if_at_all)
 {
-    (void)state;
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (uint32_t ranks = 2; ranks <= RANKS_MOST; ranks++) {
             const struct pccl_schedule *schedule = pccl_schedules[algorithm];
@@ -364,9 +359,8 @@ static void check_kept(const struct pccl_schedule *schedule, struct pccl_seat se
 }
 
 /* So that what is packed for that can make the result here, too. */
-static void what_is_kept_is_sent_at_once_or_never(void **state)
+TEST(what_is_kept_is_sent_at_once_or_never)
 {
-    (void)state;
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
             for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++)
@@ -377,9 +371,8 @@ static void what_is_kept_is_sent_at_once_or_never(void **state)
 }
 
 /* So that each rank is compared with the next one, even if that one is the root. */
-static void the_next_rank_is_always_sent_to(void **state)
+TEST(the_next_rank_is_always_sent_to)
 {
-    (void)state;
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
             for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++)
@@ -389,12 +382,6 @@ static void the_next_rank_is_always_sent_to(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_gets_every_result),
-        cmocka_unit_test(sums_travel_in_step_one_if_at_all),
-        cmocka_unit_test(what_is_kept_is_sent_at_once_or_never),
-        cmocka_unit_test(the_next_rank_is_always_sent_to),
-    };
     pccl_set_assert_handler(test_assert_handler);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

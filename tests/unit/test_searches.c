@@ -1,10 +1,5 @@
 /* Searches for rings on worker threads: drive/searches. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "drive/searches.h"
 #include "net/heap.h"
 
@@ -121,7 +116,7 @@ static struct pccl_ring_problem endless(void)
         .count = LARGE, .rates = many_rates, .rtts_us = many_rtts, .steps = UINT64_C(1) << 62};
 }
 
-static void test_the_answer_comes_from_the_loop(void **state)
+TEST_IN(test_the_answer_comes_from_the_loop, setup, teardown)
 {
     struct bench *bench = *state;
     struct pccl_ring_problem problem = small();
@@ -145,7 +140,7 @@ static void test_the_answer_comes_from_the_loop(void **state)
     assert_int_equal(bench->answers[0].ticket + bench->answers[1].ticket, 3);
 }
 
-static void test_no_ring_is_an_answer(void **state)
+TEST_IN(test_no_ring_is_an_answer, setup, teardown)
 {
     struct bench *bench = *state;
     static const uint64_t nothing[SMALL * SMALL];
@@ -158,7 +153,7 @@ static void test_no_ring_is_an_answer(void **state)
     assert_false(bench->answers[0].exists);
 }
 
-static void test_the_stopped_end_without_an_answer(void **state)
+TEST_IN(test_the_stopped_end_without_an_answer, setup, teardown)
 {
     struct bench *bench = *state;
     struct pccl_ring_problem problem = endless();
@@ -180,7 +175,7 @@ static void test_the_stopped_end_without_an_answer(void **state)
     pccl_searches_stop_all(&bench->searches);
 }
 
-static void test_without_memory(void **state)
+TEST_IN(test_without_memory, setup, teardown)
 {
     struct bench *bench = *state;
     struct pccl_ring_problem problem = small(), long_one = endless();
@@ -212,15 +207,4 @@ static void test_without_memory(void **state)
     pccl_searches_stop_all(&bench->searches);
     assert_false(pccl_searches_has_results(&bench->searches));
     assert_int_equal(bench->count, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_answer_comes_from_the_loop, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_ring_is_an_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_stopped_end_without_an_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_memory, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

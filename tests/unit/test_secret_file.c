@@ -1,10 +1,5 @@
 /* ops/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "private_tmp.h"
 #include "ops/secret_file.h"
@@ -21,12 +16,11 @@
 #include <unistd.h>
 
 /* In a container all masters have the same number, and a file that is half written stays. */
-static void test_what_a_killed_process_left_is_in_nobodys_way(void **state)
+TEST(test_what_a_killed_process_left_is_in_nobodys_way)
 {
     char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], left[150], text[10];
     struct pccl_text reason;
     size_t length;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/tokens", folder);
     (void)snprintf(left, sizeof left, "%s.%d.tmp", path, (int)getpid());
@@ -64,11 +58,10 @@ int fsync(int descriptor)
     return -1;
 }
 
-static void test_lasting_files(void **state)
+TEST(test_lasting_files)
 {
     char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], reserve[120];
     struct pccl_text reason;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/tokens", folder);
     (void)snprintf(reserve, sizeof reserve, "%s.reserve", path);
@@ -109,7 +102,7 @@ static void read_run(const char *path, char text[PCCL_TOKEN_TEXT + 2])
 }
 
 /* Whatever fails while the run gets another token, the one in its file is good, and so is the former one. */
-static void test_rotating_fails_halfway(void **state)
+TEST(test_rotating_fails_halfway)
 {
     static const char *const names[] = {"tokens", "tokens.reserve", "run.token"};
     char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], run_path[100], first[PCCL_TOKEN_TEXT + 2], text[sizeof first];
@@ -117,7 +110,6 @@ static void test_rotating_fails_halfway(void **state)
     struct pccl_text reason;
     struct pccl_print answer;
     uint32_t revoked;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/tokens", folder);
     (void)snprintf(run_path, sizeof run_path, "%s/run.token", folder);
@@ -217,26 +209,6 @@ static void fail_without_a_reserve(void)
     EXPECT(strstr(reason.bytes, "Read-only") != NULL);
 }
 
-static void test_full_disk(void **state)
-{
-    (void)state;
-    private_tmp_run(replace_on_a_full_disk, "mode=1777,size=256k");
-}
+TEST(test_full_disk) { private_tmp_run(replace_on_a_full_disk, "mode=1777,size=256k"); }
 
-static void test_full_disk_without_a_reserve(void **state)
-{
-    (void)state;
-    private_tmp_run(fail_without_a_reserve, "mode=1777,size=256k");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_killed_process_left_is_in_nobodys_way),
-        cmocka_unit_test(test_lasting_files),
-        cmocka_unit_test(test_rotating_fails_halfway),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_full_disk_without_a_reserve),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST(test_full_disk_without_a_reserve) { private_tmp_run(fail_without_a_reserve, "mode=1777,size=256k"); }

@@ -2,12 +2,7 @@
  * The encryption of a connection, over a real socket: both ends are ours, or one is OpenSSL's own
  * program, or somebody who does not belong.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "secure_ends.h"
 #include "net/channel.h"
@@ -17,9 +12,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static void test_token_opens_the_control_connection(void **state)
+TEST(test_token_opens_the_control_connection)
 {
-    (void)state;
     struct fixture f;
     setup(&f);
     control(&f, f.peer);
@@ -33,9 +27,8 @@ static void test_token_opens_the_control_connection(void **state)
     teardown(&f);
 }
 
-static void test_another_token_does_not(void **state)
+TEST(test_another_token_does_not)
 {
-    (void)state;
     struct fixture f;
     setup(&f);
     control(&f, f.other);
@@ -46,9 +39,8 @@ static void test_another_token_does_not(void **state)
     teardown(&f);
 }
 
-static void test_another_master_is_told_nothing(void **state)
+TEST(test_another_master_is_told_nothing)
 {
-    (void)state;
     struct fixture f;
     struct pccl_text reason;
     setup(&f);
@@ -65,9 +57,8 @@ static void test_another_master_is_told_nothing(void **state)
     teardown(&f);
 }
 
-static void test_revoked_token_is_told(void **state)
+TEST(test_revoked_token_is_told)
 {
-    (void)state;
     struct fixture f;
     uint8_t shown[PCCL_PUBLIC_BYTES];
     setup(&f);
@@ -86,9 +77,8 @@ static void test_revoked_token_is_told(void **state)
     teardown(&f);
 }
 
-static void test_ticket_opens_a_link(void **state)
+TEST(test_ticket_opens_a_link)
 {
-    (void)state;
     for (int open = 0; open < 2; open++) {
         struct fixture f;
         setup(&f);
@@ -105,9 +95,8 @@ static void test_ticket_opens_a_link(void **state)
     }
 }
 
-static void test_a_link_has_one_key(void **state)
+TEST(test_a_link_has_one_key)
 {
-    (void)state;
     for (int wrong = 0; wrong < 4; wrong++) {
         struct fixture f;
         setup(&f);
@@ -130,9 +119,8 @@ static void test_a_link_has_one_key(void **state)
 }
 
 /* It is for the master alone, which has the peer's key for tickets. */
-static void test_probe_needs_a_ticket(void **state)
+TEST(test_probe_needs_a_ticket)
 {
-    (void)state;
     for (int good = 0; good < 2; good++) {
         struct fixture f;
         setup(&f);
@@ -149,9 +137,8 @@ static void test_probe_needs_a_ticket(void **state)
 
 /* ---- both kinds of connections, and somebody between their ends ---- */
 
-static void test_keys_change(void **state)
+TEST(test_keys_change)
 {
-    (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++) {
         struct fixture f;
         setup(&f);
@@ -165,9 +152,8 @@ static void test_keys_change(void **state)
 }
 
 /* Of HTTPS: whoever sends KeyUpdates, and nothing else, does not keep the loop in one read. */
-static void test_a_read_takes_one_key_update(void **state)
+TEST(test_a_read_takes_one_key_update)
 {
-    (void)state;
     static const uint8_t byte[1] = {7};
     struct fixture f;
     setup(&f);
@@ -208,9 +194,8 @@ static bool is_dumped(const void *at)
     return dumped;
 }
 
-static void test_secrets_are_not_dumped(void **state)
+TEST(test_secrets_are_not_dumped)
 {
-    (void)state;
     struct fixture f;
     setup(&f);
     link_up(&f);
@@ -229,9 +214,8 @@ static void test_secrets_are_not_dumped(void **state)
     teardown(&f);
 }
 
-static void test_either_end_without_aes_decides(void **state)
+TEST(test_either_end_without_aes_decides)
 {
-    (void)state;
     for (int has = 0; has < 4; has++)
         for (enum kind kind = 0; kind < KINDS; kind++) {
             struct fixture f;
@@ -246,9 +230,8 @@ static void test_either_end_without_aes_decides(void **state)
         }
 }
 
-static void test_link_takes_little_memory(void **state)
+TEST(test_link_takes_little_memory)
 {
-    (void)state;
     struct test_memory memory;
     struct fixture f;
     setup(&f);
@@ -292,9 +275,8 @@ static void exchange_in_pieces(struct fixture *f, struct wire *wire, size_t to_s
 
 static const size_t pieces[] = {1, 2, 3, 4, 11, 13, 40, 1000, 8192};
 
-static void test_bytes_come_in_pieces(void **state)
+TEST(test_bytes_come_in_pieces)
 {
-    (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++)
         for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
             struct fixture f;
@@ -309,9 +291,8 @@ static void test_bytes_come_in_pieces(void **state)
 }
 
 /* The peer, which is done with the handshake before, is told in TLS, or is not. */
-static void test_verdict_comes_in_pieces(void **state)
+TEST(test_verdict_comes_in_pieces)
 {
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
         struct fixture f;
         setup(&f);
@@ -326,9 +307,8 @@ static void test_verdict_comes_in_pieces(void **state)
 }
 
 /* Nothing that comes in the clear after the last record is swallowed. */
-static void test_open_link_leaves_what_follows(void **state)
+TEST(test_open_link_leaves_what_follows)
 {
-    (void)state;
     static const uint8_t words[] = "what is sealed", clear[] = "what is not";
     uint8_t in[sizeof clear], arrived[sizeof words + PCCL_RECORD_OVERHEAD + sizeof clear];
     struct fixture f;
@@ -357,9 +337,8 @@ static void test_open_link_leaves_what_follows(void **state)
     teardown(&f);
 }
 
-static void test_end_in_place_of_a_verdict(void **state)
+TEST(test_end_in_place_of_a_verdict)
 {
-    (void)state;
     for (size_t bytes = 0; bytes < 6; bytes++) {
         static const uint8_t begun[] = {23, 3, 3, 0, 19}; /* an alert of TLS */
         struct fixture f;
@@ -379,9 +358,8 @@ static void test_end_in_place_of_a_verdict(void **state)
 }
 
 /* A record may take longer than the limit of silence, over a slow path; its parts are no silence. */
-static void test_a_part_of_a_record_moves(void **state)
+TEST(test_a_part_of_a_record_moves)
 {
-    (void)state;
     struct fixture f;
     uint8_t content[1000], sealed[sizeof content + PCCL_RECORD_OVERHEAD], *target = content;
     setup(&f);
@@ -413,9 +391,8 @@ static void test_a_part_of_a_record_moves(void **state)
 
 enum interference { NOTHING, FLIPPED, REPEATED, LEFT_OUT, SWAPPED, REFLECTED, CUT, INTERFERENCES };
 
-static void test_somebody_between_is_noticed(void **state)
+TEST(test_somebody_between_is_noticed)
 {
-    (void)state;
     static const char words[3][20] = {"what comes first", "what comes second", "what comes back"};
     for (int i = 0; i < KINDS * INTERFERENCES; i++) {
         enum interference what = i / KINDS;
@@ -451,9 +428,8 @@ static void test_somebody_between_is_noticed(void **state)
     }
 }
 
-static void test_end_is_told(void **state)
+TEST(test_end_is_told)
 {
-    (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++)
         for (int told = 0; told < 2; told++) {
             struct fixture f;
@@ -474,9 +450,8 @@ static void test_end_is_told(void **state)
 
 /* ---- who does not belong ---- */
 
-static void test_first_bytes_tell_who_does_not_encrypt(void **state)
+TEST(test_first_bytes_tell_who_does_not_encrypt)
 {
-    (void)state;
     struct fixture f;
     uint8_t frame[64] = {0x16, 0x03, 0x00, 0x00}; /* 790 bytes, as a frame says it */
     setup(&f);
@@ -496,9 +471,8 @@ static void test_first_bytes_tell_who_does_not_encrypt(void **state)
     teardown(&f);
 }
 
-static void test_plain_answer_is_told_from_an_encrypted_one(void **state)
+TEST(test_plain_answer_is_told_from_an_encrypted_one)
 {
-    (void)state;
     struct fixture f;
     uint8_t frame[40] = {36, 0, 0, 0};
     setup(&f);
@@ -519,9 +493,8 @@ static void test_plain_answer_is_told_from_an_encrypted_one(void **state)
     teardown(&f);
 }
 
-static void test_greeting_has_an_end(void **state)
+TEST(test_greeting_has_an_end)
 {
-    (void)state;
     struct fixture f;
     uint8_t record[5 + 16384] = {0x16, 3, 1, 0x40, 0x00, 1, 0, 0xff, 0xff}; /* of 65,535 bytes, it says */
     setup(&f);
@@ -691,9 +664,8 @@ static void use_socket(struct fixture *f, uv_os_sock_t socket)
     f->server.socket = socket;
 }
 
-static void test_openssl_dials_us(void **state)
+TEST(test_openssl_dials_us)
 {
-    (void)state;
     for (int right = 0; right < 2; right++) {
         struct fixture f;
         char key[65];
@@ -715,9 +687,8 @@ static void test_openssl_dials_us(void **state)
     }
 }
 
-static void test_we_dial_openssl(void **state)
+TEST(test_we_dial_openssl)
 {
-    (void)state;
     struct fixture f;
     char key[65];
     int input, output, connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -736,9 +707,8 @@ static void test_we_dial_openssl(void **state)
     teardown(&f);
 }
 
-static void test_openssl_without_a_token(void **state)
+TEST(test_openssl_without_a_token)
 {
-    (void)state;
     struct fixture f;
     uint16_t port;
     int input, output, listening = loopback_listen(&port);
@@ -758,32 +728,5 @@ static void test_openssl_without_a_token(void **state)
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_DFL); /* none is raised, so none ends this program */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_token_opens_the_control_connection),
-        cmocka_unit_test(test_another_token_does_not),
-        cmocka_unit_test(test_another_master_is_told_nothing),
-        cmocka_unit_test(test_revoked_token_is_told),
-        cmocka_unit_test(test_ticket_opens_a_link),
-        cmocka_unit_test(test_a_link_has_one_key),
-        cmocka_unit_test(test_probe_needs_a_ticket),
-        cmocka_unit_test(test_keys_change),
-        cmocka_unit_test(test_a_read_takes_one_key_update),
-        cmocka_unit_test(test_secrets_are_not_dumped),
-        cmocka_unit_test(test_either_end_without_aes_decides),
-        cmocka_unit_test(test_link_takes_little_memory),
-        cmocka_unit_test(test_bytes_come_in_pieces),
-        cmocka_unit_test(test_verdict_comes_in_pieces),
-        cmocka_unit_test(test_end_in_place_of_a_verdict),
-        cmocka_unit_test(test_a_part_of_a_record_moves),
-        cmocka_unit_test(test_open_link_leaves_what_follows),
-        cmocka_unit_test(test_somebody_between_is_noticed),
-        cmocka_unit_test(test_end_is_told),
-        cmocka_unit_test(test_first_bytes_tell_who_does_not_encrypt),
-        cmocka_unit_test(test_plain_answer_is_told_from_an_encrypted_one),
-        cmocka_unit_test(test_greeting_has_an_end),
-        cmocka_unit_test(test_openssl_dials_us),
-        cmocka_unit_test(test_we_dial_openssl),
-        cmocka_unit_test(test_openssl_without_a_token),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * wire/session: numbers, acknowledgments, duplicates and gaps, and what a full queue or short
  * memory leave unchanged.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/limits.h"
 #include "support.h"
 #include "wire/frame.h"
@@ -71,9 +66,8 @@ static void expect_queue(const struct pccl_session *session, uint64_t first, uin
     assert_int_equal(session->queued_bytes, bytes);
 }
 
-static void test_numbers_keeps_and_releases(void **state)
+TEST(test_numbers_keeps_and_releases)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -101,9 +95,8 @@ static void test_numbers_keeps_and_releases(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-static void test_marks(void **state)
+TEST(test_marks)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -119,9 +112,8 @@ static void test_marks(void **state)
     pccl_session_fini(&session);
 }
 
-static void test_duplicates_and_gaps(void **state)
+TEST(test_duplicates_and_gaps)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -138,9 +130,8 @@ static void test_duplicates_and_gaps(void **state)
     pccl_session_fini(&session);
 }
 
-static void test_acknowledgments_ride_along(void **state)
+TEST(test_acknowledgments_ride_along)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -161,9 +152,8 @@ static void test_acknowledgments_ride_along(void **state)
     pccl_session_fini(&session);
 }
 
-static void test_reset_forgets(void **state)
+TEST(test_reset_forgets)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -181,9 +171,8 @@ static void test_reset_forgets(void **state)
     pccl_session_fini(&session);
 }
 
-static void test_full_queue_is_refused(void **state)
+TEST(test_full_queue_is_refused)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -214,9 +203,8 @@ static void test_full_queue_is_refused(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-static void test_short_memory_changes_nothing(void **state)
+TEST(test_short_memory_changes_nothing)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_session session;
@@ -231,18 +219,4 @@ static void test_short_memory_changes_nothing(void **state)
     }
     expect_queue(&session, 1, 20);
     pccl_session_fini(&session);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_keeps_and_releases),
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_duplicates_and_gaps),
-        cmocka_unit_test(test_acknowledgments_ride_along),
-        cmocka_unit_test(test_reset_forgets),
-        cmocka_unit_test(test_full_queue_is_refused),
-        cmocka_unit_test(test_short_memory_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* data/share: against simulated connections of a link. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "data/share.h"
 
 enum { CONNECTIONS = 6, SEGMENT = 65536, STEP_US = 1000, RTT_US = 50000, MB = 1000000, NEVER = 60000000 };
@@ -85,9 +80,8 @@ static uint64_t send(struct link *link, uint32_t segments)
     return (link->now_us - began_us) / 1000;
 }
 
-static void like_connections_share_alike(void **state)
+TEST(like_connections_share_alike)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     link.rates[1] = 8 * MB; /* a part of what others have is not slow */
     assert_in_range(send(&link, 120), 60, 90);
@@ -95,25 +89,22 @@ static void like_connections_share_alike(void **state)
         assert_in_range(link.taken[i], i == 1 ? 5 : 20, 25);
 }
 
-static void unknown_rates_are_alike(void **state)
+TEST(unknown_rates_are_alike)
 {
-    (void)state;
     struct pccl_share share = {.since_us = 0};
     assert_true(pccl_share_takes(&share, 0, 1000000));
 }
 
-static void an_unknown_rate_is_not_slow(void **state)
+TEST(an_unknown_rate_is_not_slow)
 {
-    (void)state;
     struct pccl_share share = {.fastest = 20 * MB, .since_us = 1000000};
     assert_true(pccl_share_takes(&share, 0, 1000000));
     assert_false(pccl_share_takes(&share, 1, 1000000));
 }
 
 /* In place of one that has ended, it begins with a window of ten packets: 290 KB/s beside 20 MB/s. */
-static void a_new_one_comes_to_send_like_the_others(void **state)
+TEST(a_new_one_comes_to_send_like_the_others)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     (void)send(&link, 100);
     link.is_new[3] = true;
@@ -125,9 +116,8 @@ static void a_new_one_comes_to_send_like_the_others(void **state)
 }
 
 /* But if it stays slow it holds up no more than that. */
-static void a_new_one_that_is_slow_gets_little(void **state)
+TEST(a_new_one_that_is_slow_gets_little)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     link.is_new[3] = true;
     link.rates[3] = 100000;
@@ -137,9 +127,8 @@ static void a_new_one_that_is_slow_gets_little(void **state)
 }
 
 /* At 25 KB/s a segment takes 2.6 s. */
-static void a_slow_connection_gets_nothing(void **state)
+TEST(a_slow_connection_gets_nothing)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     link.rates[3] = 25000;
     for (int i = 0; i < 5; i++) {
@@ -149,9 +138,8 @@ static void a_slow_connection_gets_nothing(void **state)
     assert_int_equal(link.taken[3], 0);
 }
 
-static void it_gets_slow_in_the_middle(void **state)
+TEST(it_gets_slow_in_the_middle)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     (void)send(&link, 100);
     uint32_t before = link.taken[3];
@@ -160,9 +148,8 @@ static void it_gets_slow_in_the_middle(void **state)
     assert_int_equal(link.taken[3], before);
 }
 
-static void all_are_slow(void **state)
+TEST(all_are_slow)
 {
-    (void)state;
     struct link link = link_of(25000);
     (void)send(&link, CONNECTIONS);
     for (int i = 0; i < CONNECTIONS; i++)
@@ -170,9 +157,8 @@ static void all_are_slow(void **state)
 }
 
 /* The rate that the system shows of a connection that has stalled stays what it was. */
-static void fast_ones_stall(void **state)
+TEST(fast_ones_stall)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     link.rates[0] = link.rates[1] = 4 * MB;
     for (int i = 2; i < CONNECTIONS; i++)
@@ -182,9 +168,8 @@ static void fast_ones_stall(void **state)
     assert_true(link.taken[0] + link.taken[1] > 30);
 }
 
-static void patience_begins_with_the_work(void **state)
+TEST(patience_begins_with_the_work)
 {
-    (void)state;
     struct link link = link_of(20 * MB);
     link.rates[0] = 25000;
     (void)send(&link, 20);
@@ -192,21 +177,4 @@ static void patience_begins_with_the_work(void **state)
     link.waiting = 1;
     pump(&link);
     assert_int_equal(link.taken[0], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_connections_share_alike),
-        cmocka_unit_test(unknown_rates_are_alike),
-        cmocka_unit_test(an_unknown_rate_is_not_slow),
-        cmocka_unit_test(a_new_one_comes_to_send_like_the_others),
-        cmocka_unit_test(a_new_one_that_is_slow_gets_little),
-        cmocka_unit_test(a_slow_connection_gets_nothing),
-        cmocka_unit_test(it_gets_slow_in_the_middle),
-        cmocka_unit_test(all_are_slow),
-        cmocka_unit_test(fast_ones_stall),
-        cmocka_unit_test(patience_begins_with_the_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

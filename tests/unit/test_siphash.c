@@ -1,19 +1,13 @@
 /* core/siphash: against the vectors of its authors. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/siphash.h"
 
 /*
  * The vectors of the algorithm's authors: the input is 00 01 02 ..., so is the key; OpenSSL's
  * SIPHASH says the same.
  */
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
-    (void)state;
     static const struct {
         size_t bytes;
         uint8_t hash[PCCL_SIPHASH_BYTES];
@@ -34,10 +28,4 @@ static void test_vectors(void **state)
         pccl_siphash(key, input, vectors[i].bytes, hash);
         assert_memory_equal(hash, vectors[i].hash, sizeof hash);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

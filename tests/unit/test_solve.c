@@ -3,11 +3,7 @@
  * exact one; rings hidden in noise, sites, gates; no ring; memory that runs out; a caller who has
  * no time. Any argument: larger runs.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -133,9 +129,8 @@ static void try_all(uint32_t count, uint32_t *order, uint32_t depth, uint64_t sl
     }
 }
 
-static void as_all_rings_say(void **state)
+TEST(as_all_rings_say)
 {
-    (void)state;
     uint32_t none = 0;
     for (uint32_t count = 2; count <= 9; count++) {
         uint32_t rounds = (count < 7 ? 400 : count == 7 ? 120 : count == 8 ? 40 : 8) * (is_long ? 20 : 1);
@@ -161,9 +156,8 @@ static void as_all_rings_say(void **state)
     assert_true(none > 100);
 }
 
-static void one_and_two_members(void **state)
+TEST(one_and_two_members)
 {
-    (void)state;
     make(UNIFORM, 2);
     struct pccl_ring_problem problem = problem_of(1, 1);
     struct pccl_ring_answer answer = solve(&problem);
@@ -183,9 +177,8 @@ static void one_and_two_members(void **state)
 }
 
 /* The search for many members, where the exact one can say how good it is. */
-static void search_as_exact(void **state)
+TEST(search_as_exact)
 {
-    (void)state;
     uint32_t proven_count = 0, none = 0, all = 0, worse = 0;
     test_memory_init(&memory);
     for (uint32_t count = 4; count <= PCCL_SOLVE_EXACT_MOST; count++) {
@@ -247,9 +240,8 @@ static uint64_t hide_ring(uint32_t count, uint32_t more)
     return latency_us;
 }
 
-static void hidden_rings(void **state)
+TEST(hidden_rings)
 {
-    (void)state;
     static const uint32_t counts[] = {10, 12, 13, 20, 50, 100, 200}, more[] = {0, 1, 3, 8};
     for (size_t c = 0; c < PCCL_COUNT_OF(counts); c++) {
         uint32_t count = counts[c];
@@ -294,9 +286,8 @@ static uint64_t all_slow(uint32_t from, uint32_t to) { return 1000 + (from + to)
 static uint64_t in_a_row(uint32_t from, uint32_t to) { return from == to + 1 || to == from + 1 ? 5000 : 400; }
 static uint64_t one_way(uint32_t from, uint32_t to) { return to == (from + 1) % 5 ? 5000 : 400; }
 
-static void sites(void **state)
+TEST(sites)
 {
-    (void)state;
     for (uint32_t count = 15; count <= 240; count *= 2) {
         for (uint32_t seed = 0; seed < 5; seed++) {
             pccl_prng_seed(&prng, seed * 1000 + count);
@@ -322,9 +313,8 @@ static void sites(void **state)
 }
 
 /* Of four members two pairs are slow: the ring goes around both. */
-static void two_slow_pairs(void **state)
+TEST(two_slow_pairs)
 {
-    (void)state;
     for (uint32_t i = 0; i < 16; i++) {
         rates[i] = 400;
         rtts_us[i] = 10;
@@ -341,9 +331,8 @@ static void two_slow_pairs(void **state)
 }
 
 /* Where round trips are those of a grid, the best ring goes from neighbor to neighbor. */
-static void grid(void **state)
+TEST(grid)
 {
-    (void)state;
     enum { WIDE = 10, COUNT = WIDE * WIDE };
     pccl_prng_seed(&prng, 1);
     shuffle(hidden, COUNT);
@@ -363,9 +352,8 @@ static void grid(void **state)
 
 /* ---- no ring ---- */
 
-static void no_ring(void **state)
+TEST(no_ring)
 {
-    (void)state;
     static const uint32_t counts[] = {3, 8, 12, 13, 40, 300};
     for (size_t c = 0; c < PCCL_COUNT_OF(counts); c++) {
         uint32_t count = counts[c], half = count / 2;
@@ -401,9 +389,8 @@ static void no_ring(void **state)
 }
 
 /* Nothing is claimed without proof: the search ends and says that it does not know. */
-static void no_ring_unproven(void **state)
+TEST(no_ring_unproven)
 {
-    (void)state;
     enum { COUNT = 60 }; /* three sites that are joined by two members only */
     for (uint32_t a = 0; a < COUNT; a++) {
         for (uint32_t b = 0; b < COUNT; b++) {
@@ -420,9 +407,8 @@ static void no_ring_unproven(void **state)
 
 /* ---- how it is asked ---- */
 
-static void keeps_the_present_ring(void **state)
+TEST(keeps_the_present_ring)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 2, 9, 12, 13, 60};
     for (size_t c = 0; c < PCCL_COUNT_OF(counts); c++) {
         uint32_t count = counts[c];
@@ -447,9 +433,8 @@ static void keeps_the_present_ring(void **state)
 }
 
 /* The caller may have the answer written over the present ring. */
-static void answer_in_place(void **state)
+TEST(answer_in_place)
 {
-    (void)state;
     for (uint32_t count = 5; count <= 40; count += 7) {
         pccl_prng_seed(&prng, count);
         make(UNIFORM, count);
@@ -473,9 +458,8 @@ static bool go_on(void *context)
     return patience->asked++ < patience->most;
 }
 
-static void caller_without_time(void **state)
+TEST(caller_without_time)
 {
-    (void)state;
     static const uint32_t counts[] = {8, 13, 64, 200};
     for (size_t c = 0; c < PCCL_COUNT_OF(counts); c++) {
         uint32_t count = counts[c];
@@ -510,9 +494,8 @@ static void caller_without_time(void **state)
 }
 
 /* However little may be done, the answer is one; and in the end it is better. */
-static void any_number_of_steps(void **state)
+TEST(any_number_of_steps)
 {
-    (void)state;
     pccl_prng_seed(&prng, 3);
     make(UNIFORM, 50);
     shuffle(present, 50);
@@ -528,9 +511,8 @@ static void any_number_of_steps(void **state)
     assert_true(pccl_ring_worth_compare(&last.worth, &first.worth) > 0);
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     static const uint32_t counts[] = {1, 2, 12, 13, 50};
     for (size_t c = 0; c < PCCL_COUNT_OF(counts); c++) {
         uint32_t count = counts[c];
@@ -558,9 +540,8 @@ static void memory_runs_out(void **state)
     }
 }
 
-static void the_same_again(void **state)
+TEST(the_same_again)
 {
-    (void)state;
     uint32_t different = 0;
     for (uint32_t count = 6; count <= 150; count *= 5) {
         pccl_prng_seed(&prng, count);
@@ -588,9 +569,8 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void thousand(void **state)
+TEST(thousand)
 {
-    (void)state;
     static const char *const names[] = {"random", "sites", "hidden"};
     uint32_t count = MEMBERS_MAX;
     for (int kind = 0; kind < 3; kind++) {
@@ -624,23 +604,5 @@ int main(int argc, char **argv)
 {
     (void)argv;
     is_long = argc > 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_all_rings_say),
-        cmocka_unit_test(one_and_two_members),
-        cmocka_unit_test(search_as_exact),
-        cmocka_unit_test(hidden_rings),
-        cmocka_unit_test(sites),
-        cmocka_unit_test(two_slow_pairs),
-        cmocka_unit_test(grid),
-        cmocka_unit_test(no_ring),
-        cmocka_unit_test(no_ring_unproven),
-        cmocka_unit_test(keeps_the_present_ring),
-        cmocka_unit_test(answer_in_place),
-        cmocka_unit_test(caller_without_time),
-        cmocka_unit_test(any_number_of_steps),
-        cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(the_same_again),
-        cmocka_unit_test(thousand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

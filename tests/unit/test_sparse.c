@@ -2,11 +2,7 @@
  * kernels/sparse: the answers of the model in sparse_model.py, the same bits from all kernels, what is
  * lost, and which bytes are refused.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <stdio.h>
 
@@ -65,9 +61,8 @@ static size_t from_hex(const char *text, void *to)
     return count;
 }
 
-static void known_answers(void **state)
+TEST(known_answers)
 {
-    (void)state;
     static char line[1 << 18], words[4][1 << 16];
     static uint8_t want[BYTES];
     static float want_decoded[MOST], want_left[MOST];
@@ -102,9 +97,8 @@ static void known_answers(void **state)
 
 /* ---- the same bits ---- */
 
-static void kernels_give_the_same_bits(void **state)
+TEST(kernels_give_the_same_bits)
 {
-    (void)state;
     for (size_t n = 0; n < PCCL_COUNT_OF(cases); n++)
         for (int data = 0; data < ALL_DATA; data++) {
             const struct pccl_sparse sparse = cases[n];
@@ -132,17 +126,15 @@ static void kernels_give_the_same_bits(void **state)
 /* ---- what is kept, and what is lost ---- */
 
 /* Fourteen bits an element, and eight bytes a chunk. */
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     assert_int_equal(pccl_sparse_bytes(&(struct pccl_sparse){3 * CHUNK, 512}), 3 * (8 + 512 * 14 / 8));
     assert_int_equal(pccl_sparse_bytes(&(struct pccl_sparse){CHUNK / 2 + 1, 64}), 8 + 50 + 9); /* 33 elements */
     assert_int_equal(pccl_sparse_bytes(&(struct pccl_sparse){0, 64}), 0);
 }
 
-static void the_largest_are_kept_and_the_rest_is_left(void **state)
+TEST(the_largest_are_kept_and_the_rest_is_left)
 {
-    (void)state;
     for (size_t n = 0; n < PCCL_COUNT_OF(cases); n++)
         for (int data = 0; data < ALL_DATA; data++) {
             const struct pccl_sparse sparse = cases[n];
@@ -171,9 +163,8 @@ static void the_largest_are_kept_and_the_rest_is_left(void **state)
         }
 }
 
-static void two_magnitudes_are_exact(void **state)
+TEST(two_magnitudes_are_exact)
 {
-    (void)state;
     const struct pccl_sparse sparse = {CHUNK, 512};
     for (size_t i = 0; i < CHUNK; i++)
         elements[i] = i % 8 != 5 ? 0 : (float)((i % 16 < 8 ? 1e-20 : 123.456) * (i % 32 < 16 ? 1 : -1));
@@ -188,9 +179,8 @@ static void two_magnitudes_are_exact(void **state)
     assert_true(fabs(square / (256.0 * 123.456 * 123.456) - 1) < 1e-6);
 }
 
-static void sums_have_a_factor(void **state)
+TEST(sums_have_a_factor)
 {
-    (void)state;
     const struct pccl_sparse sparse = {MOST, 300};
     fill(BELL, PCCL_F32, 4, elements, MOST);
     encode(&sparse, scalar(), left, bytes);
@@ -202,9 +192,8 @@ static void sums_have_a_factor(void **state)
         assert_true(other_decoded[i] == (float)i + decoded[i] * 0.3f);
 }
 
-static void what_is_not_finite_is_refused(void **state)
+TEST(what_is_not_finite_is_refused)
 {
-    (void)state;
     static const float special[] = {NAN, INFINITY, -INFINITY};
     const struct pccl_sparse sparse = {MOST, 64};
     for (size_t at = 0; at < MOST; at += 499) {
@@ -234,9 +223,8 @@ static void put(uint8_t *to, float lower, float upper, unsigned first, unsigned 
     to[12] = (uint8_t)(third >> 8);
 }
 
-static void bytes_that_no_encoder_makes_are_refused(void **state)
+TEST(bytes_that_no_encoder_makes_are_refused)
 {
-    (void)state;
     static const struct {
         float lower, upper;
         unsigned first, second, third;
@@ -273,9 +261,8 @@ static void bytes_that_no_encoder_makes_are_refused(void **state)
 }
 
 /* Of bytes that were encoded up to three bits change. */
-static void changed_bytes_are_refused_or_decode(void **state)
+TEST(changed_bytes_are_refused_or_decode)
 {
-    (void)state;
     struct pccl_prng prng;
     size_t valid = 0;
     enum { ROUNDS = 5000 };
@@ -303,17 +290,6 @@ static void changed_bytes_are_refused_or_decode(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),
-        cmocka_unit_test(kernels_give_the_same_bits),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(the_largest_are_kept_and_the_rest_is_left),
-        cmocka_unit_test(two_magnitudes_are_exact),
-        cmocka_unit_test(sums_have_a_factor),
-        cmocka_unit_test(what_is_not_finite_is_refused),
-        cmocka_unit_test(bytes_that_no_encoder_makes_are_refused),
-        cmocka_unit_test(changed_bytes_are_refused_or_decode),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = unit_run(NULL, NULL);
     return failed != 0 || !all_variants_were_run();
 }

@@ -4,12 +4,7 @@
  * the two meet all the same, and nothing is leaked. The linker replaces the allocations of the
  * library (not those of libuv, some of which are fatal) by the functions here.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pccl.h"
 #include "unit/support.h"
 
@@ -242,36 +237,18 @@ static void sweep(int count, unsigned long length, unsigned long stride)
     assert_true(total > 50 && total < SWEEP_MAX);
 }
 
-static void one_fails(void **state)
-{
-    (void)state;
-    sweep(SMALL, 1, 1);
-}
+TEST(one_fails) { sweep(SMALL, 1, 1); }
 
-static void several_fail(void **state)
-{
-    (void)state;
-    sweep(SMALL, 10, 7);
-}
+TEST(several_fail) { sweep(SMALL, 10, 7); }
 
-static void one_fails_in_bulk(void **state)
-{
-    (void)state;
-    sweep(BULK, 1, 1);
-}
+TEST(one_fails_in_bulk) { sweep(BULK, 1, 1); }
 
-static void several_fail_in_bulk(void **state)
-{
-    (void)state;
-    sweep(BULK, 10, 7);
-}
+TEST(several_fail_in_bulk) { sweep(BULK, 10, 7); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_fails), cmocka_unit_test(several_fail),
-                                       cmocka_unit_test(one_fails_in_bulk), cmocka_unit_test(several_fail_in_bulk)};
     if (pcclInit() != pcclSuccess)
         return 1;
     (void)pcclSetLogLevel(pcclLogNone);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

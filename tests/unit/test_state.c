@@ -1,10 +1,7 @@
 /* Digests of a state against an independent computation, its bounds, and what a donor answers. */
+#include "unit.h"
 #include "state/serve.h"
 #include "unit/support.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,6 +9,13 @@
 enum { CHUNK = PCCL_STATE_CHUNK_BYTES };
 
 static struct test_memory memory;
+
+static int setup(void **context)
+{
+    (void)context;
+    test_memory_init(&memory);
+    return 0;
+}
 
 /* ---- the same computed differently: all bytes in one buffer, hashed at once ---- */
 
@@ -115,9 +119,8 @@ static const struct pccl_tensor five[] = {
 
 /* ---- tests ---- */
 
-static void digests(void **context)
+TEST_IN(digests, setup, NULL)
 {
-    (void)context;
     struct pccl_state state;
     for (uint32_t count = 0; count <= PCCL_COUNT_OF(five); count++) {
         init(&state, five, count);
@@ -140,9 +143,8 @@ static void digests(void **context)
     fini(&state);
 }
 
-static void bytes(void **context)
+TEST_IN(bytes, setup, NULL)
 {
-    (void)context;
     static uint8_t chunk[CHUNK];
     for (size_t i = 0; i < sizeof chunk; i++)
         chunk[i] = (uint8_t)(i * i >> 3);
@@ -166,9 +168,8 @@ static struct pccl_digest structure_of(const struct pccl_tensor *tensors, uint32
     return structure;
 }
 
-static void structure_tells_everything(void **context)
+TEST_IN(structure_tells_everything, setup, NULL)
 {
-    (void)context;
     static char longest[1001], longer[1002];
     memset(longest, 'x', sizeof longest - 1);
     memset(longer, 'x', sizeof longer - 1);
@@ -198,9 +199,8 @@ static void structure_tells_everything(void **context)
     assert_int_equal(shape, shapes[0]);
 }
 
-static void order_of_content(void **context)
+TEST_IN(order_of_content, setup, NULL)
 {
-    (void)context;
     const struct pccl_tensor two[] = {{.name = "a", .count = 4, .bytes = 4}, {.name = "b", .count = 4, .bytes = 4}};
     struct pccl_state state;
     init(&state, two, 2);
@@ -218,9 +218,8 @@ static void order_of_content(void **context)
     assert_false(pccl_digest_equal(&a, &b) || pccl_digest_equal(&a, &c));
 }
 
-static void chunk_lengths(void **context)
+TEST_IN(chunk_lengths, setup, NULL)
 {
-    (void)context;
     const uint64_t sizes[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 7 * CHUNK, 7 * CHUNK + 5, (UINT64_C(5) << 30) + 3};
     for (size_t i = 0; i < PCCL_COUNT_OF(sizes); i++) {
         const struct pccl_tensor tensor = {.name = "t", .count = sizes[i], .bytes = sizes[i]};
@@ -242,9 +241,8 @@ static void chunk_lengths(void **context)
     }
 }
 
-static void limits(void **context)
+TEST_IN(limits, setup, NULL)
 {
-    (void)context;
     static struct pccl_tensor tensors[PCCL_TENSORS_MAX + 1];
     struct pccl_state state;
     for (uint32_t i = 0; i < PCCL_COUNT_OF(tensors); i++)
@@ -263,9 +261,8 @@ static void limits(void **context)
     fini(&state);
 }
 
-static void short_memory(void **context)
+TEST_IN(short_memory, setup, NULL)
 {
-    (void)context;
     struct pccl_state state;
     for (uint64_t k = 1; k <= 4; k++) {
         memory.requests = 0;
@@ -319,9 +316,8 @@ static void check_list(const struct pccl_state *state, struct pccl_msg_state_wan
         assert_true(pccl_proof_equal(&list->proofs[i], &expected[i]));
 }
 
-static void answers(void **context)
+TEST_IN(answers, setup, NULL)
 {
-    (void)context;
     struct pccl_state state;
     init(&state, five, PCCL_COUNT_OF(five));
     struct pccl_proof expected[PCCL_COUNT_OF(five)];
@@ -345,9 +341,8 @@ static void answers(void **context)
     fini(&state);
 }
 
-static void nonsense(void **context)
+TEST_IN(nonsense, setup, NULL)
 {
-    (void)context;
     struct pccl_state state, empty;
     init(&state, five, PCCL_COUNT_OF(five));
     assert_int_equal(pccl_state_init(&empty, pccl_kernels_for(0), &memory.memory, NULL, 0), PCCL_OK);
@@ -379,27 +374,4 @@ static void nonsense(void **context)
     }
     pccl_state_fini(&empty);
     fini(&state);
-}
-
-static int setup(void **context)
-{
-    (void)context;
-    test_memory_init(&memory);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(digests, setup),
-        cmocka_unit_test_setup(bytes, setup),
-        cmocka_unit_test_setup(structure_tells_everything, setup),
-        cmocka_unit_test_setup(order_of_content, setup),
-        cmocka_unit_test_setup(chunk_lengths, setup),
-        cmocka_unit_test_setup(limits, setup),
-        cmocka_unit_test_setup(short_memory, setup),
-        cmocka_unit_test_setup(answers, setup),
-        cmocka_unit_test_setup(nonsense, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 /* How subgroups are named, and what their founding carries (wire/subgroup.h). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "core/prng.h"
 #include "wire/subgroup.h"
@@ -22,9 +19,8 @@ static struct pccl_bytes bytes_of(const struct pccl_id *ids, uint32_t count)
     return (struct pccl_bytes){ids->bytes, pccl_founding_bytes(count)};
 }
 
-static void ids_are_sorted(void **state)
+TEST(ids_are_sorted)
 {
-    (void)state;
     struct pccl_prng prng;
     struct pccl_id ids[MOST], before[MOST];
     pccl_prng_seed(&prng, 1);
@@ -41,9 +37,8 @@ static void ids_are_sorted(void **state)
     }
 }
 
-static void names_of_pairs_say_who_they_are(void **state)
+TEST(names_of_pairs_say_who_they_are)
 {
-    (void)state;
     const uint64_t numbers[] = {1, 2, 3, 1000000, PCCL_PAIR_NUMBER_MAX};
     for (size_t i = 0; i < PCCL_COUNT_OF(numbers); i++)
         for (size_t k = 0; k < PCCL_COUNT_OF(numbers); k++) {
@@ -53,9 +48,8 @@ static void names_of_pairs_say_who_they_are(void **state)
         }
 }
 
-static void a_list_must_be_ascending_and_of_its_tag(void **state)
+TEST(a_list_must_be_ascending_and_of_its_tag)
 {
-    (void)state;
     struct pccl_prng prng;
     struct pccl_id ids[MOST];
     pccl_prng_seed(&prng, 2);
@@ -83,9 +77,8 @@ static void a_list_must_be_ascending_and_of_its_tag(void **state)
     assert_true(pccl_id_equal(&id, &ids[3]));
 }
 
-static void names_differ(void **state)
+TEST(names_differ)
 {
-    (void)state;
     const struct pccl_instance foundings[] = {{PCCL_FOUNDING, 0, 1, 2, 3, 4},
                                               {PCCL_FOUNDING, 0, 2, 2, 3, 4},
                                               {PCCL_FOUNDING, 0, 1, 3, 3, 4},
@@ -101,9 +94,8 @@ static void names_differ(void **state)
     assert_true(pccl_subgroup_name(&foundings[0]) == UINT64_C(0x5dd53a5d89b53210));
 }
 
-static void a_result_is_read_as_it_was_written(void **state)
+TEST(a_result_is_read_as_it_was_written)
 {
-    (void)state;
     struct pccl_prng prng;
     struct pccl_id ids[MOST], sorted[MOST];
     uint8_t bytes[PCCL_FOUNDED_COST_BYTES + MOST * PCCL_FOUNDED_SEAT_BYTES];
@@ -136,16 +128,4 @@ static void a_result_is_read_as_it_was_written(void **state)
     assert_int_equal(pccl_founded_count(&founded), 0);
     founded.length = PCCL_FOUNDED_COST_BYTES - 1;
     assert_int_equal(pccl_founded_count(&founded), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_are_sorted),
-        cmocka_unit_test(names_of_pairs_say_who_they_are),
-        cmocka_unit_test(a_list_must_be_ascending_and_of_its_tag),
-        cmocka_unit_test(names_differ),
-        cmocka_unit_test(a_result_is_read_as_it_was_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

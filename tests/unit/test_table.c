@@ -2,12 +2,7 @@
  * core/table and core/crowd: random histories, no memory to grow, and numbers, ids and addresses
  * that collide under one key only.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "core/bytes.h"
 #include "core/crowd.h"
 #include "core/id.h"
@@ -71,9 +66,8 @@ static void churn(struct test_memory *m, uint64_t seed, struct item *items, stru
         assert_int_equal(count_with_key(table, key), expected[key]);
 }
 
-static void test_random_history(void **state)
+TEST(test_random_history)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -87,9 +81,8 @@ static void test_random_history(void **state)
     assert_int_equal(m.live_blocks, 0);
 }
 
-static void test_without_memory_it_only_gets_slower(void **state)
+TEST(test_without_memory_it_only_gets_slower)
 {
-    (void)state;
     for (uint64_t fail_at = 1; fail_at <= 5; fail_at += 2) {
         struct test_memory m;
         test_memory_init(&m);
@@ -106,9 +99,8 @@ static void test_without_memory_it_only_gets_slower(void **state)
     }
 }
 
-static void test_iteration_may_remove_the_visited_node(void **state)
+TEST(test_iteration_may_remove_the_visited_node)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_table_node *nodes = calloc(100, sizeof *nodes);
@@ -130,9 +122,8 @@ static void test_iteration_may_remove_the_visited_node(void **state)
     free(nodes);
 }
 
-static void test_order_is_that_of_insertion(void **state)
+TEST(test_order_is_that_of_insertion)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     struct pccl_table_node *nodes = calloc(1000, sizeof *nodes);
@@ -182,9 +173,8 @@ static uint32_t longest_chain(const uint64_t *keys, const struct pccl_hash_key *
 
 static bool shares_a_bucket(uint64_t key) { return pccl_hash_place(keyed(1), key, 54) == 0; }
 
-static void test_numbers_that_collide_do_so_under_one_key_only(void **state)
+TEST(test_numbers_that_collide_do_so_under_one_key_only)
 {
-    (void)state;
     uint64_t keys[MADE_UP], next = 0;
     for (uint32_t i = 0; i < MADE_UP; i++) {
         while (!shares_a_bucket(next))
@@ -211,9 +201,8 @@ static void check_spread_ids(const struct pccl_id *ids)
     }
 }
 
-static void test_ids_that_collide_do_so_under_one_key_only(void **state)
+TEST(test_ids_that_collide_do_so_under_one_key_only)
 {
-    (void)state;
     struct pccl_id ids[MADE_UP];
     uint64_t keys[MADE_UP];
     struct pccl_prng prng;
@@ -232,9 +221,8 @@ static void test_ids_that_collide_do_so_under_one_key_only(void **state)
  * Each half undoes what mixing makes of the other: a hash of well mixed halves, without a key, is
  * the same for all.
  */
-static void test_ids_that_collide_without_a_key(void **state)
+TEST(test_ids_that_collide_without_a_key)
 {
-    (void)state;
     struct pccl_id ids[MADE_UP];
     for (uint64_t i = 0; i < MADE_UP; i++) {
         pccl_put(ids[i].bytes, 8, pccl_prng_mix(i));
@@ -244,9 +232,8 @@ static void test_ids_that_collide_without_a_key(void **state)
 }
 
 /* Places in a crowd: of 64 addresses that share one under a key, few do under another. */
-static void test_addresses_that_collide_do_so_under_one_key_only(void **state)
+TEST(test_addresses_that_collide_do_so_under_one_key_only)
 {
-    (void)state;
     struct pccl_hash_key key = *keyed(1), other = *keyed(2);
     struct pccl_crowd crowd = {.hash = &key}, spread = {.hash = &other};
     struct pccl_address first = pccl_address_v4(10, 0, 0, 0, 0);
@@ -259,19 +246,4 @@ static void test_addresses_that_collide_do_so_under_one_key_only(void **state)
         found++;
         assert_in_range(pccl_crowd_count(&spread, &next), 1, 4);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_history),
-        cmocka_unit_test(test_without_memory_it_only_gets_slower),
-        cmocka_unit_test(test_iteration_may_remove_the_visited_node),
-        cmocka_unit_test(test_order_is_that_of_insertion),
-        cmocka_unit_test(test_numbers_that_collide_do_so_under_one_key_only),
-        cmocka_unit_test(test_ids_that_collide_do_so_under_one_key_only),
-        cmocka_unit_test(test_ids_that_collide_without_a_key),
-        cmocka_unit_test(test_addresses_that_collide_do_so_under_one_key_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

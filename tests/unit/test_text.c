@@ -1,18 +1,13 @@
 /* core/text: formatting, durations, cutting, and bytes that cannot be printed. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
 
 #include <string.h>
 
 #include "core/prng.h"
 #include "core/text.h"
 
-static void test_format(void **state)
+TEST(test_format)
 {
-    (void)state;
     struct pccl_text text;
     pccl_text_format(&text, "no conversion");
     assert_string_equal(text.bytes, "no conversion");
@@ -27,9 +22,8 @@ static void test_format(void **state)
     assert_string_equal(text.bytes, "");
 }
 
-static void test_formatted_is_cut(void **state)
+TEST(test_formatted_is_cut)
 {
-    (void)state;
     char reason[PCCL_REASON_MAX + 100] = {0};
     memset(reason, 'x', sizeof reason - 1);
     struct pccl_text text;
@@ -51,9 +45,8 @@ static void fail_assertion(const char *file, int line, const char *expression)
  * Compilers refuse conversions that printf does not have; the formatter supports only some of
  * printf's.
  */
-static void test_unknown_conversions(void **state)
+TEST(test_unknown_conversions)
 {
-    (void)state;
     static const char *const formats[] = {"%d", "%5u", "%.3s", "%x", "%lx", "%zx", "%"};
     void (*unchecked)(struct pccl_text * text, const char *format, ...) = pccl_text_format;
     struct pccl_text text;
@@ -63,9 +56,8 @@ static void test_unknown_conversions(void **state)
     pccl_set_assert_handler(NULL);
 }
 
-static void test_durations(void **state)
+TEST(test_durations)
 {
-    (void)state;
     static const struct {
         uint64_t us;
         const char *reason;
@@ -78,9 +70,8 @@ static void test_durations(void **state)
     assert_string_equal(text.bytes, "45 ms of 12.3 s");
 }
 
-static void test_overlong_is_cut_between_characters(void **state)
+TEST(test_overlong_is_cut_between_characters)
 {
-    (void)state;
     char reason[3 * PCCL_REASON_MAX];
     for (size_t start = 0; start < 4; start++) {
         struct pccl_text text;
@@ -101,9 +92,8 @@ static void test_overlong_is_cut_between_characters(void **state)
     }
 }
 
-static void test_unprintable_becomes_a_question_mark(void **state)
+TEST(test_unprintable_becomes_a_question_mark)
 {
-    (void)state;
     static const struct {
         const char *bytes, *shown;
     } rows[] = {
@@ -144,9 +134,8 @@ static void test_unprintable_becomes_a_question_mark(void **state)
 }
 
 /* Whatever goes in, only whole printable characters are there. */
-static void test_random_bytes(void **state)
+TEST(test_random_bytes)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 11);
     for (int round = 0; round < 3000; round++) {
@@ -164,18 +153,4 @@ static void test_random_bytes(void **state)
             assert_true(size > 0);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_formatted_is_cut),
-        cmocka_unit_test(test_unknown_conversions),
-        cmocka_unit_test(test_durations),
-        cmocka_unit_test(test_overlong_is_cut_between_characters),
-        cmocka_unit_test(test_unprintable_becomes_a_question_mark),
-        cmocka_unit_test(test_random_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 /* How long the data of tiny operations is (wire/tiny.h), and the words for operations of each kind. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "core/bytes.h"
 #include "kernels/reduce.h"
@@ -36,9 +33,8 @@ static void must_be(uint8_t collective, uint64_t count, bool is_root, uint64_t c
     assert_int_equal(sizes.largest, largest);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     must_be(PCCL_ALL_REDUCE, 5, false, 20, 20, 20);
     must_be(PCCL_BROADCAST, 5, true, 20, 20, 20);
     must_be(PCCL_BROADCAST, 5, false, 0, 20, 20);
@@ -85,9 +81,8 @@ static bool blob_fits(uint32_t length, uint64_t named, uint32_t world, uint32_t 
     return pccl_tiny_contribution_fits(&descriptor, world, false, &(struct pccl_bytes){data, length}, most);
 }
 
-static void test_contributions(void **state)
+TEST(test_contributions)
 {
-    (void)state;
     assert_true(fits(PCCL_ALL_REDUCE, 25, false, 100, MOST));
     assert_false(fits(PCCL_ALL_REDUCE, 25, false, 99, MOST));
     assert_false(fits(PCCL_ALL_REDUCE, 25, false, 101, MOST));
@@ -111,9 +106,8 @@ static void test_contributions(void **state)
     assert_false(fits(PCCL_BARRIER, 0, false, 1, MOST));
 }
 
-static void test_contributions_of_blobs(void **state)
+TEST(test_contributions_of_blobs)
 {
-    (void)state;
     assert_true(blob_fits(8, 0, WORLD, MOST));
     assert_true(blob_fits(8, UINT64_MAX, WORLD, MOST)); /* only the length */
     assert_true(blob_fits(29, 21, WORLD, MOST));
@@ -170,9 +164,8 @@ static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, u
 
 /* Of members with one for each other one, or of the root alone; the first bytes of what they contribute are the
  * lengths. */
-static void test_blobs_for_each(void **state)
+TEST(test_blobs_for_each)
 {
-    (void)state;
     enum { MOST_OF_ALL = 300 };
     static const uint8_t kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
     static const uint32_t some[] = {0, 3, 0, 40, 1, 0, 0, 9, 2}, longer[] = {0, 3, 900};
@@ -210,9 +203,8 @@ static void test_blobs_for_each(void **state)
 }
 
 /* The lengths of nobody, or of two. */
-static void test_a_scatter_has_one_root(void **state)
+TEST(test_a_scatter_has_one_root)
 {
-    (void)state;
     uint8_t data[MOST] = {0};
     assert_false(is_result(PCCL_SCATTER_V, 5, data, 12));
     pccl_put(data, 4, 24);
@@ -221,9 +213,8 @@ static void test_a_scatter_has_one_root(void **state)
     assert_false(is_result(PCCL_SCATTER_V, 5, data, 60));
 }
 
-static void test_blobs_are_read_as_they_were_put(void **state)
+TEST(test_blobs_are_read_as_they_were_put)
 {
-    (void)state;
     round_trip((const uint32_t[]){0, 0, 0}, MOST, 36);
     round_trip((const uint32_t[]){1, 0, 21}, MOST, 58);
     round_trip((const uint32_t[]){21, 21, 21}, MOST, 99);
@@ -231,9 +222,8 @@ static void test_blobs_are_read_as_they_were_put(void **state)
     round_trip((const uint32_t[]){1, 0, 2}, 0, 36);
 }
 
-static void test_results(void **state)
+TEST(test_results)
 {
-    (void)state;
     uint8_t data[MOST + 1] = {0};
     assert_true(is_result(PCCL_ALL_REDUCE, 5, data, 20));
     assert_false(is_result(PCCL_ALL_REDUCE, 5, data, 60));
@@ -277,9 +267,8 @@ static void must_say(const struct pccl_descriptor *descriptor, const char *expec
     assert_memory_equal(begin, expected, strlen(expected));
 }
 
-static void test_words_of_differences(void **state)
+TEST(test_words_of_differences)
 {
-    (void)state;
     struct pccl_descriptor descriptor = descriptor_of(PCCL_BROADCAST, 5);
     must_say(&descriptor, "broadcast of 5 f32 from peer abcd0000");
     descriptor = descriptor_of(PCCL_SCATTER, 5);
@@ -306,9 +295,8 @@ static void test_words_of_differences(void **state)
     must_say(&descriptor, "all-gather of blobs of 70 bytes in all");
 }
 
-static void test_words_of_places(void **state)
+TEST(test_words_of_places)
 {
-    (void)state;
     const struct pccl_place places[] = {
         {.peer = peer_a,
          .state = PCCL_PLACE_ELSEWHERE,
@@ -336,9 +324,8 @@ static bool are_sections(uint8_t *bytes, uint32_t length)
 }
 
 /* What a peer may send instead of sections must not get to the kernels. */
-static void test_sections(void **state)
+TEST(test_sections)
 {
-    (void)state;
     const struct pccl_section valid[] = {{PCCL_F32, PCCL_AVG, 3}, {PCCL_U8, PCCL_XOR, 9}};
     uint8_t bytes[64] = {0};
     pccl_sections_write(valid, 2, bytes);
@@ -361,21 +348,4 @@ static void test_sections(void **state)
     pccl_put(bytes, 8, 0);
     assert_false(are_sections(bytes, 56));
     assert_false(are_sections(bytes, 8));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_contributions),
-        cmocka_unit_test(test_contributions_of_blobs),
-        cmocka_unit_test(test_blobs_are_read_as_they_were_put),
-        cmocka_unit_test(test_blobs_for_each),
-        cmocka_unit_test(test_a_scatter_has_one_root),
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_words_of_differences),
-        cmocka_unit_test(test_words_of_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

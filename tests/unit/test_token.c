@@ -1,10 +1,5 @@
 /* The text of tokens: each wrong, missing or added character is refused; texts of former versions are read. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "core/token.h"
 
@@ -28,11 +23,10 @@ static bool is_that(const struct pccl_token *a, const struct pccl_token *b)
     return memcmp(a->pin, b->pin, sizeof a->pin) == 0 && memcmp(&a->secret, &b->secret, sizeof a->secret) == 0;
 }
 
-static void text_of_today(void **state)
+TEST(text_of_today)
 {
     struct pccl_token token, again;
     char text[PCCL_TOKEN_TEXT + 1], spaced[PCCL_TOKEN_TEXT + 8];
-    (void)state;
     fill(&token);
     pccl_token_write(&token, text);
     assert_int_equal(strlen(text), PCCL_TOKEN_TEXT);
@@ -42,10 +36,9 @@ static void text_of_today(void **state)
     assert_true(again.checked && is_that(&token, &again));
 }
 
-static void text_of_yesterday(void **state)
+TEST(text_of_yesterday)
 {
     struct pccl_token token, again;
-    (void)state;
     fill(&token);
     assert_null(pccl_token_read(unchecked, &again));
     assert_true(!again.checked && is_that(&token, &again));
@@ -53,11 +46,10 @@ static void text_of_yesterday(void **state)
 }
 
 /* Each character as each other one of the printable ones. */
-static void one_character_is_wrong(void **state)
+TEST(one_character_is_wrong)
 {
     struct pccl_token token;
     char text[PCCL_TOKEN_TEXT + 1];
-    (void)state;
     fill(&token);
     pccl_token_write(&token, text);
     for (uint32_t i = 0; i < PCCL_TOKEN_TEXT; i++) {
@@ -70,11 +62,10 @@ static void one_character_is_wrong(void **state)
     }
 }
 
-static void characters_are_missing_or_added(void **state)
+TEST(characters_are_missing_or_added)
 {
     struct pccl_token token;
     char text[PCCL_TOKEN_TEXT + 1], other[PCCL_TOKEN_TEXT + 3];
-    (void)state;
     fill(&token);
     pccl_token_write(&token, text);
     for (uint32_t i = 0; i < PCCL_TOKEN_TEXT; i++) {
@@ -95,20 +86,9 @@ static void characters_are_missing_or_added(void **state)
     assert_non_null(pccl_token_read(other, &token));
 }
 
-static void says_what_is_wrong(void **state)
+TEST(says_what_is_wrong)
 {
     struct pccl_token token;
-    (void)state;
     assert_non_null(strstr(pccl_token_read("password", &token), "it is no token of a master"));
     assert_non_null(strstr(pccl_token_read(checked, &token), "damaged"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_of_today),          cmocka_unit_test(text_of_yesterday),
-        cmocka_unit_test(one_character_is_wrong), cmocka_unit_test(characters_are_missing_or_added),
-        cmocka_unit_test(says_what_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* core/turns: addresses take turns, and the most crowded one is known. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "unit.h"
+
 #include <string.h>
 
 #include "core/prng.h"
@@ -13,12 +10,11 @@ enum { HOSTS = 60, ENTRIES = 400 };
 
 static struct pccl_address address_of(uint32_t host) { return pccl_address_v4(10, 0, 0, (uint8_t)(host + 1), 0); }
 
-static void addresses_take_turns(void **state)
+TEST(addresses_take_turns)
 {
     static struct pccl_turns turns;
     static struct pccl_turn of_site[100], others[3];
     struct pccl_hash_key hash;
-    (void)state;
     pccl_hash_key_init(&hash, 7);
     pccl_turns_init(&turns, &hash);
     struct pccl_address from = address_of(0);
@@ -39,14 +35,13 @@ static void addresses_take_turns(void **state)
 }
 
 /* Compared with plain counting, in a random order of additions, removals and turns. */
-static void the_most_crowded_is_known(void **state)
+TEST(the_most_crowded_is_known)
 {
     static struct pccl_turns turns;
     static struct pccl_turn entries[ENTRIES];
     static bool waits[ENTRIES];
     struct pccl_hash_key hash;
     struct pccl_prng draw;
-    (void)state;
     pccl_hash_key_init(&hash, 3);
     pccl_prng_seed(&draw, 5);
     pccl_turns_init(&turns, &hash);
@@ -75,13 +70,4 @@ static void the_most_crowded_is_known(void **state)
         if (count > 0)
             assert_int_equal(counts[crowded->site], most);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_take_turns),
-        cmocka_unit_test(the_most_crowded_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  * master/verdicts: what is concluded of those that have not reported. The simulator has the rest
  * (tests/sim/scenarios_verdicts.c).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "master/verdicts.h"
 #include "net/heap.h"
@@ -37,14 +32,13 @@ static bool uses(const void *context, uint32_t from, uint32_t to)
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 
 /* A peer that has just come receives slowly, and has said nothing yet. */
-static void test_slow_receiver_that_is_silent(void **state)
+TEST(test_slow_receiver_that_is_silent)
 {
     struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};
     struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find, .takes_part = takes_part, .uses = uses};
     struct pccl_verdicts verdicts = {.count = 0};
     uint64_t now_us = 1000000, last_number = 0;
     bool changed = false;
-    (void)state;
     for (uint32_t i = 0; i < SILENT; i++) {
         witnesses[i].id = id_of(i);
         all[i] = &witnesses[i];
@@ -73,10 +67,4 @@ static void test_slow_receiver_that_is_silent(void **state)
     assert_true(entry->enough && entry->enough_us != 0);
     assert_null(pccl_verdicts_at(&verdicts, 1));
     pccl_verdicts_free(&verdicts, pccl_heap());
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow_receiver_that_is_silent)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

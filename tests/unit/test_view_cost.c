@@ -2,12 +2,7 @@
  * The figures of links in a run whose traffic is steady: they come into the view once, and then
  * leave it alone.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "drive/communicator.h"
 #include "pccl.h"
 
@@ -89,13 +84,12 @@ static void begin_peer(struct peer *peer, const char *address)
     assert_int_equal(uv_thread_create(&peer->thread, take_part, peer), 0);
 }
 
-static void a_steady_run_keeps_its_view(void **state)
+TEST(a_steady_run_keeps_its_view)
 {
     static struct peer peers[PEERS];
     pcclMasterInstance_t *master;
     char address[64];
     uint16_t port;
-    (void)state;
     assert_int_equal(pcclInit(), pcclSuccess);
     assert_int_equal(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &master), pcclSuccess);
     assert_int_equal(pcclRunMaster(master), pcclSuccess);
@@ -121,10 +115,4 @@ static void a_steady_run_keeps_its_view(void **state)
     assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
     assert_int_equal(pcclMasterAwaitTermination(master), pcclSuccess);
     assert_int_equal(pcclDestroyMaster(master), pcclSuccess);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_steady_run_keeps_its_view)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

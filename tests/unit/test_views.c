@@ -2,6 +2,7 @@
  * How a peer applies the master's views: lists, positions and attributes follow their definitions for members and
  * rings in any order, and a ring that is no permutation of the group is refused.
  */
+#include "unit.h"
 #include "core/prng.h"
 #include "lone_peer.h"
 #include "peer/members.h"
@@ -155,9 +156,8 @@ static void change(struct world *w, struct run *run)
     assert_int_equal(told.count, pccl_min_u64(departed, PCCL_DEPARTED_MAX));
 }
 
-static void lists_are_as_defined(void **state)
+TEST(lists_are_as_defined)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct run run = {.admitted = 0, .epoch = 1};
         struct world w;
@@ -180,9 +180,8 @@ static void lists_are_as_defined(void **state)
 }
 
 /* Another ring ends the peer, with the reason. */
-static void a_ring_is_a_permutation(void **state)
+TEST(a_ring_is_a_permutation)
 {
-    (void)state;
     static const struct pccl_id a = {{7}}, b = {{8}}, stranger = {{9}};
     const struct pccl_id rings[][4] = {{me, a, b}, {b, a, me}, {me, a, a},        {me, me, b},
                                        {a, b, b},  {me, a},    {me, a, stranger}, {me, a, b, b}};
@@ -211,9 +210,8 @@ static void a_ring_is_a_permutation(void **state)
 }
 
 /* A list that names a peer twice, in one group or in two, ends the peer, with the reason. */
-static void a_list_names_each_member_once(void **state)
+TEST(a_list_names_each_member_once)
 {
-    (void)state;
     static const struct pccl_id a = {{7}}, b = {{8}};
     for (uint32_t i = 0; i < 16; i++) {
         const bool twice = (i & 1) != 0, full = (i & 4) != 0, at_once = (i & 8) != 0;
@@ -244,9 +242,8 @@ static void a_list_names_each_member_once(void **state)
 }
 
 /* A list without members replaces all of the earlier one. */
-static void a_list_may_be_empty(void **state)
+TEST(a_list_may_be_empty)
 {
-    (void)state;
     static const struct pccl_id a = {{7}};
     const struct pccl_member members[] = {{.peer = me, .group = MINE, .admitted = 1},
                                           {.peer = a, .group = MINE, .admitted = 2}};
@@ -262,15 +259,4 @@ static void a_list_may_be_empty(void **state)
     assert_true(pccl_peer_live_attributes(w.peer).world == 1 && pccl_peer_position_of(w.peer, &me) == 0 &&
                 !pccl_peer_knows_member(w.peer, &a));
     end(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_are_as_defined),
-        cmocka_unit_test(a_list_names_each_member_once),
-        cmocka_unit_test(a_list_may_be_empty),
-        cmocka_unit_test(a_ring_is_a_permutation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,27 +1,13 @@
 /* Pulses: how often all members of a run together wake to see whether they run. They may share one host. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "drive/comm_watch.h"
 
 enum { PULSE_US = 10000, A_SECOND_US = 1000000, TOGETHER_MOST = 5000 };
 
-static void pulses_of_a_large_run_are_limited(void **state)
+TEST(pulses_of_a_large_run_are_limited)
 {
-    (void)state;
     for (uint32_t members = 0; members <= 50; members++)
         assert_int_equal(pccl_comm_pulse_us(members), PULSE_US);
     for (uint32_t members = 2; members <= 100000; members = members * 4 / 3 + 1)
         assert_true(members * (uint64_t)A_SECOND_US / pccl_comm_pulse_us(members) <= TOGETHER_MOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pulses_of_a_large_run_are_limited),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,7 @@
  * and their frames; it is written anew with each change of the schema or of PCCL_PROTOCOL_VERSION:
  *   test_wire --write-golden > tests/wire/golden.txt
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "kernels/reduce.h"
 #include "support.h"
 #include "support/wire_print.h"
@@ -61,9 +56,8 @@ static void round_trip(const struct pccl_msg *msg)
     assert_string_equal(a.bytes, b.bytes);
 }
 
-static void test_random_messages_round_trip(void **state)
+TEST(test_random_messages_round_trip)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 1);
     uint32_t count = 0;
@@ -79,9 +73,8 @@ static void test_random_messages_round_trip(void **state)
     }
 }
 
-static void test_truncated_and_trailing(void **state)
+TEST(test_truncated_and_trailing)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 2);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
@@ -109,9 +102,8 @@ static void test_truncated_and_trailing(void **state)
 }
 
 /* Every body that is accepted is the only encoding of its message. */
-static void test_flipped_bits_stay_canonical(void **state)
+TEST(test_flipped_bits_stay_canonical)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 3);
     uint32_t accepted = 0;
@@ -135,9 +127,8 @@ static void test_flipped_bits_stay_canonical(void **state)
     assert_true(accepted > 100);
 }
 
-static void test_unknown_types(void **state)
+TEST(test_unknown_types)
 {
-    (void)state;
     struct pccl_msg msg;
     struct pccl_text reason;
     uint32_t known = 0;
@@ -227,9 +218,8 @@ static void break_object(const struct pccl_msg *msg, const struct pccl_wire_layo
         break_field(msg, &layout->fields[i], object);
 }
 
-static void test_every_rule_of_every_field(void **state)
+TEST(test_every_rule_of_every_field)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 4);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
@@ -284,9 +274,8 @@ static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
  * One over the cap is refused for that reason, even when all the bytes are there; so is the longest
  * length, at once.
  */
-static void test_lengths_over_the_cap(void **state)
+TEST(test_lengths_over_the_cap)
 {
-    (void)state;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 5);
     uint32_t checked = 0;
@@ -314,9 +303,8 @@ static void test_lengths_over_the_cap(void **state)
     assert_true(checked > 30);
 }
 
-static void test_everything_at_its_cap(void **state)
+TEST(test_everything_at_its_cap)
 {
-    (void)state;
     static struct pccl_member members[PCCL_PEERS_MAX];
     static struct pccl_id ids[PCCL_PEERS_MAX];
     static struct pccl_instance instances[PCCL_OPS_HELD_MAX];
@@ -348,9 +336,8 @@ static void test_everything_at_its_cap(void **state)
     round_trip(&outcome);
 }
 
-static void test_names_at_their_caps(void **state)
+TEST(test_names_at_their_caps)
 {
-    (void)state;
     static struct pccl_named names[PCCL_NAMES_TOLD_MAX];
     static uint8_t name[PCCL_NAME_MAX];
     memset(name, 'n', sizeof name);
@@ -361,9 +348,8 @@ static void test_names_at_their_caps(void **state)
     round_trip(&msg);
 }
 
-static void test_shared_states_at_their_caps(void **state)
+TEST(test_shared_states_at_their_caps)
 {
-    (void)state;
     static struct pccl_shape shapes[PCCL_TENSORS_MAX];
     static struct pccl_proof proofs[PCCL_STATE_DIGESTS_MAX];
     static struct pccl_address candidates[PCCL_CANDIDATES_MAX];
@@ -394,9 +380,8 @@ static void test_shared_states_at_their_caps(void **state)
 
 /* ---- rules over several fields ---- */
 
-static void test_rules_over_several_fields(void **state)
+TEST(test_rules_over_several_fields)
 {
-    (void)state;
     struct pccl_msg msg = {.type = PCCL_MSG_done};
     msg.as.done.payload = pccl_bytes_of_string("abcd");
     must_be_malformed(&msg, "not tiny");
@@ -530,9 +515,8 @@ static void judge_codecs(const struct pccl_descriptor *valid)
 }
 
 /* An automatic codec: what it is, what it may be of, and that what was chosen is told with what is done. */
-static void test_automatic_codecs(void **state)
+TEST(test_automatic_codecs)
 {
-    (void)state;
     struct pccl_descriptor valid = {
         .datatype = PCCL_F32, .count = 40, .budget_ms = 50, .codec_block = PCCL_SCALED_BLOCK_MIN};
     struct pccl_msg done = {.type = PCCL_MSG_done}, outcome = {.type = PCCL_MSG_outcome};
@@ -568,9 +552,8 @@ static void test_automatic_codecs(void **state)
     must_be_malformed(&outcome, "a choice with an outcome after which nothing is chosen");
 }
 
-static void test_coalesced_descriptors(void **state)
+TEST(test_coalesced_descriptors)
 {
-    (void)state;
     const char *const wrong = "several tensors with a type or a reduction of their own, or without a digest";
     const struct pccl_descriptor valid = {.collective = PCCL_COALESCED, .count = 40, .counts = {{7}}};
     struct pccl_descriptor changed = valid;
@@ -588,9 +571,8 @@ static void test_coalesced_descriptors(void **state)
     judge_descriptor(&changed, "a root where there is none");
 }
 
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
-    (void)state;
     const struct pccl_id some = {{7}};
     for (uint8_t collective = 0; collective < PCCL_COLLECTIVES; collective++) {
         bool receives = collective == PCCL_REDUCE || collective == PCCL_GATHER || collective == PCCL_GATHER_V;
@@ -634,9 +616,8 @@ static void test_descriptors(void **state)
 }
 
 /* A reduction comes with all types that have it, and with no others. */
-static void test_reductions(void **state)
+TEST(test_reductions)
 {
-    (void)state;
     for (int type = 0; type < PCCL_DATATYPES; type++)
         for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
             struct pccl_descriptor one = {.datatype = (uint8_t)type, .operation = (uint8_t)reduction, .count = 1};
@@ -659,9 +640,8 @@ static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t
     }
 }
 
-static void test_outcomes_of_rounds(void **state)
+TEST(test_outcomes_of_rounds)
 {
-    (void)state;
     static const uint16_t types[] = {PCCL_MSG_round, PCCL_MSG_resume_round};
     for (uint32_t i = 0; i < PCCL_COUNT_OF(types) * PCCL_ROUND_KINDS; i++) {
         uint16_t type = types[i / PCCL_ROUND_KINDS];
@@ -684,9 +664,8 @@ static void test_outcomes_of_rounds(void **state)
     }
 }
 
-static void test_print_hides_the_token(void **state)
+TEST(test_print_hides_the_token)
 {
-    (void)state;
     struct pccl_msg msg = {.type = PCCL_MSG_hello};
     msg.as.hello.token.bytes[0] = 0xab;
     msg.as.hello.peer.bytes[0] = 0xcd;
@@ -703,9 +682,8 @@ static void test_print_hides_the_token(void **state)
         "received=0 port=0 candidates[1]{address=10.0.0.1:7000} name=\"me\" authentication=0 bytes named=0}");
 }
 
-static void test_small_helpers(void **state)
+TEST(test_small_helpers)
 {
-    (void)state;
     struct pccl_epoch a = {1, 9}, b = {2, 0}, c = {2, 1};
     assert_true(pccl_epoch_compare(&a, &b) < 0 && pccl_epoch_compare(&c, &b) > 0 && pccl_epoch_compare(&c, &c) == 0);
     assert_true(pccl_epoch_equal(&a, &a) && !pccl_epoch_equal(&b, &c));
@@ -831,9 +809,8 @@ static void check_golden_frame(struct test_memory *m, const char *shown, const c
     pccl_frame_reader_fini(&reader);
 }
 
-static void test_golden_bytes(void **state)
+TEST(test_golden_bytes)
 {
-    (void)state;
     struct test_memory m;
     test_memory_init(&m);
     static char shown[2048], hex[2048];
@@ -858,25 +835,5 @@ int main(int argc, char **argv)
         write_golden();
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_messages_round_trip),
-        cmocka_unit_test(test_truncated_and_trailing),
-        cmocka_unit_test(test_flipped_bits_stay_canonical),
-        cmocka_unit_test(test_unknown_types),
-        cmocka_unit_test(test_every_rule_of_every_field),
-        cmocka_unit_test(test_lengths_over_the_cap),
-        cmocka_unit_test(test_everything_at_its_cap),
-        cmocka_unit_test(test_names_at_their_caps),
-        cmocka_unit_test(test_shared_states_at_their_caps),
-        cmocka_unit_test(test_rules_over_several_fields),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_automatic_codecs),
-        cmocka_unit_test(test_coalesced_descriptors),
-        cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_outcomes_of_rounds),
-        cmocka_unit_test(test_print_hides_the_token),
-        cmocka_unit_test(test_small_helpers),
-        cmocka_unit_test(test_golden_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

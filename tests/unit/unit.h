@@ -1,0 +1,30 @@
+/*
+ * The frame of a unit test program: cmocka with the headers that it needs, and tests that add themselves to the list,
+ * in the order of the file. unit.c has the main of a program that has none of its own.
+ */
+#ifndef PCCL_TESTS_UNIT_UNIT_H
+#define PCCL_TESTS_UNIT_UNIT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+void unit_add(const struct CMUnitTest *test);
+
+/* Runs all, between `setup` and `teardown`, either of which may be NULL. Returns how many have failed. */
+int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* A test between a setup and a teardown of its own; NULL: there is none. */
+#define TEST_IN(name, setup, teardown)                                                                                 \
+    static void name(void **unit_state);                                                                               \
+    __attribute__((constructor)) static void add_##name(void)                                                          \
+    {                                                                                                                  \
+        unit_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL});                                            \
+    }                                                                                                                  \
+    static void name(__attribute__((unused)) void **unit_state)
+
+#define TEST(name) TEST_IN(name, NULL, NULL)
+
+#endif
