@@ -1,55 +1,23 @@
 /*
- * Shared by the tests of sync/: nodes, each a synchronizer on a thread of its own, and a thread that
- * accepts connections and does the handshake as a communicator would; and peers played by hand over
- * bare sockets.
+ * Nodes of world.h with a synchronizer, for the tests of sync/; and donors and requesters that are played by hand.
  */
 #ifndef PCCL_TESTS_UNIT_SYNC_NODE_H
 #define PCCL_TESTS_UNIT_SYNC_NODE_H
 
 #include "core/prng.h"
-#include "node_frames.h"
-#include "net/build.h"
 #include "net/heap.h"
-#include "sync/copiers.h"
+#include "world.h"
 
 #include <time.h>
 
-enum { NODE_TENSORS_MAX = 8, NODE_CHUNK = PCCL_STATE_CHUNK_BYTES };
-
-struct node {
-    struct pccl_id id, lineage;
-    uint64_t round;
-    struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
-    struct pccl_sync_tensor *many; /* instead of these */
-    uint32_t tensor_count, threads, silence_ms, patience_ms;
-    struct pccl_worker *synchronizer;
-    uv_thread_t thread, accepting;
-    struct pccl_socket_wait wait; /* of the accepting thread */
-    uv_os_sock_t listening;
-    struct pccl_address address;
-
-    /* under the lock */
-    uv_mutex_t lock;
-    uv_cond_t changed;
-    bool created, ran, leave, stop_accepting;
-    bool hold_touching, touching;      /* stays inside `touching` until it is not held any more */
-    uint32_t touched, proven, fetched; /* events so far */
-    bool complete;                     /* of the last fetched */
-    struct pccl_text reason, torn, failure;
-    enum pccl_status status; /* of create */
-    struct pccl_proof proof;
-    uint64_t sent, received;
-    uint32_t accepted;
-};
-
-#include "node_threads.h" /* needs struct node */
+enum { NODE_CHUNK = PCCL_STATE_CHUNK_BYTES };
 
 /* ---- events ---- */
 
 static inline void node_on_touching(void *context)
 {
     struct node *node = context;
-    uv_mutex_lock(&node->lock);
+    node_lock(node);
     node->touched++;
     node->touching = true;
     uv_cond_broadcast(&node->changed);
@@ -62,22 +30,20 @@ static inline void node_on_touching(void *context)
 static inline void node_on_proven(void *context, const struct pccl_proof *proof)
 {
     struct node *node = context;
-    uv_mutex_lock(&node->lock);
+    node_lock(node);
     node->proven++;
     node->proof = proof ? *proof : (struct pccl_proof){0};
-    uv_cond_broadcast(&node->changed);
-    uv_mutex_unlock(&node->lock);
+    node_unlock(node);
 }
 
 static inline void node_on_fetched(void *context, bool complete, const struct pccl_text *reason)
 {
     struct node *node = context;
-    uv_mutex_lock(&node->lock);
+    node_lock(node);
     node->fetched++;
     node->complete = complete;
     node->reason = *reason;
-    uv_cond_broadcast(&node->changed);
-    uv_mutex_unlock(&node->lock);
+    node_unlock(node);
 }
 
 static inline void node_on_log(void *context, enum pccl_log_level level, const char *line)
@@ -109,7 +75,14 @@ static inline void node_prove(struct node *node)
     pccl_state_fini(&state);
 }
 
-/* ---- threads ---- */
+/* ---- the worker ---- */
+
+static inline enum pccl_status node_accept_link(struct pccl_worker *worker, const struct pccl_id *from,
+                                                uv_os_sock_t ours, const uint8_t *rest, size_t length)
+{
+    struct pccl_handover handover = loopback_handover(ours, rest, length);
+    return pccl_worker_accept(worker, from, &handover);
+}
 
 static inline struct pccl_sync_config node_config(struct node *node)
 {
@@ -130,72 +103,31 @@ static inline struct pccl_sync_config node_config(struct node *node)
                                      .fetched = node_on_fetched};
 }
 
-static inline void node_main(void *argument)
+static inline enum pccl_status sync_create(struct node *node, struct pccl_worker **worker, struct pccl_text *reason)
 {
-    struct node *node = argument;
     struct pccl_sync_config config = node_config(node);
-    struct pccl_worker *synchronizer = NULL;
-    struct pccl_text failure;
-    pccl_text_clear(&failure);
-    enum pccl_status status = pccl_synchronizer_create(&config, &synchronizer, &failure);
-    uv_mutex_lock(&node->lock);
-    node->status = status;
-    node->failure = failure;
-    node->synchronizer = synchronizer;
-    node->created = true;
-    uv_cond_broadcast(&node->changed);
-    uv_mutex_unlock(&node->lock);
-    if (!synchronizer)
-        return;
-    pccl_worker_run(synchronizer);
-    uv_mutex_lock(&node->lock);
-    pccl_synchronizer_traffic(synchronizer, &node->sent, &node->received);
+    return pccl_synchronizer_create(&config, worker, reason);
+}
+
+static inline void sync_ran(struct node *node)
+{
+    pccl_synchronizer_traffic(node->worker, &node->sent, &node->received);
     pccl_text_clear(&node->torn);
-    pccl_synchronizer_torn(synchronizer, &node->torn);
-    node->proof = pccl_synchronizer_state(synchronizer)->proof;
-    node->ran = true;
-    uv_cond_broadcast(&node->changed);
-    while (!node->leave)
-        uv_cond_wait(&node->changed, &node->lock);
-    uv_mutex_unlock(&node->lock);
-    pccl_worker_destroy(synchronizer);
+    pccl_synchronizer_torn(node->worker, &node->torn);
+    node->proof = pccl_synchronizer_state(node->worker)->proof;
 }
 
-static inline enum pccl_status node_accept_link(struct pccl_worker *synchronizer, const struct pccl_id *from,
-                                                uv_os_sock_t ours, const uint8_t *rest, size_t length)
-{
-    struct pccl_handover handover = loopback_handover(ours, rest, length);
-    return pccl_worker_accept(synchronizer, from, &handover);
-}
-
-static inline void node_greet(struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch)
-{
-    struct pccl_id from;
-    bool good = node_answer_hello(socket, PCCL_LINK_STATE, &node->id, &node->lineage, scratch, &from);
-    if (!good) {
-        pccl_socket_close(socket);
-        return;
-    }
-    if (node_accept_link(node->synchronizer, &from, socket, NULL, 0) != PCCL_OK)
-        pccl_socket_close(socket);
-    uv_mutex_lock(&node->lock);
-    node->accepted++;
-    uv_cond_broadcast(&node->changed);
-    uv_mutex_unlock(&node->lock);
-}
+static const struct node_work sync_work = {.kind = PCCL_LINK_STATE, .create = sync_create, .ran = sync_ran};
 
 /* ---- life ---- */
 
 static inline void node_prepare(struct node *node, uint8_t number)
 {
-    memset(node, 0, sizeof *node);
-    node->id = node_id(number);
-    node->lineage = node_id(77);
+    node_init(node, number);
+    node->work = &sync_work;
     node->round = 5;
     node->silence_ms = 20000;
     node->patience_ms = 200;
-    assert_int_equal(uv_mutex_init(&node->lock), 0);
-    assert_int_equal(uv_cond_init(&node->changed), 0);
 }
 
 static inline struct pccl_sync_tensor *node_add(struct node *node, const char *name, void *data, uint64_t bytes)
@@ -206,65 +138,22 @@ static inline struct pccl_sync_tensor *node_add(struct node *node, const char *n
     return tensor;
 }
 
-static inline void node_try(struct node *node)
-{
-    assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
-    node_until(node, &node->created);
-}
-
 static inline void node_begin(struct node *node)
 {
     node_prove(node);
-    node_try(node);
-    if (node->status != PCCL_OK)
-        fail_msg("%s", node->failure.bytes);
-    node_listen(node);
-}
-
-/* Ends its run, whose result is known then. */
-static inline void node_stop(struct node *node)
-{
-    pccl_worker_end(node->synchronizer);
-    node_until(node, &node->ran);
-}
-
-/* Closes its connections and stops listening. */
-static inline void node_end(struct node *node)
-{
-    uv_mutex_lock(&node->lock);
-    node->stop_accepting = true;
-    uv_mutex_unlock(&node->lock);
-    pccl_socket_wake(&node->wait);
-    assert_int_equal(uv_thread_join(&node->accepting), 0);
-    pccl_socket_close(node->listening);
-    pccl_socket_wait_close(&node->wait);
-    pccl_worker_end(node->synchronizer);
-    node_set(node, &node->leave, true);
-    assert_int_equal(uv_thread_join(&node->thread), 0);
-}
-
-static inline void node_free(struct node *node)
-{
-    uv_cond_destroy(&node->changed);
-    uv_mutex_destroy(&node->lock);
-}
-
-static inline void node_finish(struct node *node)
-{
-    node_end(node);
-    node_free(node);
+    node_run(node);
 }
 
 static inline void node_serve(struct node *node)
 {
     uint32_t before = node->proven;
-    pccl_synchronizer_plan(node->synchronizer, false, false);
+    pccl_synchronizer_plan(node->worker, false, false);
     node_until_count(node, &node->proven, before + 1);
 }
 
 /* address NULL: it has none. */
-static inline void node_name(struct pccl_worker *synchronizer, const struct pccl_id *donor,
-                             const struct pccl_proof *proof, const struct pccl_address *address)
+static inline void node_name(struct pccl_worker *worker, const struct pccl_id *donor, const struct pccl_proof *proof,
+                             const struct pccl_address *address)
 {
     const struct pccl_sync_named named = {.peer = *donor,
                                           .ticket = *donor,
@@ -272,12 +161,12 @@ static inline void node_name(struct pccl_worker *synchronizer, const struct pccl
                                           .proof = *proof,
                                           .candidates = address,
                                           .candidate_count = address != NULL};
-    pccl_synchronizer_donor(synchronizer, &named);
+    pccl_synchronizer_donor(worker, &named);
 }
 
 static inline void node_name_donor(struct node *node, const struct node *donor)
 {
-    node_name(node->synchronizer, &donor->id, &donor->proof, &donor->address);
+    node_name(node->worker, &donor->id, &donor->proof, &donor->address);
 }
 
 /* ---- memory and expectations ---- */
@@ -337,38 +226,16 @@ static inline void bare_want(int bare, const struct node *of, enum pccl_want_wha
     bare_say(bare, &msg);
 }
 
-/* A requester that has been through the handshake. */
-static inline int bare_dial(const struct node *donor, const struct pccl_id *self)
-{
-    struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
-                           .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
-                                             .build = *pccl_build_own(),
-                                             .lineage = donor->lineage,
-                                             .from = *self,
-                                             .to = donor->id,
-                                             .kind = PCCL_LINK_STATE}};
-    int bare = loopback_connect(donor->address.port);
-    bare_say(bare, &msg);
-    bare_hear(bare, &msg);
-    assert_int_equal(msg.type, PCCL_MSG_link_ok);
-    return bare;
-}
+/* A requester. */
+static inline int bare_dial(const struct node *donor, const struct pccl_id *self) { return bare_link(donor, self, 0); }
 
 /* A donor's port by hand: the next connection, after the handshake. */
 static inline int bare_accept(int listening, const struct pccl_id *self)
 {
-    struct pccl_msg msg;
-    struct pollfd readable = {.fd = listening, .events = POLLIN};
-    assert_int_equal(poll(&readable, 1, LOOPBACK_HANG_MS), 1);
-    int bare = accept(listening, NULL, NULL);
-    assert_true(bare >= 0);
-    bare_hear(bare, &msg);
-    assert_int_equal(msg.type, PCCL_MSG_link_hello);
-    assert_int_equal(msg.as.link_hello.kind, PCCL_LINK_STATE);
-    assert_int_equal(msg.as.link_hello.authentication.length, sizeof *self);
-    assert_memory_equal(msg.as.link_hello.authentication.data, self, sizeof *self); /* as it was named */
-    msg = (struct pccl_msg){.type = PCCL_MSG_link_ok, .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = *self}};
-    bare_say(bare, &msg);
+    struct pccl_id named;
+    int bare = bare_next(listening, PCCL_LINK_STATE, &named);
+    assert_true(pccl_id_equal(&named, self)); /* as it was named */
+    bare_greet(bare, self);
     return bare;
 }
 

@@ -1,6 +1,6 @@
 /* A framed connection gives its socket up, and the engine on its own thread takes it. */
 #include "unit.h"
-#include "engine_node.h"
+#include "world.h"
 
 struct fixture {
     uv_loop_t loop;
@@ -40,7 +40,7 @@ static void begin(struct fixture *f)
 {
     uv_os_sock_t ours;
     memset(f, 0, sizeof *f);
-    node_begin(&f->node, 1);
+    engine_begin(&f->node, 1);
     f->peer = node_id(2);
     assert_int_equal(uv_loop_init(&f->loop), 0);
     loopback_pair(&ours, &f->bare);
@@ -52,12 +52,7 @@ static void end(struct fixture *f)
 {
     close(f->bare);
     loopback_end(&f->loop);
-    node_end(&f->node);
-}
-
-static void write_all(int bare, const uint8_t *bytes, size_t length)
-{
-    assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+    engine_end(&f->node);
 }
 
 static size_t put(const struct pccl_msg *msg, uint8_t *bytes)
@@ -87,11 +82,11 @@ TEST(the_engine_goes_on_where_the_frames_ended)
         struct fixture f;
         struct pccl_msg link_ok = {.type = PCCL_MSG_link_ok};
         begin(&f);
-        write_all(f.bare, bytes, cut);
+        bare_write(f.bare, bytes, cut);
         loopback_until(&f.loop, &f.handed_over);
         loopback_read(f.bare, ok, pccl_frame_size(&link_ok)); /* the answer was not lost */
         if (cut < length)
-            write_all(f.bare, bytes + cut, length - cut);
+            bare_write(f.bare, bytes + cut, length - cut);
         node_until_count(&f.node, &f.node.seen.ended, 1);
         assert_true(f.node.seen.ended_purposely);
         assert_false(f.ended);
@@ -105,11 +100,11 @@ TEST(the_old_loop_does_not_disturb_the_new_owner)
     uint8_t bytes[4096];
     size_t hello, length = conversation(bytes, &hello);
     begin(&f);
-    write_all(f.bare, bytes, hello);
+    bare_write(f.bare, bytes, hello);
     while (!f.handed_over)
         uv_run(&f.loop, UV_RUN_ONCE);
     for (size_t i = hello; i < length; i++) { /* the loop has nothing left to watch */
-        write_all(f.bare, bytes + i, 1);
+        bare_write(f.bare, bytes + i, 1);
         assert_int_equal(uv_run(&f.loop, UV_RUN_NOWAIT), 0);
     }
     node_until_count(&f.node, &f.node.seen.ended, 1);
@@ -130,7 +125,7 @@ TEST(a_connection_whose_output_does_not_fit_is_kept)
     assert_int_equal(setsockopt(f.bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     while (pccl_connection_flush(f.connection))
         pccl_connection_send(f.connection, much, sizeof much);
-    write_all(f.bare, bytes, hello);
+    bare_write(f.bare, bytes, hello);
     loopback_until(&f.loop, &f.refused);
     assert_false(f.handed_over);
     assert_int_equal(f.connection->state, PCCL_CONNECTION_OPEN);

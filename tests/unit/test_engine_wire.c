@@ -2,7 +2,7 @@
 #include "unit.h"
 #include "collective/plan.h"
 #include "core/prng.h"
-#include "engine_node.h"
+#include "world.h"
 
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -11,7 +11,6 @@
 enum {
     COUNT = 1 << 20, /* elements: several groups of two segments of 256 KiB */
     BYTES = COUNT * 4,
-    FRAME_MAX = 512,
 };
 
 /* Memory of the caller that must not be touched once it is taken back. */
@@ -36,28 +35,6 @@ struct scene {
     int to_peer, from_peer; /* bare sockets: of the node's outgoing and incoming connection */
 };
 
-static void say(int bare, const struct pccl_msg *msg)
-{
-    uint8_t frame[FRAME_MAX];
-    size_t size = pccl_frame_size(msg);
-    assert_true(size <= sizeof frame);
-    pccl_frame_encode(msg, 0, 0, frame);
-    assert_int_equal(send(bare, frame, size, MSG_NOSIGNAL), (ssize_t)size);
-}
-
-static void hear(int bare, struct pccl_msg *msg)
-{
-    static struct pccl_wire_scratch scratch;
-    static uint8_t frame[FRAME_MAX];
-    struct pccl_text reason;
-    loopback_read(bare, frame, PCCL_FRAME_HEADER_BYTES);
-    size_t length = frame[0] | frame[1] << 8;
-    assert_true(PCCL_FRAME_HEADER_BYTES + length <= sizeof frame);
-    loopback_read(bare, frame + PCCL_FRAME_HEADER_BYTES, length);
-    uint16_t type = (uint16_t)(frame[4] | frame[5] << 8);
-    assert_int_equal(pccl_wire_decode(type, frame + PCCL_FRAME_HEADER_BYTES, length, &scratch, msg, &reason), PCCL_OK);
-}
-
 static void hear_end(int bare)
 {
     char byte;
@@ -67,16 +44,17 @@ static void hear_end(int bare)
 static void hear_bye(int bare)
 {
     struct pccl_msg msg;
-    hear(bare, &msg);
+    bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_link_bye);
     hear_end(bare);
 }
 
-static void say_bye(int bare) { say(bare, &(struct pccl_msg){.type = PCCL_MSG_link_bye}); }
+static void say_bye(int bare) { bare_say(bare, &(struct pccl_msg){.type = PCCL_MSG_link_bye}); }
 
 static void say_data(struct scene *scene, uint64_t tag, uint32_t step, uint32_t length)
 {
-    say(scene->from_peer,
+    bare_say(
+        scene->from_peer,
         &(struct pccl_msg){
             .type = PCCL_MSG_data,
             .as.data = {.instance = {.tag = tag}, .view = {.inc = 1, .number = 1}, .step = step, .length = length}});
@@ -90,7 +68,7 @@ static void say_payload(int bare, float value, size_t length)
         block[i] = value;
     while (length > 0) {
         size_t now = length < sizeof block ? length : sizeof block;
-        assert_int_equal(send(bare, block, now, MSG_NOSIGNAL), (ssize_t)now);
+        bare_write(bare, block, now);
         length -= now;
     }
 }
@@ -98,10 +76,10 @@ static void say_payload(int bare, float value, size_t length)
 static void scene_begin_with(struct scene *scene, uint32_t linger_ms)
 {
     memset(scene, 0, sizeof *scene);
-    node_begin_with(&scene->node, 1, linger_ms);
+    engine_begin_with(&scene->node, 1, linger_ms);
     scene->peer = node_id(2);
-    scene->to_peer = node_connect_bare(&scene->node, &scene->peer, true, 0, NULL, 0);
-    scene->from_peer = node_connect_bare(&scene->node, &scene->peer, false, 0, NULL, 0);
+    scene->to_peer = engine_link_bare(&scene->node, &scene->peer, true, 0, NULL, 0);
+    scene->from_peer = engine_link_bare(&scene->node, &scene->peer, false, 0, NULL, 0);
 }
 
 static void scene_begin(struct scene *scene) { scene_begin_with(scene, 5000); }
@@ -110,7 +88,7 @@ static void scene_end(struct scene *scene)
 {
     close(scene->to_peer);
     close(scene->from_peer);
-    node_end(&scene->node);
+    engine_end(&scene->node);
     if (scene->input)
         munmap(scene->input, BYTES);
     if (scene->result)
@@ -130,11 +108,11 @@ static void start(struct scene *scene)
                                     NULL, &scene->plan, &reason),
                      PCCL_OK);
     work_start(&scene->work);
-    hear(scene->from_peer, &msg);
+    bare_hear(scene->from_peer, &msg);
     assert_int_equal(msg.type, PCCL_MSG_ready);
     assert_int_equal(msg.as.ready.segment_elements, scene->plan.segment_elements);
     msg.as.ready.granted = scene->plan.stripes;
-    say(scene->to_peer, &msg);
+    bare_say(scene->to_peer, &msg);
 }
 
 static uint32_t segment_bytes(const struct scene *scene) { return scene->plan.segment_elements * 4; }
@@ -147,7 +125,7 @@ static void hear_beginning_of_segment(struct scene *scene)
 {
     struct pccl_msg msg;
     float first[256];
-    hear(scene->to_peer, &msg);
+    bare_hear(scene->to_peer, &msg);
     assert_int_equal(msg.type, PCCL_MSG_data);
     assert_int_equal(msg.as.data.length, segment_bytes(scene));
     assert_true(msg.as.data.length >= 256 << 10);
@@ -295,9 +273,9 @@ TEST(a_good_bye_does_not_wait_for_ever)
     pccl_engine_close(scene.node.engine, &scene.peer, true, 0);
     node_until(&scene.node, &scene.work.failed);
     stop(&scene);
-    node_end(&scene.node);
+    engine_end(&scene.node);
     hear_bye(scene.from_peer);
-    node_begin(&scene.node, 1);
+    engine_begin(&scene.node, 1);
     scene_end(&scene);
 }
 
@@ -352,7 +330,7 @@ TEST(the_rest_of_the_handshake_is_read_first)
         length += pccl_frame_size(&msg) + payload;
     }
     assert_true(length <= sizeof rest);
-    int bare = node_connect_bare(&scene.node, &scene.peer, false, 1, rest, length - left);
+    int bare = engine_link_bare(&scene.node, &scene.peer, false, 1, rest, length - left);
     assert_int_equal(send(bare, rest + length - left, left, MSG_NOSIGNAL), (ssize_t)left);
     say_bye(bare);
     node_until_count(&scene.node, &scene.node.seen.ended, 1);
@@ -368,7 +346,7 @@ TEST(garbage_in_the_rest_ends_the_connection)
     uint8_t rest[64];
     memset(rest, 0xff, sizeof rest);
     scene_begin(&scene);
-    int bare = node_connect_bare(&scene.node, &scene.peer, true, 3, rest, sizeof rest);
+    int bare = engine_link_bare(&scene.node, &scene.peer, true, 3, rest, sizeof rest);
     node_until_count(&scene.node, &scene.node.seen.ended, 1);
     assert_int_equal(scene.node.seen.ended_slot, 3);
     assert_false(scene.node.seen.ended_purposely);
@@ -395,7 +373,7 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
         pccl_frame_encode(&last, 0, 0, rest + length);
         length += pccl_frame_size(&last);
     }
-    return node_connect_bare(node, &peer, false, 0, rest, length);
+    return engine_link_bare(node, &peer, false, 0, rest, length);
 }
 
 /*
@@ -488,7 +466,7 @@ static void hear_rejection(int bare, const char *part)
 {
     struct pccl_msg msg;
     struct pccl_text reason;
-    hear(bare, &msg);
+    bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_link_bye);
     pccl_text_clear(&reason);
     pccl_text_add_bytes(&reason, (const char *)msg.as.link_bye.reason.data, msg.as.link_bye.reason.length);
@@ -515,7 +493,7 @@ static void begin_waiting(struct scene *scene, struct pccl_msg *ready)
     scene->result = lend(0);
     work_prepare(&scene->work, &scene->node, 1, 2, COUNT, scene->input, scene->result);
     work_start(&scene->work);
-    hear(scene->from_peer, ready);
+    bare_hear(scene->from_peer, ready);
     assert_int_equal(ready->type, PCCL_MSG_ready);
 }
 
@@ -547,7 +525,7 @@ TEST(an_invalid_message_is_answered_with_the_reason)
             words = "a wrong length";
             break;
         }
-        say(outgoing ? scene.to_peer : scene.from_peer, &msg);
+        bare_say(outgoing ? scene.to_peer : scene.from_peer, &msg);
         hear_rejection(outgoing ? scene.to_peer : scene.from_peer, words);
         is_rejected(&scene, words);
         assert_int_equal(scene.node.seen.ended_outgoing, outgoing);
@@ -563,7 +541,7 @@ TEST(a_segment_is_completed_before_an_invalid_message_is_answered)
     struct scene scene;
     struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
     scene_begin_in_segment(&scene);
-    say(scene.to_peer, &msg);
+    bare_say(scene.to_peer, &msg);
     is_rejected(&scene, "sent data on a connection to it");
     assert_true(hear_end_of_segment(&scene) == 1.5f);
     hear_rejection(scene.to_peer, "sent data on a connection to it");
@@ -578,8 +556,8 @@ TEST(a_good_bye_with_a_reason_fails_what_uses_the_link)
         struct scene scene;
         struct pccl_msg ready;
         begin_waiting(&scene, &ready);
-        say(outgoing ? scene.to_peer : scene.from_peer,
-            &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_string(words)}});
+        bare_say(outgoing ? scene.to_peer : scene.from_peer,
+                 &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_string(words)}});
         is_rejected(&scene, words);
         assert_int_equal(scene.node.seen.ended_how, PCCL_LINK_CLOSED);
         assert_true(scene.node.seen.ended_purposely);
@@ -593,7 +571,7 @@ TEST(a_damaged_frame_is_no_invalid_message)
 {
     struct scene scene;
     struct pccl_msg msg;
-    uint8_t frame[FRAME_MAX];
+    uint8_t frame[NODE_FRAME_MAX];
     begin_waiting(&scene, &msg);
     pccl_frame_encode(&msg, 0, 0, frame);
     frame[PCCL_FRAME_HEADER_BYTES] ^= 1;

@@ -164,7 +164,7 @@ static void a_port_that_refuses_is_reported(void **state)
     node_order(&tester, 1, 9, &address, LIMIT_MS);
     node_expect_failure(&tester, 1, PCCL_LINK_REFUSED);
     struct pccl_measure_order nowhere = {.test = 2, .peer = node_id(9), .limit_ms = LIMIT_MS};
-    pccl_measurer_order(tester.measurer, &nowhere);
+    pccl_measurer_order(tester.worker, &nowhere);
     node_expect_failure(&tester, 2, PCCL_LINK_UNREACHABLE);
     node_finish(&tester);
 }
@@ -313,7 +313,7 @@ static void until_taken(struct node *tester)
 {
     struct pccl_id bystander = node_id(7);
     uint32_t over = tester->over;
-    close(bare_dial(tester, &bystander, 0));
+    close(bare_link(tester, &bystander, 0));
     node_until_count(tester, &tester->over, over + 1);
 }
 
@@ -508,7 +508,7 @@ static void a_measurer_that_stood_still_looks_first(void **state)
     struct pccl_id self = node_id(7);
     (void)state;
     node_make_with(&tester, SOON_MS);
-    int bystanders[2] = {bare_dial(&tester, &self, 0), bare_dial(&tester, &self, 1)};
+    int bystanders[2] = {bare_link(&tester, &self, 0), bare_link(&tester, &self, 1)};
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, LIMIT_MS);
     struct drain drain = {.bare = bare_accept(listening)};
@@ -575,7 +575,7 @@ static void a_measurer_ends_in_the_middle(void **state)
     node_order(&dialing, 1, 9, &address, LIMIT_MS);
     int dialed = bare_accept(listening);
     struct pccl_id self = node_id(7);
-    int asking = bare_dial(&answerer, &self, 0);
+    int asking = bare_link(&answerer, &self, 0);
     struct pccl_msg echo = {.type = PCCL_MSG_echo, .as.echo = {.stamp = 5}};
     bare_say(asking, &echo);
     bare_hear(asking, &echo);
@@ -602,7 +602,7 @@ static void an_answerer_counts_what_comes_bit_by_bit(void **state)
     struct pccl_msg msg = {.type = PCCL_MSG_flood, .as.flood = {.filler = {.data = filler, .length = sizeof filler}}};
     (void)state;
     node_make(&answerer, 2);
-    int bare = bare_dial(&answerer, &self, 0);
+    int bare = bare_link(&answerer, &self, 0);
     int nodelay = 1;
     (void)setsockopt(bare, IPPROTO_TCP, TCP_NODELAY, &nodelay, sizeof nodelay);
     pccl_frame_encode(&msg, 0, 0, frame);
@@ -634,7 +634,7 @@ static void expect_closed(struct node *answerer, const void *bytes, size_t lengt
 {
     struct pccl_id self = node_id(7);
     uint32_t over = answerer->over;
-    int bare = bare_dial(answerer, &self, 0);
+    int bare = bare_link(answerer, &self, 0);
     bare_write(bare, bytes, length);
     bare_hear_end(bare);
     close(bare);
@@ -677,7 +677,7 @@ static void an_answerer_does_not_hoard_answers(void **state)
     uint8_t frame[64];
     (void)state;
     node_make(&answerer, 2);
-    int bare = bare_dial(&answerer, &self, 0);
+    int bare = bare_link(&answerer, &self, 0);
     pccl_frame_encode(&msg, 0, 0, frame);
     while (send(bare, frame, pccl_frame_size(&msg), MSG_NOSIGNAL) > 0)
         continue;
@@ -693,9 +693,9 @@ static void a_peer_that_dials_too_often_loses_its_oldest(void **state)
     int bare[PCCL_POOL_MAX + 1];
     (void)state;
     node_make(&answerer, 2);
-    int bystander = bare_dial(&answerer, &other, 0);
+    int bystander = bare_link(&answerer, &other, 0);
     for (int i = 0; i <= PCCL_POOL_MAX; i++)
-        bare[i] = bare_dial(&answerer, &self, (uint8_t)(i % PCCL_POOL_MAX));
+        bare[i] = bare_link(&answerer, &self, (uint8_t)(i % PCCL_POOL_MAX));
     bare_hear_end(bare[0]);
     struct pccl_msg echo = {.type = PCCL_MSG_echo, .as.echo = {.stamp = 5}};
     bare_say(bare[1], &echo);

@@ -55,7 +55,7 @@ static void a_newcomer_fetches_from_several(void **state)
     node_prepare(&newcomer, 9);
     memory[DONORS] = add_tensors(&newcomer, 2);
     node_begin(&newcomer);
-    pccl_synchronizer_plan(newcomer.synchronizer, true, false);
+    pccl_synchronizer_plan(newcomer.worker, true, false);
     for (int i = 0; i < DONORS; i++)
         node_name_donor(&newcomer, &donors[i]);
     expect_fetched(&newcomer, 1);
@@ -90,7 +90,7 @@ static void only_what_differs_moves(void **state)
     other[42 * CHUNK + 4711] ^= 1;
     node_begin(&donor);
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     node_serve(&donor); /* its plan comes after the requester's */
     expect_fetched(&requester, 1);
@@ -111,7 +111,7 @@ static void nothing_moves_if_all_is_there(void **state)
     uint8_t *bytes = prepare_one(&requester, 2, 3 * CHUNK, 1);
     (void)state;
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_until_count(&requester, &requester.proven, 1);
     node_name_donor(&requester, &requester);
     expect_fetched(&requester, 1);
@@ -137,7 +137,7 @@ static void tensors_that_need_not_be_equal_come_from_one(void **state)
     assert_true(pccl_proof_equal(&donors[0].proof, &donors[1].proof));
     for (int i = 0; i < 2; i++)
         node_serve(&donors[i]);
-    pccl_synchronizer_plan(requester.synchronizer, true, true);
+    pccl_synchronizer_plan(requester.worker, true, true);
     for (int i = 0; i < 2; i++)
         node_name_donor(&requester, &donors[i]);
     expect_fetched(&requester, 1);
@@ -172,7 +172,7 @@ static void many_small_tensors(void **state)
         node_begin(node);
     }
     node_serve(&donor);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     expect_fetched(&requester, 1);
     node_finish(&requester);
@@ -192,11 +192,11 @@ static void who_has_fetched_serves(void **state)
     node_begin(&second);
     node_begin(&third);
     node_serve(&first);
-    pccl_synchronizer_plan(second.synchronizer, true, false);
+    pccl_synchronizer_plan(second.worker, true, false);
     node_name_donor(&second, &first);
     expect_fetched(&second, 1);
     node_finish(&first);
-    pccl_synchronizer_plan(third.synchronizer, true, false);
+    pccl_synchronizer_plan(third.worker, true, false);
     second.proof = first.proof;
     node_name_donor(&third, &second);
     expect_fetched(&third, 1);
@@ -224,7 +224,7 @@ static void threads_digest_as_one_does(void **state)
         (void)node_add(&nodes[i], "nothing", NULL, 0);
         (void)node_add(&nodes[i], "b", memory + 70 * CHUNK + 1, 30 * CHUNK + 2);
         node_begin(&nodes[i]);
-        const struct pccl_state *s = pccl_synchronizer_state(nodes[i].synchronizer);
+        const struct pccl_state *s = pccl_synchronizer_state(nodes[i].worker);
         for (uint32_t t = 0; t < 3; t++)
             for (uint64_t c = 0; c < s->tensors[t].chunks; c++) {
                 struct pccl_digest digest =

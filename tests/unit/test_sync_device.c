@@ -51,7 +51,7 @@ static void device_transfer(int devices, bool donor_has, bool requester_has)
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     expect_fetched(&requester, 1);
     node_stop(&requester);
@@ -139,7 +139,7 @@ static void a_device_fails_at_the_requester(void **state)
         node_begin(&donor);
         node_begin(&requester);
         node_serve(&donor);
-        pccl_synchronizer_plan(requester.synchronizer, true, false);
+        pccl_synchronizer_plan(requester.worker, true, false);
         node_until_count(&requester, &requester.proven, 1);
         fake_cuda_fail(functions[i], 1, FAKE_CUDA_ILLEGAL_ADDRESS);
         node_name_donor(&requester, &donor);
@@ -172,7 +172,7 @@ static void a_device_fails_at_the_donor(void **state)
         node_begin(&requester);
         node_serve(&donor);
         fake_cuda_fail(functions[i], i + 1, FAKE_CUDA_ILLEGAL_ADDRESS);
-        pccl_synchronizer_plan(requester.synchronizer, true, false);
+        pccl_synchronizer_plan(requester.worker, true, false);
         node_name_donor(&requester, &donor);
         expect_fetched(&requester, 1);
         node_finish(&requester);
@@ -200,7 +200,7 @@ static void a_copier_cannot_be_opened_for_a_small_tensor(void **state)
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_until_count(&requester, &requester.proven, 1);
     fake_cuda_fail(PCCL_CUDA_mem_host_alloc, 1, FAKE_CUDA_ILLEGAL_ADDRESS);
     node_name_donor(&requester, &donor);

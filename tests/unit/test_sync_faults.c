@@ -28,7 +28,7 @@ static void a_donor_goes_in_the_middle(void **state)
     memory[2] = prepare_one(&requester, 3, BYTES, 2);
     node_begin(&requester);
     requester.hold_touching = true;
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     for (int i = 0; i < 2; i++)
         node_name_donor(&requester, &donors[i]);
     node_until(&requester, &requester.touching); /* the first chunk is coming in */
@@ -54,7 +54,7 @@ static void the_only_donor_goes(void **state)
     node_serve(&donor);
     node_begin(&requester);
     requester.hold_touching = true;
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     node_until(&requester, &requester.touching);
     node_end(&donor);
@@ -85,14 +85,13 @@ static void a_donor_with_forged_content_is_refused(void **state)
     node_begin(&donor);
     node_begin(&liar);
     node_begin(&requester);
-    const struct pccl_state *a = pccl_synchronizer_state(donor.synchronizer),
-                            *b = pccl_synchronizer_state(liar.synchronizer);
+    const struct pccl_state *a = pccl_synchronizer_state(donor.worker), *b = pccl_synchronizer_state(liar.worker);
     assert_memory_equal(a->chunks, b->chunks, 3 * sizeof *a->chunks);
     assert_true(pccl_digest_equal(&a->content, &b->content));
     node_serve(&donor);
     node_serve(&liar);
     assert_false(pccl_proof_equal(&donor.proof, &liar.proof));
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     liar.proof = donor.proof; /* what the master has told */
     node_name_donor(&requester, &liar);
     node_until_count(&liar, &liar.accepted, 2);
@@ -131,14 +130,14 @@ static void a_requester_goes_in_the_middle(void **state)
     node_begin(&leaves);
     node_begin(&stays);
     leaves.hold_touching = stays.hold_touching = true;
-    pccl_synchronizer_plan(leaves.synchronizer, true, false);
-    pccl_synchronizer_plan(stays.synchronizer, true, false);
+    pccl_synchronizer_plan(leaves.worker, true, false);
+    pccl_synchronizer_plan(stays.worker, true, false);
     node_name_donor(&leaves, &donor);
     node_name_donor(&stays, &donor);
     node_until(&leaves, &leaves.touching);
     node_until(&stays, &stays.touching);
     close(bare);
-    pccl_worker_end(leaves.synchronizer);
+    pccl_worker_end(leaves.worker);
     node_set(&leaves, &leaves.hold_touching, false);
     node_finish(&leaves);
     node_set(&stays, &stays.hold_touching, false);
@@ -164,8 +163,8 @@ static void nobody_can_be_reached(void **state)
     (void)state;
     close(listening);
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    node_name(requester.synchronizer, &gone, &wanted, &address);
+    pccl_synchronizer_plan(requester.worker, true, false);
+    node_name(requester.worker, &gone, &wanted, &address);
     expect_failure(&requester, "connection refused");
     assert_int_equal(requester.touched, 0);
     node_stop(&requester);
@@ -183,8 +182,8 @@ static void somebody_else_answers(void **state)
     node_begin(&other);
     node_serve(&other);
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    node_name(requester.synchronizer, &meant, &other.proof, &other.address);
+    pccl_synchronizer_plan(requester.worker, true, false);
+    node_name(requester.worker, &meant, &other.proof, &other.address);
     expect_failure(&requester, "no donor");
     node_finish(&requester);
     node_finish(&other);
@@ -204,10 +203,10 @@ static void more_donors_than_are_asked_at_once(void **state)
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     for (uint8_t i = 0; i < PCCL_STATE_DONORS_MAX; i++) {
         struct pccl_id gone = node_id((uint8_t)(i + 50));
-        node_name(requester.synchronizer, &gone, &donor.proof, &address);
+        node_name(requester.worker, &gone, &donor.proof, &address);
     }
     node_name_donor(&requester, &donor); /* its turn comes when one of them is given up */
     expect_fetched(&requester, 1);
@@ -232,8 +231,8 @@ static void a_silent_donor_is_given_up(void **state)
     (void)state;
     requester.silence_ms = 2000;
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    node_name(requester.synchronizer, &silent, &wanted, &address);
+    pccl_synchronizer_plan(requester.worker, true, false);
+    node_name(requester.worker, &silent, &wanted, &address);
     for (int i = 0; i < 4; i++) {
         bare[i] = bare_accept(listening, &silent);
         bare_hear_end(bare[i]);
@@ -251,7 +250,7 @@ static void lie(int bare, const struct node *good, uint8_t *memory)
     static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
     struct pccl_msg msg = {.type = PCCL_MSG_state_proofs};
     struct pccl_msg_state_want want;
-    const struct pccl_state *state = pccl_synchronizer_state(good->synchronizer);
+    const struct pccl_state *state = pccl_synchronizer_state(good->worker);
     do {
         struct pccl_msg asked;
         bare_hear(bare, &asked);
@@ -290,8 +289,8 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    node_name(requester.synchronizer, &liar, &donor.proof, &address);
+    pccl_synchronizer_plan(requester.worker, true, false);
+    node_name(requester.worker, &liar, &donor.proof, &address);
     for (int i = 0; i < 2; i++)
         lie(bare_accept(listening, &liar), &donor, a);
     node_name_donor(&requester, &donor);
@@ -320,8 +319,8 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
     memset(noise, 0xee, sizeof noise);
     data.as.state_data.length = 100;
     node_begin(&requester);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    node_name(requester.synchronizer, &liar, &wanted, &address);
+    pccl_synchronizer_plan(requester.worker, true, false);
+    node_name(requester.worker, &liar, &wanted, &address);
     for (int i = 0; i < 4; i++) {
         int bare = bare_accept(listening, &liar);
         if (i == 0)

@@ -39,8 +39,7 @@ static void connections_wait_for_the_plan(void **state)
     node_serve(&donor);
     bare_hear(bare, &msg);
     assert_int_equal(msg.type, PCCL_MSG_state_proofs);
-    assert_true(
-        pccl_proof_equal(msg.as.state_proofs.proofs, &pccl_synchronizer_state(donor.synchronizer)->tensors->proof));
+    assert_true(pccl_proof_equal(msg.as.state_proofs.proofs, &pccl_synchronizer_state(donor.worker)->tensors->proof));
     close(bare);
     node_finish(&donor);
     free(a);
@@ -56,7 +55,7 @@ static void who_is_fetching_does_not_serve(void **state)
     node_begin(&donor);
     node_begin(&requester);
     int before = bare_dial(&requester, &by_hand);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     bare_want(before, &requester, PCCL_WANT_ROOTS, 0, 0, 1);
     bare_hear_end(before);
@@ -90,14 +89,14 @@ static void a_plan_replaces_the_one_before(void **state)
     node_serve(&old);
     node_serve(&new);
     requester.hold_touching = true;
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &old);
     node_until(&requester, &requester.touching); /* in the middle of the first */
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &new);
     node_set(&requester, &requester.hold_touching, false);
-    expect_fetched(&requester, 1);                               /* of the second; the first was forgotten */
-    pccl_synchronizer_plan(requester.synchronizer, true, false); /* and back, when all have ended */
+    expect_fetched(&requester, 1);                         /* of the second; the first was forgotten */
+    pccl_synchronizer_plan(requester.worker, true, false); /* and back, when all have ended */
     node_name_donor(&requester, &old);
     expect_fetched(&requester, 2);
     node_stop(&requester);
@@ -124,8 +123,8 @@ static void the_end_wakes_at_once(void **state)
     (void)node_add(&node, "weights", bytes, 100);
     node_begin(&node); /* a connection that waits for ever, and a donor that is being dialed */
     int bare = bare_dial(&node, &by_hand);
-    pccl_synchronizer_plan(node.synchronizer, true, true);
-    node_name(node.synchronizer, &node.id, &other, &node.address);
+    pccl_synchronizer_plan(node.worker, true, true);
+    node_name(node.worker, &node.id, &other, &node.address);
     node_until_count(&node, &node.accepted, 2);
     node_stop(&node);
     assert_int_equal(node.fetched, 0);
@@ -201,7 +200,7 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     for (size_t i = 0; i < 3; i++)
         pccl_frame_encode(&msg, 0, 0, frames + i * size);
     loopback_pair(&ours, &bare);
-    assert_int_equal(node_accept_link(donor.synchronizer, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
+    assert_int_equal(node_accept_link(donor.worker, &peer, ours, frames, 2 * size + size / 2), PCCL_OK);
     bare_write(bare, frames, 0);
     for (int i = 0; i < 3; i++) {
         if (i == 2)
@@ -228,12 +227,12 @@ static void a_report_of_an_older_plan_is_known(void **state)
     node_serve(&donor);
     node_serve(&other);
     requester.hold_touching = true;
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
     node_until(&requester, &requester.touching);
-    assert_false(pccl_synchronizer_is_replanned(requester.synchronizer));
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
-    assert_true(pccl_synchronizer_is_replanned(requester.synchronizer));
+    assert_false(pccl_synchronizer_is_replanned(requester.worker));
+    pccl_synchronizer_plan(requester.worker, true, false);
+    assert_true(pccl_synchronizer_is_replanned(requester.worker));
     node_set(&requester, &requester.hold_touching, false);
     node_finish(&requester);
     node_finish(&donor);
@@ -254,12 +253,12 @@ static void who_failed_before_serves(void **state)
     (void)state;
     node_begin(&holder);
     node_begin(&requester);
-    pccl_synchronizer_plan(holder.synchronizer, true, false);
-    node_name(holder.synchronizer, &gone, &nowhere, NULL);
+    pccl_synchronizer_plan(holder.worker, true, false);
+    node_name(holder.worker, &gone, &nowhere, NULL);
     node_until_count(&holder, &holder.fetched, 1);
     assert_false(holder.complete);
     node_serve(&holder);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &holder);
     node_until_count(&requester, &requester.fetched, 1);
     assert_true(requester.complete);
@@ -336,7 +335,7 @@ static void a_donor_that_could_not_be_noted_is_one_lost_donor(void **state)
         node_begin(&requester);
         node_serve(&donor);
         node_serve(&other);
-        pccl_synchronizer_plan(requester.synchronizer, true, false);
+        pccl_synchronizer_plan(requester.worker, true, false);
         name_a_donor_in_vain(&requester, &other);
         if (known_before) /* that it was lost, when the next one comes */
             await_that_all_is_taken(&requester);
@@ -361,7 +360,7 @@ static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
-    pccl_synchronizer_plan(requester.synchronizer, true, false);
+    pccl_synchronizer_plan(requester.worker, true, false);
     name_a_donor_in_vain(&requester, &donor);
     expect_failure(&requester, "no donor of the shared state is left: out of memory");
     node_finish(&requester);
