@@ -3,6 +3,7 @@
  * what they prove together.
  */
 #include "unit.h"
+
 #include <sys/resource.h>
 
 #include "held.h"
@@ -18,7 +19,7 @@ static struct local_folder folder;
 static const struct pccl_local *here; /* of the dials that begin; NULL: TCP only */
 static const struct pccl_keys *keys;
 
-struct fixture {
+static struct fixture {
     uv_loop_t loop;
     struct pccl_dialer *dialer;
     bool done;
@@ -27,7 +28,7 @@ struct fixture {
     struct pccl_text reason;
     bool declined;
     int depth;
-};
+} f;
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
@@ -46,41 +47,40 @@ static const struct pccl_connection_events events = {.received = on_received, .e
 
 static void on_enter(void *owner)
 {
-    struct fixture *f = owner;
-    assert_int_equal(f->depth++, 0);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(f.depth++, 0);
 }
 
 static void on_leave(void *owner)
 {
-    struct fixture *f = owner;
-    assert_int_equal(--f->depth, 0);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(--f.depth, 0);
 }
 
 static void on_done(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                     const struct pccl_text *reason)
 {
-    struct fixture *f = context;
-    assert_false(f->done);
-    assert_int_equal(f->depth, 1);
-    f->done = true;
-    f->connection = connection;
-    f->how = how;
-    f->reason = *reason;
+    assert_ptr_equal(context, &f);
+    assert_false(f.done);
+    assert_int_equal(f.depth, 1);
+    f.done = true;
+    f.connection = connection;
+    f.how = how;
+    f.reason = *reason;
     if (connection) {
         connection->events = &events;
-        connection->owner = f;
+        connection->owner = &f;
     }
 }
 
 static struct pccl_id peer(uint8_t number) { return (struct pccl_id){{number}}; }
 
 /* Dials peer seven with a hello of this kind; 0: dials without a hello. */
-static void begin(struct fixture *f, const struct pccl_address *addresses, uint32_t count, uint8_t kind,
-                  uint32_t timeout_ms)
+static void begin(const struct pccl_address *addresses, uint32_t count, uint8_t kind, uint32_t timeout_ms)
 {
     struct pccl_msg_link_hello hello = {.lineage = peer(1), .from = peer(2), .to = peer(7), .kind = kind};
-    memset(f, 0, sizeof *f);
-    assert_int_equal(uv_loop_init(&f->loop), 0);
+    memset(&f, 0, sizeof f);
+    assert_int_equal(uv_loop_init(&f.loop), 0);
     struct pccl_dial dial = {.addresses = addresses,
                              .count = count,
                              .local = here,
@@ -89,22 +89,33 @@ static void begin(struct fixture *f, const struct pccl_address *addresses, uint3
                              .timeout_ms = timeout_ms,
                              .hello = kind ? &hello : NULL,
                              .keys = keys,
-                             .declined = &f->declined,
+                             .declined = &f.declined,
                              .done = on_done,
-                             .context = f,
+                             .context = &f,
                              .enter = on_enter,
                              .leave = on_leave,
-                             .owner = f};
-    f->dialer = pccl_dialer_start(&f->loop, pccl_heap(), &dial);
-    assert_non_null(f->dialer);
-    assert_false(f->done); /* never from inside start */
+                             .owner = &f};
+    f.dialer = pccl_dialer_start(&f.loop, pccl_heap(), &dial);
+    assert_non_null(f.dialer);
+    assert_false(f.done); /* never from inside start */
 }
 
-static void end(struct fixture *f)
+static void end(void)
 {
-    if (f->connection)
-        pccl_connection_close(f->connection, 0);
-    loopback_end(&f->loop);
+    if (f.connection)
+        pccl_connection_close(f.connection, 0);
+    loopback_end(&f.loop);
+}
+
+static void until_done(void) { loopback_until(&f.loop, &f.done); }
+
+static void until_failed(enum pccl_link_end how, const char *words)
+{
+    until_done();
+    assert_null(f.connection);
+    assert_int_equal(f.how, how);
+    if (!strstr(f.reason.bytes, words))
+        fail_msg("'%s' is not in: %s", words, f.reason.bytes);
 }
 
 /* An address without a listener: its port is bound, so that nobody else gets it. */
@@ -127,19 +138,19 @@ static struct pccl_address live_address(int *listening)
 }
 
 /* Runs the loop until a connection has arrived there. */
-static int accept_one(struct fixture *f, int listening)
+static int accept_one(int listening)
 {
-    loopback_until_readable(&f->loop, listening);
+    loopback_until_readable(&f.loop, listening);
     int accepted = accept(listening, NULL, NULL);
     assert_true(accepted >= 0);
     return accepted;
 }
 
 /* Answers the hello that has arrived with this message. */
-static void say(struct fixture *f, int bare, const struct pccl_msg *msg)
+static void say(int bare, const struct pccl_msg *msg)
 {
     uint8_t bytes[512];
-    loopback_until_readable(&f->loop, bare);
+    loopback_until_readable(&f.loop, bare);
     loopback_read(bare, bytes, PCCL_FRAME_HEADER_BYTES);
     size_t body = bytes[0];
     loopback_read(bare, bytes, body);
@@ -149,251 +160,160 @@ static void say(struct fixture *f, int bare, const struct pccl_msg *msg)
     assert_int_equal(send(bare, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
 }
 
-static void welcome(struct fixture *f, int bare, uint8_t number)
+static void welcome(int bare, uint8_t number)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
                            .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = peer(number)}};
-    say(f, bare, &msg);
+    say(bare, &msg);
 }
 
-static void refuse(struct fixture *f, int bare, enum pccl_refusal code)
+static void refuse(int bare, enum pccl_refusal code)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_refused,
                            .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                           .code = (uint16_t)code,
                                           .reason = pccl_bytes_of_string("not you")}};
-    say(f, bare, &msg);
+    say(bare, &msg);
 }
 
-TEST(being_connected_is_enough_without_a_hello)
+enum place { NOWHERE, DEAD, LIVE }; /* dead: without a listener */
+enum answer { SILENCE, WELCOME, REFUSAL, JUNK, CLOSE };
+
+/* The answer of the live place decides. A refused probe means that the peer is not there. */
+static const struct verdict {
+    const char *name;
+    enum place places[2];
+    uint8_t kind; /* of the hello; 0: without one */
+    enum answer answer;
+    unsigned what; /* the number of the peer that welcomes, or the code of the refusal */
+    enum pccl_link_end how;
+    const char *words;
+} verdicts[] = {
+    {"being connected is enough without a hello", {LIVE}, 0, SILENCE, 0, 0, ""},
+    {"the next address is tried", {DEAD, LIVE}, 0, SILENCE, 0, 0, ""},
+    {"the right answer makes the link", {LIVE}, PCCL_LINK_RING, WELCOME, 7, 0, ""},
+    {"no listener is refused", {DEAD}, 0, SILENCE, 0, PCCL_LINK_REFUSED, "127.0.0.1:"},
+    {"no address is unreachable", {NOWHERE}, 0, SILENCE, 0, PCCL_LINK_UNREACHABLE, "no address"},
+    {"only another process is other", {LIVE, DEAD}, PCCL_LINK_RING, WELCOME, 9, PCCL_LINK_OTHER, "another process"},
+    {"garbage is another process", {LIVE}, PCCL_LINK_RING, JUNK, 0, PCCL_LINK_OTHER, ""},
+    {"a silent one forbids a verdict of death", {DEAD, LIVE}, PCCL_LINK_RING, SILENCE, 0, PCCL_LINK_TIMEOUT, ""},
+    {"closing without an answer is closed", {LIVE}, PCCL_LINK_RING, CLOSE, 0, PCCL_LINK_CLOSED, ""},
+    {"its identity is another", {LIVE}, PCCL_LINK_RING, REFUSAL, PCCL_REFUSAL_IDENTITY, PCCL_LINK_OTHER, "not you"},
+    {"its run is another", {LIVE}, PCCL_LINK_RING, REFUSAL, PCCL_REFUSAL_LINEAGE, PCCL_LINK_UNREACHABLE, "not you"},
+    {"it has no state", {LIVE}, PCCL_LINK_STATE, REFUSAL, PCCL_REFUSAL_STATE, PCCL_LINK_UNREACHABLE, "not you"},
+    {"the hello is malformed", {LIVE}, PCCL_LINK_MEASURE, REFUSAL, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE, "not you"},
+    {"a probe of another run", {LIVE}, PCCL_LINK_PROBE, REFUSAL, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER, "not you"},
+};
+
+/* Returns the other side's socket, -1: there is none. */
+static int give_answer(const struct verdict *row, int listening)
 {
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    begin(&f, &address, 1, 0, 60000);
-    loopback_until(&f.loop, &f.done);
-    assert_non_null(f.connection);
-    assert_true(pccl_address_equal(&f.connection->address, &address));
-    close(listening);
-    end(&f);
+    static const char junk[] = "220 mail.example.org ESMTP, and a greeting that is long enough for a header\r\n";
+    if (row->answer == SILENCE)
+        return -1;
+    int bare = accept_one(listening);
+    if (row->answer == WELCOME)
+        welcome(bare, (uint8_t)row->what);
+    if (row->answer == REFUSAL)
+        refuse(bare, (enum pccl_refusal)row->what);
+    if (row->answer == JUNK)
+        assert_int_equal(send(bare, junk, sizeof junk, MSG_NOSIGNAL), (ssize_t)sizeof junk);
+    if (row->answer == CLOSE)
+        close(bare);
+    return row->answer == CLOSE ? -1 : bare;
 }
 
-TEST(nobody_there_is_refused)
+TEST(what_an_answer_is_evidence_of)
 {
-    struct fixture f;
-    int holder;
-    struct pccl_address address = dead_address(&holder);
-    begin(&f, &address, 1, 0, 60000);
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_REFUSED);
-    assert_non_null(strstr(f.reason.bytes, "127.0.0.1:"));
-    close(holder);
-    end(&f);
-}
-
-TEST(no_address_is_unreachable)
-{
-    struct fixture f;
-    begin(&f, NULL, 0, 0, 60000);
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_UNREACHABLE);
-    end(&f);
+    for (const struct verdict *row = verdicts; row < verdicts + PCCL_COUNT_OF(verdicts); row++) {
+        struct pccl_address addresses[2];
+        int sockets[2], live = -1;
+        uint32_t count = 0;
+        print_message("%s\n", row->name);
+        for (; count < 2 && row->places[count] != NOWHERE; count++) {
+            addresses[count] =
+                row->places[count] == LIVE ? live_address(&sockets[count]) : dead_address(&sockets[count]);
+            live = row->places[count] == LIVE ? sockets[count] : live;
+        }
+        begin(addresses, count, row->kind, row->how == PCCL_LINK_TIMEOUT ? 20 : 60000);
+        int bare = give_answer(row, live);
+        if (row->how == 0) {
+            until_done();
+            assert_non_null(f.connection);
+            assert_true(pccl_address_equal(&f.connection->address, &addresses[count - 1]));
+        } else {
+            until_failed(row->how, row->words);
+        }
+        assert_int_equal(f.declined, row->answer == REFUSAL && row->how == PCCL_LINK_UNREACHABLE);
+        if (bare >= 0)
+            close(bare);
+        while (count > 0)
+            close(sockets[--count]);
+        end();
+    }
 }
 
 /* No address was tried, which is no evidence; the reason has the limit of this process. */
 TEST(lack_of_descriptors_says_nothing_of_the_other_side)
 {
-    struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    begin(&f, &address, 1, 0, 60000);
+    begin(&address, 1, 0, 60000);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
-    loopback_until(&f.loop, &f.done);
+    until_done();
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_null(f.connection);
     assert_int_equal(f.how, 0);
     assert_string_equal(f.reason.bytes, "too many open files (limit 0): raise the limit (ulimit -n)");
     close(listening);
-    end(&f);
-}
-
-TEST(the_next_address_is_tried)
-{
-    struct fixture f;
-    int holder, listening;
-    struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
-    begin(&f, addresses, 2, 0, 60000);
-    loopback_until(&f.loop, &f.done);
-    assert_non_null(f.connection);
-    assert_true(pccl_address_equal(&f.connection->address, &addresses[1]));
-    close(holder);
-    close(listening);
-    end(&f);
-}
-
-TEST(the_right_answer_makes_the_link)
-{
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
-    int bare = accept_one(&f, listening);
-    welcome(&f, bare, 7);
-    loopback_until(&f.loop, &f.done);
-    assert_non_null(f.connection);
-    close(bare);
-    close(listening);
-    end(&f);
+    end();
 }
 
 TEST(another_process_behind_an_address_is_passed_over)
 {
-    struct fixture f;
     int wrong, right;
     struct pccl_address addresses[2] = {live_address(&wrong), live_address(&right)};
-    begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
-    int first = accept_one(&f, wrong);
-    int second = accept_one(&f, right); /* connected in the meantime, but only one is asked at a time */
+    begin(addresses, 2, PCCL_LINK_RING, 60000);
+    int first = accept_one(wrong);
+    int second = accept_one(right); /* connected in the meantime, but only one is asked at a time */
     uint8_t byte;
     assert_int_equal(recv(second, &byte, 1, MSG_DONTWAIT | MSG_PEEK), -1);
-    welcome(&f, first, 9);
-    welcome(&f, second, 7);
-    loopback_until(&f.loop, &f.done);
+    welcome(first, 9);
+    welcome(second, 7);
+    until_done();
     assert_non_null(f.connection);
     assert_true(pccl_address_equal(&f.connection->address, &addresses[1]));
     close(first);
     close(second);
     close(wrong);
     close(right);
-    end(&f);
-}
-
-TEST(only_another_process_is_other)
-{
-    struct fixture f;
-    int listening, holder;
-    struct pccl_address addresses[2] = {live_address(&listening), dead_address(&holder)};
-    begin(&f, addresses, 2, PCCL_LINK_RING, 60000);
-    int bare = accept_one(&f, listening);
-    welcome(&f, bare, 9);
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_OTHER);
-    assert_non_null(strstr(f.reason.bytes, "another process"));
-    close(bare);
-    close(listening);
-    close(holder);
-    end(&f);
-}
-
-TEST(garbage_is_another_process)
-{
-    static const char junk[] = "220 mail.example.org ESMTP, and a greeting that is long enough for a header\r\n";
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
-    int bare = accept_one(&f, listening);
-    assert_int_equal(send(bare, junk, sizeof junk, MSG_NOSIGNAL), (ssize_t)sizeof junk);
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_OTHER);
-    close(bare);
-    close(listening);
-    end(&f);
-}
-
-TEST(an_address_that_says_nothing_forbids_a_verdict_of_death)
-{
-    struct fixture f;
-    int listening, holder;
-    struct pccl_address addresses[2] = {dead_address(&holder), live_address(&listening)};
-    begin(&f, addresses, 2, PCCL_LINK_RING, 20); /* the kernel accepts; nobody answers */
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
-    close(holder);
-    close(listening);
-    end(&f);
-}
-
-TEST(closing_without_an_answer_is_closed)
-{
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
-    close(accept_one(&f, listening));
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_CLOSED);
-    close(listening);
-    end(&f);
-}
-
-/*
- * A refusal comes from the peer itself, unless it says that it is another one. A refused probe
- * means that the peer is not there.
- */
-TEST(what_a_refusal_is_evidence_of)
-{
-    static const struct {
-        uint8_t kind;
-        enum pccl_refusal code;
-        enum pccl_link_end how;
-    } cases[] = {
-        {PCCL_LINK_RING, PCCL_REFUSAL_IDENTITY, PCCL_LINK_OTHER},
-        {PCCL_LINK_RING, PCCL_REFUSAL_LINEAGE, PCCL_LINK_UNREACHABLE},
-        {PCCL_LINK_STATE, PCCL_REFUSAL_STATE, PCCL_LINK_UNREACHABLE},
-        {PCCL_LINK_MEASURE, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE},
-        {PCCL_LINK_PROBE, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER},
-    };
-    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
-        struct fixture f;
-        int listening;
-        struct pccl_address address = live_address(&listening);
-        begin(&f, &address, 1, cases[i].kind, 60000);
-        int bare = accept_one(&f, listening);
-        refuse(&f, bare, cases[i].code);
-        loopback_until(&f.loop, &f.done);
-        assert_null(f.connection);
-        assert_int_equal(f.how, cases[i].how);
-        assert_int_equal(f.declined, cases[i].how == PCCL_LINK_UNREACHABLE);
-        assert_non_null(strstr(f.reason.bytes, "not you"));
-        close(bare);
-        close(listening);
-        end(&f);
-    }
+    end();
 }
 
 TEST(a_canceled_dialer_says_nothing)
 {
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
-    pccl_dialer_cancel(f.dialer); /* before its first attempt */
-    end(&f);
-    assert_false(f.done);
-    begin(&f, &address, 1, PCCL_LINK_RING, 60000);
-    int bare = accept_one(&f, listening);
-    pccl_dialer_cancel(f.dialer); /* while it waits for the answer */
-    end(&f);
-    assert_false(f.done);
-    close(bare);
-    close(listening);
+    for (int waits = 0; waits < 2; waits++) { /* for the answer; or before its first attempt */
+        int listening;
+        struct pccl_address address = live_address(&listening);
+        begin(&address, 1, PCCL_LINK_RING, 60000);
+        int bare = waits ? accept_one(listening) : -1;
+        pccl_dialer_cancel(f.dialer);
+        end();
+        assert_false(f.done);
+        if (waits)
+            close(bare);
+        close(listening);
+    }
 }
 
 /* ---- the local socket ---- */
 
-static void begin_here(struct fixture *f, const struct pccl_address *address, uint32_t timeout_ms)
+static void begin_here(const struct pccl_address *address, uint32_t timeout_ms)
 {
     here = &folder.local;
-    begin(f, address, 1, PCCL_LINK_RING, timeout_ms);
+    begin(address, address != NULL, PCCL_LINK_RING, timeout_ms);
     here = NULL;
 }
 
@@ -416,41 +336,39 @@ static void close_door(int door)
 
 TEST(a_peer_on_this_host_is_reached_at_its_door)
 {
-    struct fixture f;
     uint8_t byte;
     int listening, door = open_door();
     struct pccl_address address = live_address(&listening);
-    begin_here(&f, &address, 60000);
-    int bare = accept_one(&f, door);
-    int tcp = accept_one(&f, listening);                                /* although another address can be reached */
+    begin_here(&address, 60000);
+    int bare = accept_one(door);
+    int tcp = accept_one(listening);                                    /* although another address can be reached */
     assert_int_equal(recv(bare, &byte, sizeof byte, MSG_DONTWAIT), -1); /* it waits to be let in */
     assert_true(pccl_local_let_in(bare, true));
-    welcome(&f, bare, 7);
-    loopback_until(&f.loop, &f.done);
+    welcome(bare, 7);
+    until_done();
     assert_non_null(f.connection);
     assert_true(pccl_socket_is_here(f.connection->channel.socket));
     close(tcp);
     close(bare);
     close_door(door);
     close(listening);
-    end(&f);
+    end();
 }
 
 static void reach_over_tcp(void)
 {
-    struct fixture f;
     int listening;
     struct pccl_address address = live_address(&listening);
-    begin_here(&f, &address, 60000);
-    int bare = accept_one(&f, listening);
-    welcome(&f, bare, 7);
-    loopback_until(&f.loop, &f.done);
+    begin_here(&address, 60000);
+    int bare = accept_one(listening);
+    welcome(bare, 7);
+    until_done();
     assert_non_null(f.connection);
     assert_false(pccl_socket_is_here(f.connection->channel.socket));
     assert_true(pccl_address_equal(&f.connection->address, &address));
     close(bare);
     close(listening);
-    end(&f);
+    end();
 }
 
 TEST(without_a_door_it_is_reached_over_tcp)
@@ -482,92 +400,71 @@ TEST(another_users_door_is_passed_by)
 TEST(an_end_at_the_door_proves_nothing)
 {
     for (int answers = 0; answers < 2; answers++) {
-        struct fixture f;
         int holder, door = open_door();
         struct pccl_address address = dead_address(&holder);
-        begin_here(&f, &address, 60000);
-        int bare = accept_one(&f, door);
+        begin_here(&address, 60000);
+        int bare = accept_one(door);
         if (answers) {
             assert_true(pccl_local_let_in(bare, true));
-            welcome(&f, bare, 9); /* another process has taken the name */
+            welcome(bare, 9); /* another process has taken the name */
         }
         close(bare);
-        loopback_until(&f.loop, &f.done);
-        assert_null(f.connection);
-        assert_int_equal(f.how, PCCL_LINK_REFUSED);
+        until_failed(PCCL_LINK_REFUSED, "");
         close_door(door);
         close(holder);
-        end(&f);
+        end();
     }
 }
 
+/* Whatever is known of the peer's addresses. */
 TEST(silence_at_the_door_is_silence)
 {
-    struct fixture f;
-    int listening, door = open_door();
-    struct pccl_address address = live_address(&listening);
-    uint8_t byte;
-    begin_here(&f, &address, 20); /* the kernel accepts; nobody answers */
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
-    assert_non_null(strstr(f.reason.bytes, "on this host"));
-    end(&f);
-    /* It is not asked again, over TCP, by a dialer that waits for no answer. */
-    struct pollfd waiting = {.fd = listening, .events = POLLIN};
-    if (poll(&waiting, 1, 0) == 1) {
-        int bare = accept(listening, NULL, NULL);
-        assert_int_equal(recv(bare, &byte, 1, 0), 0);
-        close(bare);
+    for (int known = 0; known < 2; known++) {
+        int listening, door = open_door();
+        struct pccl_address address = live_address(&listening);
+        uint8_t byte;
+        begin_here(known ? &address : NULL, 20); /* the kernel accepts; nobody answers */
+        until_failed(PCCL_LINK_TIMEOUT, "on this host");
+        end();
+        /* It is not asked again, over TCP, by a dialer that waits for no answer. */
+        struct pollfd waiting = {.fd = listening, .events = POLLIN};
+        if (poll(&waiting, 1, 0) == 1) {
+            int bare = accept(listening, NULL, NULL);
+            assert_int_equal(recv(bare, &byte, 1, 0), 0);
+            close(bare);
+        }
+        close_door(door);
+        close(listening);
     }
-    close_door(door);
-    close(listening);
-}
-
-/* Whatever is known of its addresses. */
-TEST(silence_at_the_door_is_told_without_an_address)
-{
-    struct fixture f;
-    int door = open_door();
-    here = &folder.local;
-    begin(&f, NULL, 0, PCCL_LINK_RING, 20);
-    here = NULL;
-    loopback_until(&f.loop, &f.done);
-    assert_null(f.connection);
-    assert_int_equal(f.how, PCCL_LINK_TIMEOUT);
-    assert_non_null(strstr(f.reason.bytes, "on this host"));
-    close_door(door);
-    end(&f);
 }
 
 /* ---- pipes ---- */
 
 /* The peer behind the door: answers the hello, and has a connection to hand over. */
-struct host {
+static struct host {
     struct pccl_listener listener;
     struct pccl_hash_key hash;
     struct pccl_handover handover;
     bool refuses, has_answered;
     struct pccl_dialer *canceled; /* when the hello has come; NULL: none */
-};
+} host;
 
 static void on_hello(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
-    struct host *host = connection->owner;
     const struct pccl_id self = peer(7);
     assert_int_equal(frame->type, PCCL_MSG_link_hello);
-    host->has_answered = true;
+    host.has_answered = true;
     pccl_listener_adopt(connection);
-    if (host->refuses) {
+    if (host.refuses) {
         struct pccl_text reason;
         pccl_text_format(&reason, "not you");
         pccl_handshake_refuse(connection, PCCL_REFUSAL_LINEAGE, &reason, LOOPBACK_HANG_MS);
         return;
     }
     pccl_handshake_welcome(connection, &self);
-    assert_true(pccl_connection_detach(connection, &host->handover));
-    if (host->canceled)
-        pccl_dialer_cancel(host->canceled);
+    assert_true(pccl_connection_detach(connection, &host.handover));
+    if (host.canceled)
+        pccl_dialer_cancel(host.canceled);
 }
 
 static void on_accepted(void *owner, struct pccl_connection *connection)
@@ -586,56 +483,57 @@ static void on_host_ended(struct pccl_connection *connection, enum pccl_connecti
 
 static const struct pccl_connection_events host_events = {.received = on_hello, .ended = on_host_ended};
 
-static void begin_host(struct host *host, uv_loop_t *loop)
+static void begin_host(void)
 {
     struct pccl_address loopback = pccl_address_v4(127, 0, 0, 1, 0);
     struct pccl_text reason;
     const struct pccl_id self = peer(7);
-    memset(host, 0, sizeof *host);
-    pccl_hash_key_init(&host->hash, 1);
-    host->listener = (struct pccl_listener){.loop = loop,
-                                            .local = &folder.local,
-                                            .memory = pccl_heap(),
-                                            .hash = &host->hash,
-                                            .hears_offers = true,
-                                            .strangers_max = 4,
-                                            .events = &host_events,
-                                            .owner = host,
-                                            .accepted = on_accepted,
-                                            .keys = keys,
-                                            .queue_max = 16,
-                                            .greeting_ms = 60000,
-                                            .role = PCCL_SECURE_ACCEPTED};
-    assert_int_equal(pccl_listener_open(&host->listener, &loopback, 1, 0, 1, &reason), 0);
-    pccl_listener_open_here(&host->listener, &self);
+    memset(&host, 0, sizeof host);
+    pccl_hash_key_init(&host.hash, 1);
+    host.listener = (struct pccl_listener){.loop = &f.loop,
+                                           .local = &folder.local,
+                                           .memory = pccl_heap(),
+                                           .hash = &host.hash,
+                                           .hears_offers = true,
+                                           .strangers_max = 4,
+                                           .events = &host_events,
+                                           .owner = &host,
+                                           .accepted = on_accepted,
+                                           .keys = keys,
+                                           .queue_max = 16,
+                                           .greeting_ms = 60000,
+                                           .role = PCCL_SECURE_ACCEPTED};
+    assert_int_equal(pccl_listener_open(&host.listener, &loopback, 1, 0, 1, &reason), 0);
+    pccl_listener_open_here(&host.listener, &self);
 }
 
 /* A dialer and the peer that it dials, on one loop. */
-static void begin_both(struct fixture *f, struct host *host, bool offers)
+static void begin_both(bool offers)
 {
     struct pccl_address nowhere = pccl_address_v4(127, 0, 0, 1, 1);
     local_folder_make(&folder);
     offers_pipe = offers;
-    begin_here(f, &nowhere, 60000);
+    begin_here(&nowhere, 60000);
     offers_pipe = false;
-    begin_host(host, &f->loop);
+    begin_host();
 }
 
-static void end_both(struct fixture *f, struct host *host)
-{
-    pccl_listener_close(&host->listener);
-    end(f);
-    local_folder_remove(&folder);
-}
-
-static struct pccl_handover hand_over(struct fixture *f)
+static struct pccl_handover hand_over(void)
 {
     struct pccl_handover handover;
-    loopback_until(&f->loop, &f->done);
-    assert_non_null(f->connection);
-    assert_true(pccl_connection_detach(f->connection, &handover));
-    f->connection = NULL;
+    until_done();
+    assert_non_null(f.connection);
+    assert_true(pccl_connection_detach(f.connection, &handover));
+    f.connection = NULL;
     return handover;
+}
+
+static void end_both(const struct held *before)
+{
+    pccl_listener_close(&host.listener);
+    end();
+    local_folder_remove(&folder);
+    assert_held(*before);
 }
 
 static void bytes_go_through(const struct pccl_handover *from, const struct pccl_handover *to)
@@ -647,36 +545,29 @@ static void bytes_go_through(const struct pccl_handover *from, const struct pccl
     assert_memory_equal(got, sent, sizeof sent);
 }
 
-TEST(a_pipe_that_is_offered_is_handed_over)
+/* Whether the link is encrypted, as far as it has one. */
+static void hand_over_both(bool with_pipe, bool encrypted)
 {
-    struct held before = held_now();
-    struct fixture f;
-    struct host host;
-    begin_both(&f, &host, true);
-    struct pccl_handover dialed = hand_over(&f);
-    assert_non_null(dialed.pipe);
-    assert_non_null(host.handover.pipe);
-    bytes_go_through(&dialed, &host.handover);
-    bytes_go_through(&host.handover, &dialed);
+    struct pccl_handover dialed = hand_over();
+    assert_int_equal(dialed.pipe != NULL, with_pipe);
+    assert_int_equal(host.handover.pipe != NULL, with_pipe);
+    assert_int_equal(dialed.secure != NULL, encrypted);
+    if (with_pipe) {
+        bytes_go_through(&dialed, &host.handover);
+        bytes_go_through(&host.handover, &dialed);
+    }
     pccl_handover_drop(&dialed);
     pccl_handover_drop(&host.handover);
-    end_both(&f, &host);
-    assert_held(before);
 }
 
-TEST(nobody_has_a_pipe_that_was_not_offered)
+TEST(a_pipe_is_handed_over_if_it_was_offered)
 {
-    struct held before = held_now();
-    struct fixture f;
-    struct host host;
-    begin_both(&f, &host, false);
-    struct pccl_handover dialed = hand_over(&f);
-    assert_null(dialed.pipe);
-    assert_null(host.handover.pipe);
-    pccl_handover_drop(&dialed);
-    pccl_handover_drop(&host.handover);
-    end_both(&f, &host);
-    assert_held(before);
+    for (int offers = 0; offers < 2; offers++) {
+        struct held before = held_now();
+        begin_both(offers);
+        hand_over_both(offers, false);
+        end_both(&before);
+    }
 }
 
 static bool tell_ticket(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
@@ -698,28 +589,20 @@ TEST(with_keys_there_is_no_pipe)
     pccl_keys_set_tickets(both, tell_ticket, NULL);
     struct held before = held_now();
     for (int open = 0; open < 2; open++) {
-        struct fixture f;
-        struct host host;
         pccl_keys_set_open_links(both, open);
         keys = both;
-        begin_both(&f, &host, true);
+        begin_both(true);
         keys = NULL;
-        struct pccl_handover dialed = hand_over(&f);
-        assert_int_equal(dialed.secure == NULL, open);
-        assert_null(dialed.pipe);
-        assert_null(host.handover.pipe);
-        pccl_handover_drop(&dialed);
-        pccl_handover_drop(&host.handover);
-        end_both(&f, &host);
-        assert_held(before);
+        hand_over_both(false, !open);
+        end_both(&before);
     }
     pccl_keys_destroy(both);
 }
 
-static void bytes_go_over_the_socket(struct fixture *f, int bare)
+static void bytes_go_over_the_socket(int bare)
 {
     char byte = 0;
-    struct pccl_handover dialed = hand_over(f);
+    struct pccl_handover dialed = hand_over();
     assert_null(dialed.pipe);
     assert_int_equal(pccl_socket_write(dialed.socket, (const uint8_t *)"x", 1), 1);
     loopback_read(bare, &byte, 1);
@@ -727,77 +610,60 @@ static void bytes_go_over_the_socket(struct fixture *f, int bare)
     pccl_handover_drop(&dialed);
 }
 
-TEST(who_does_not_hear_offers_has_the_socket)
+/* The other side does not hear offers, or says that it does and does not; or there is no door, so it is TCP. */
+TEST(without_a_pipe_bytes_go_over_the_socket)
 {
-    for (int takes = 0; takes < 2; takes++) { /* or says that it does, and does not */
+    enum { DEAF, LIES, OVER_TCP, CASES };
+    for (int what = 0; what < CASES; what++) {
         struct held before = held_now();
-        struct fixture f;
-        int listening, door = open_door();
+        int listening, door = what == OVER_TCP ? -1 : open_door();
         struct pccl_address address = live_address(&listening);
+        if (what == OVER_TCP)
+            local_folder_make(&folder);
         offers_pipe = true;
-        begin_here(&f, &address, 60000);
+        begin_here(&address, 60000);
         offers_pipe = false;
-        int bare = accept_one(&f, door);
-        assert_true(pccl_local_let_in(bare, takes));
-        welcome(&f, bare, 7);
-        bytes_go_over_the_socket(&f, bare);
+        int bare = accept_one(what == OVER_TCP ? listening : door);
+        if (what == OVER_TCP)
+            assert_int_equal(held_now().mappings, before.mappings);
+        else
+            assert_true(pccl_local_let_in(bare, what == LIES));
+        welcome(bare, 7);
+        bytes_go_over_the_socket(bare);
         close(bare);
-        close_door(door);
+        if (what == OVER_TCP)
+            local_folder_remove(&folder);
+        else
+            close_door(door);
         close(listening);
-        end(&f);
+        end();
         assert_held(before);
     }
-}
-
-TEST(nobody_is_offered_a_pipe_over_tcp)
-{
-    struct fixture f;
-    int listening;
-    struct pccl_address address = live_address(&listening);
-    local_folder_make(&folder);
-    offers_pipe = true;
-    begin_here(&f, &address, 60000); /* where there is no door */
-    offers_pipe = false;
-    int bare = accept_one(&f, listening);
-    assert_int_equal(held_now().mappings, 0);
-    welcome(&f, bare, 7);
-    bytes_go_over_the_socket(&f, bare);
-    close(bare);
-    close(listening);
-    end(&f);
-    local_folder_remove(&folder);
 }
 
 TEST(a_canceled_dialer_leaves_no_pipe)
 {
     struct held before = held_now();
-    struct fixture f;
-    struct host host;
-    begin_both(&f, &host, true);
+    begin_both(true);
     pccl_dialer_cancel(f.dialer); /* before its first attempt */
-    end_both(&f, &host);
-    assert_held(before);
-    begin_both(&f, &host, true);
+    end_both(&before);
+    begin_both(true);
     host.canceled = f.dialer; /* the offer is taken, and the answer not read yet */
     loopback_until(&f.loop, &host.has_answered);
     assert_non_null(host.handover.pipe);
     pccl_handover_drop(&host.handover);
-    end_both(&f, &host);
+    end_both(&before);
     assert_false(f.done);
-    assert_held(before);
 }
 
 TEST(a_refused_hello_leaves_no_pipe)
 {
     struct held before = held_now();
-    struct fixture f;
-    struct host host;
-    begin_both(&f, &host, true);
+    begin_both(true);
     host.refuses = true;
     loopback_until(&f.loop, &host.has_answered);
-    loopback_until(&f.loop, &f.done);
+    until_done();
     assert_null(f.connection);
     assert_true(f.declined);
-    end_both(&f, &host);
-    assert_held(before);
+    end_both(&before);
 }

@@ -37,54 +37,59 @@ struct end {
     uint64_t capacity;      /* of what it writes */
 };
 
-struct fixture {
+static struct fixture {
     struct test_memory memory;
     struct end dialed, taking;
-};
+} f;
+
+/* First one end writes and the other one reads, then the other way round. */
+#define EACH_WAY(writes, reads)                                                                                        \
+    for (struct end *writes = &f.dialed, *reads = &f.taking; writes != NULL;                                           \
+         writes = writes == &f.dialed ? &f.taking : NULL, reads = &f.dialed)
 
 /* ---- ends ---- */
 
-static void connect_ends(struct fixture *f)
+static void connect_ends(void)
 {
     int pair[2];
-    memset(f, 0, sizeof *f);
-    test_memory_init(&f->memory);
+    memset(&f, 0, sizeof f);
+    test_memory_init(&f.memory);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-    f->dialed.socket = pair[0];
-    f->taking.socket = pair[1];
+    f.dialed.socket = pair[0];
+    f.taking.socket = pair[1];
 }
 
-static void offer(struct fixture *f)
+static void offer(void)
 {
-    f->dialed.pipe = pccl_pipe_offer(&f->memory.memory);
-    assert_non_null(f->dialed.pipe);
-    assert_false(pccl_pipe_is_agreed(f->dialed.pipe));
+    f.dialed.pipe = pccl_pipe_offer(&f.memory.memory);
+    assert_non_null(f.dialed.pipe);
+    assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
 }
 
-static void send_offer(struct fixture *f)
+static void send_offer(void)
 {
-    ptrdiff_t moved = pccl_pipe_send_offer(f->dialed.pipe, f->dialed.socket, hello, sizeof hello);
+    ptrdiff_t moved = pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, hello, sizeof hello);
     assert_int_equal(moved, sizeof hello);
 }
 
-/* The bytes arrive in any case. */
-static void read_offer(struct fixture *f)
+/* The bytes arrive in any case. Returns whether a pipe was taken. */
+static bool read_offer(void)
 {
     uint8_t bytes[sizeof hello + 1];
-    f->taking.pipe = (void *)f; /* is overwritten in any case */
-    ptrdiff_t moved = pccl_pipe_read_offer(&f->memory.memory, f->taking.socket, bytes, sizeof bytes, &f->taking.pipe);
+    f.taking.pipe = (void *)&f; /* is overwritten in any case */
+    ptrdiff_t moved = pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, bytes, sizeof bytes, &f.taking.pipe);
     assert_int_equal(moved, sizeof hello);
     assert_memory_equal(bytes, hello, sizeof hello);
+    return f.taking.pipe != NULL;
 }
 
-static void begin(struct fixture *f)
+static void begin(void)
 {
-    connect_ends(f);
-    offer(f);
-    send_offer(f);
-    read_offer(f);
-    assert_non_null(f->taking.pipe);
-    assert_true(pccl_pipe_is_agreed(f->dialed.pipe));
+    connect_ends();
+    offer();
+    send_offer();
+    assert_true(read_offer());
+    assert_true(pccl_pipe_is_agreed(f.dialed.pipe));
 }
 
 static void hang_up(struct end *end)
@@ -94,14 +99,48 @@ static void hang_up(struct end *end)
     end->socket = -1;
 }
 
-static void end(struct fixture *f)
+static void end(void)
 {
-    pccl_pipe_destroy(f->dialed.pipe);
-    pccl_pipe_destroy(f->taking.pipe);
-    hang_up(&f->dialed);
-    hang_up(&f->taking);
-    assert_int_equal(f->memory.live_blocks, 0);
+    pccl_pipe_destroy(f.dialed.pipe);
+    pccl_pipe_destroy(f.taking.pipe);
+    hang_up(&f.dialed);
+    hang_up(&f.taking);
+    assert_int_equal(f.memory.live_blocks, 0);
 }
+
+static struct held held_before;
+static bool is_closed_later; /* what is refused: by another thread */
+
+static int set_up(void **state)
+{
+    (void)state;
+    held_before = held_now();
+    is_closed_later = false;
+    connect_ends();
+    return 0;
+}
+
+static int set_up_agreed(void **state)
+{
+    (void)state;
+    held_before = held_now();
+    is_closed_later = false;
+    begin();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end();
+    if (is_closed_later)
+        assert_held_soon(held_before);
+    assert_held(held_before);
+    return 0;
+}
+
+#define ENDS_TEST(name) TEST_IN(name, set_up, tear_down)        /* two sockets */
+#define PIPE_TEST(name) TEST_IN(name, set_up_agreed, tear_down) /* with a pipe */
 
 /* ---- bytes ---- */
 
@@ -249,58 +288,43 @@ static int make_memory(size_t bytes, int seals)
 
 /* ---- the agreement ---- */
 
-TEST(an_offer_is_taken)
+PIPE_TEST(an_offer_is_taken)
 {
-    struct held before = held_now();
-    struct fixture f;
-    begin(&f);
     struct held with = held_now();
-    assert_int_equal(with.descriptors, before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
-    assert_int_equal(with.mappings, before.mappings + 2);
+    assert_int_equal(with.descriptors,
+                     held_before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
+    assert_int_equal(with.mappings, held_before.mappings + 2);
     assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
-    end(&f);
-    assert_held(before);
 }
 
-TEST(an_offer_that_is_not_taken_is_not_agreed)
+ENDS_TEST(an_offer_that_is_not_taken_is_not_agreed)
 {
-    struct held before = held_now();
-    struct fixture f;
     uint8_t bytes[sizeof hello];
-    connect_ends(&f);
-    offer(&f);
-    send_offer(&f);
+    offer();
+    send_offer();
     assert_int_equal(pccl_socket_read(f.taking.socket, bytes, sizeof bytes), UV_EPROTO); /* expects none */
     assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
-    end(&f);
-    assert_held_soon(before);
+    is_closed_later = true;
 }
 
-TEST(without_an_offer_bytes_are_bytes)
+ENDS_TEST(without_an_offer_bytes_are_bytes)
 {
-    struct fixture f;
     uint8_t byte;
-    connect_ends(&f);
     f.taking.pipe = (void *)&f;
     assert_int_equal(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, &byte, 1, &f.taking.pipe), UV_EAGAIN);
     assert_null(f.taking.pipe);
     assert_int_equal(pccl_socket_write(f.dialed.socket, hello, sizeof hello), sizeof hello);
-    read_offer(&f);
-    assert_null(f.taking.pipe);
+    assert_false(read_offer());
     hang_up(&f.dialed);
     assert_int_equal(pccl_pipe_read_offer(&f.memory.memory, f.taking.socket, &byte, 1, &f.taking.pipe), UV_EOF);
     assert_null(f.taking.pipe);
-    end(&f);
 }
 
 /* The first call moves nothing, the second one a part. */
-TEST(the_offer_goes_with_the_first_byte_that_is_sent)
+ENDS_TEST(the_offer_goes_with_the_first_byte_that_is_sent)
 {
-    struct held before = held_now();
     static uint8_t many[4 << 20], got[sizeof many];
-    struct fixture f;
-    connect_ends(&f);
-    offer(&f);
+    offer();
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
     }
     assert_int_equal(pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, many, sizeof many), UV_EAGAIN);
@@ -312,14 +336,11 @@ TEST(the_offer_goes_with_the_first_byte_that_is_sent)
     assert_non_null(f.taking.pipe);
     while (pccl_socket_read(f.taking.socket, got, sizeof got) > 0) {
     }
-    assert_int_equal(pccl_pipe_send_offer(f.dialed.pipe, f.dialed.socket, hello, sizeof hello), sizeof hello);
     struct pccl_pipe *taken = f.taking.pipe;
-    read_offer(&f);
-    assert_null(f.taking.pipe); /* it comes once */
+    send_offer();
+    assert_false(read_offer()); /* it comes once */
     f.taking.pipe = taken;
     assert_true(pccl_pipe_is_agreed(f.dialed.pipe));
-    end(&f);
-    assert_held(before);
 }
 
 /* ---- what is not taken ---- */
@@ -362,44 +383,28 @@ static int of_a_socket(size_t bytes)
     return made;
 }
 
-static void send_descriptor(struct fixture *f, int descriptor)
+static void send_descriptor(int descriptor)
 {
-    assert_int_equal(pccl_socket_write_with(f->dialed.socket, hello, sizeof hello, descriptor), sizeof hello);
+    assert_int_equal(pccl_socket_write_with(f.dialed.socket, hello, sizeof hello, descriptor), sizeof hello);
     close(descriptor);
 }
 
-TEST(memory_of_the_right_kind_is_taken_from_anybody)
+TEST(only_memory_of_the_right_kind_is_taken)
 {
+    static int (*const makers[])(size_t bytes) = {sealed, open_ended, shrinking, growing,   smaller,    larger,
+                                                  empty,  frozen,     read_only, of_a_file, of_a_socket};
     size_t bytes = offered_bytes();
-    struct held before = held_now();
-    struct fixture f;
-    connect_ends(&f);
-    send_descriptor(&f, sealed(bytes));
-    read_offer(&f);
-    assert_non_null(f.taking.pipe);
-    end(&f);
-    assert_held(before);
-}
-
-TEST(what_cannot_be_trusted_is_not_taken)
-{
-    static int (*const makers[])(size_t bytes) = {open_ended, shrinking, growing,   smaller,   larger,
-                                                  empty,      frozen,    read_only, of_a_file, of_a_socket};
-    size_t bytes = offered_bytes();
-    struct held before = held_now();
     for (size_t i = 0; i < PCCL_COUNT_OF(makers); i++) {
-        struct fixture f;
-        connect_ends(&f);
-        send_descriptor(&f, makers[i](bytes));
-        read_offer(&f);
-        assert_null(f.taking.pipe);
-        end(&f);
-        assert_held_soon(before);
+        (void)set_up(NULL);
+        send_descriptor(makers[i](bytes));
+        assert_int_equal(read_offer(), makers[i] == sealed); /* whoever sends it */
+        is_closed_later = makers[i] != sealed;
+        (void)tear_down(NULL);
     }
 }
 
 /* One that is right, and one more, whatever it may be. */
-TEST(of_two_descriptors_none_is_left)
+ENDS_TEST(of_two_descriptors_none_is_left)
 {
     union {
         struct cmsghdr align;
@@ -408,18 +413,13 @@ TEST(of_two_descriptors_none_is_left)
     struct iovec piece = {(void *)(uintptr_t)hello, sizeof hello};
     struct msghdr message = {
         .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &passed, .msg_controllen = sizeof passed.bytes};
-    size_t bytes = offered_bytes();
-    struct held before = held_now();
-    struct fixture f;
-    connect_ends(&f);
-    int two[2] = {sealed(bytes), of_a_socket(0)};
+    int two[2] = {sealed(offered_bytes()), of_a_socket(0)};
     memcpy(CMSG_DATA(&passed.align), two, sizeof two);
     assert_int_equal(sendmsg(f.dialed.socket, &message, MSG_NOSIGNAL), sizeof hello);
     close(two[0]);
     close(two[1]);
-    read_offer(&f);
-    end(&f);
-    assert_held_soon(before);
+    (void)read_offer();
+    is_closed_later = true;
 }
 
 static void limit_descriptors(rlim_t most)
@@ -433,35 +433,30 @@ static void limit_descriptors(rlim_t most)
 /* Of descriptors or memory: the connection does without a pipe. */
 TEST(shortage_is_no_failure)
 {
-    struct held before = held_now();
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     for (int of_memory = 0; of_memory < 2; of_memory++) {
-        struct fixture f;
-        connect_ends(&f);
+        const rlim_t most = of_memory ? limit.rlim_cur : 0;
+        (void)set_up(NULL);
         f.memory.fail_at = of_memory ? f.memory.requests + 1 : 0;
-        limit_descriptors(of_memory ? limit.rlim_cur : 0);
+        limit_descriptors(most);
         assert_null(pccl_pipe_offer(&f.memory.memory));
         limit_descriptors(limit.rlim_cur);
-        offer(&f);
-        send_offer(&f);
+        offer();
+        send_offer();
         f.memory.fail_at = of_memory ? f.memory.requests + 1 : 0;
-        limit_descriptors(of_memory ? limit.rlim_cur : 0);
-        read_offer(&f);
+        limit_descriptors(most);
+        bool taken = read_offer();
         limit_descriptors(limit.rlim_cur);
-        assert_null(f.taking.pipe);
+        assert_false(taken);
         assert_false(pccl_pipe_is_agreed(f.dialed.pipe));
-        end(&f);
-        assert_held(before);
+        (void)tear_down(NULL);
     }
 }
 
-TEST(a_process_offers_so_many_at_a_time)
+ENDS_TEST(a_process_offers_so_many_at_a_time)
 {
     struct pccl_pipe *pipes[OFFERED_MAX];
-    struct held before = held_now();
-    struct fixture f;
-    connect_ends(&f);
     for (size_t i = 0; i < OFFERED_MAX; i++) {
         pipes[i] = pccl_pipe_offer(&f.memory.memory);
         assert_non_null(pipes[i]);
@@ -473,23 +468,18 @@ TEST(a_process_offers_so_many_at_a_time)
         assert_non_null(pipes[again]);
     }
     f.dialed.pipe = pipes[0];
-    send_offer(&f);
-    read_offer(&f);
-    assert_non_null(f.taking.pipe); /* to take one is another matter */
+    send_offer();
+    assert_true(read_offer()); /* to take one is another matter */
     assert_null(pccl_pipe_offer(&f.memory.memory));
     for (size_t i = 1; i < OFFERED_MAX; i++)
         pccl_pipe_destroy(pipes[i]);
-    end(&f);
-    assert_held(before);
 }
 
-TEST(a_child_has_neither_memory_nor_descriptor)
+PIPE_TEST(a_child_has_neither_memory_nor_descriptor)
 {
-    struct fixture agreed, offering;
     int status = 0;
-    begin(&agreed);
-    connect_ends(&offering);
-    offer(&offering);
+    struct pccl_pipe *offered = pccl_pipe_offer(&f.memory.memory);
+    assert_non_null(offered);
     struct held here = held_now();
     assert_int_equal(here.mappings, 3);
     assert_true(here.memory >= 0);
@@ -502,10 +492,9 @@ TEST(a_child_has_neither_memory_nor_descriptor)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(write_some(&agreed.dialed, 5), 5); /* and this process has them still */
-    assert_int_equal(read_some(&agreed.taking, 5), 5);
-    end(&agreed);
-    end(&offering);
+    assert_int_equal(write_some(&f.dialed, 5), 5); /* and this process has them still */
+    assert_int_equal(read_some(&f.taking, 5), 5);
+    pccl_pipe_destroy(offered);
 }
 
 /* ---- bytes ---- */
@@ -544,12 +533,10 @@ static void move_as_the_model(struct end *end, struct end *other, struct pccl_pr
 }
 
 /* All are more than positions can count. */
-TEST(bytes_arrive_in_order)
+PIPE_TEST(bytes_arrive_in_order)
 {
     const uint64_t total = (UINT64_C(4200) << 20) / test_one_of();
     struct pccl_prng prng;
-    struct fixture f;
-    begin(&f);
     find_capacity(&f.dialed, &f.taking);
     find_capacity(&f.taking, &f.dialed);
     pccl_prng_seed(&prng, 20261128);
@@ -561,38 +548,31 @@ TEST(bytes_arrive_in_order)
     assert_true(f.dialed.written > 10 * f.dialed.capacity);
     assert_true(f.taking.written > 10 * f.taking.capacity);
     assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0); /* nobody has asked */
-    end(&f);
 }
 
-TEST(nothing_moves_where_there_is_nothing_or_no_room)
+PIPE_TEST(nothing_moves_where_there_is_nothing_or_no_room)
 {
-    struct fixture f;
-    begin(&f);
-    struct end *ends[2] = {&f.dialed, &f.taking};
-    for (int i = 0; i < 2; i++) {
-        assert_false(pccl_pipe_has_input(ends[i]->pipe));
-        assert_int_equal(read_some(ends[i], 1), UV_EAGAIN);
-        assert_true(pccl_pipe_has_room(ends[i]->pipe));
-        fill(ends[i]);
-        assert_int_equal(write_some(ends[i], 1), UV_EAGAIN);
-        assert_false(pccl_pipe_has_room(ends[i]->pipe));
-        assert_true(pccl_pipe_has_input(ends[1 - i]->pipe));
-        assert_int_equal(read_some(ends[1 - i], 1), 1);
-        assert_int_equal(write_some(ends[i], 2), 1);
-        drain(ends[1 - i]);
+    EACH_WAY(writes, reads)
+    {
+        assert_false(pccl_pipe_has_input(writes->pipe));
+        assert_int_equal(read_some(writes, 1), UV_EAGAIN);
+        assert_true(pccl_pipe_has_room(writes->pipe));
+        fill(writes);
+        assert_int_equal(write_some(writes, 1), UV_EAGAIN);
+        assert_false(pccl_pipe_has_room(writes->pipe));
+        assert_true(pccl_pipe_has_input(reads->pipe));
+        assert_int_equal(read_some(reads, 1), 1);
+        assert_int_equal(write_some(writes, 2), 1);
+        drain(reads);
     }
-    end(&f);
 }
 
 /* ---- waiting ---- */
 
-TEST(who_waits_for_input_is_rung_once)
+PIPE_TEST(who_waits_for_input_is_rung_once)
 {
-    struct fixture f;
-    begin(&f);
-    struct end *ends[2] = {&f.dialed, &f.taking};
-    for (int i = 0; i < 2; i++) {
-        struct end *writes = ends[i], *reads = ends[1 - i];
+    EACH_WAY(writes, reads)
+    {
         assert_int_equal(write_some(writes, 3), 3);
         assert_int_equal(bells(reads), 0);
         assert_true(pccl_pipe_await_input(reads->pipe)); /* there is some: no bell is asked for */
@@ -609,16 +589,12 @@ TEST(who_waits_for_input_is_rung_once)
         assert_int_equal(read_some(reads, 6), 6);
         assert_int_equal(bells(writes), 0); /* who does not wait for room is not rung */
     }
-    end(&f);
 }
 
-TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
+PIPE_TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
 {
-    struct fixture f;
-    begin(&f);
-    struct end *ends[2] = {&f.dialed, &f.taking};
-    for (int i = 0; i < 2; i++) {
-        struct end *writes = ends[i], *reads = ends[1 - i];
+    EACH_WAY(writes, reads)
+    {
         assert_true(pccl_pipe_await_room(writes->pipe));
         fill(writes);
         assert_int_equal(bells(reads), 0);
@@ -638,13 +614,10 @@ TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
         assert_true(read_some(reads, 1021) > 0);
         assert_int_equal(bells(writes), 0);
     }
-    end(&f);
 }
 
-TEST(bells_are_heard_and_wake_nobody_twice)
+PIPE_TEST(bells_are_heard_and_wake_nobody_twice)
 {
-    struct fixture f;
-    begin(&f);
     for (int i = 0; i < 200; i++) { /* more than are taken at once */
         assert_false(pccl_pipe_await_input(f.taking.pipe));
         assert_int_equal(write_some(&f.dialed, 1), 1);
@@ -653,15 +626,12 @@ TEST(bells_are_heard_and_wake_nobody_twice)
     pccl_pipe_hear(f.taking.pipe, f.taking.socket);
     assert_int_equal(bells(&f.taking), 0);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
-    end(&f);
 }
 
 /* A side that hears nothing holds up nobody. */
-TEST(bells_that_nobody_hears_are_no_failure)
+PIPE_TEST(bells_that_nobody_hears_are_no_failure)
 {
-    struct fixture f;
     static const uint8_t many[64 << 10];
-    begin(&f);
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
     }
     assert_false(pccl_pipe_await_input(f.taking.pipe));
@@ -669,7 +639,6 @@ TEST(bells_that_nobody_hears_are_no_failure)
     assert_int_equal(read_some(&f.taking, 1), 1);
     pccl_pipe_hear(f.taking.pipe, f.taking.socket);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
-    end(&f);
 }
 
 /* Where it is the other side's turn: asleep until it rings. */
@@ -717,12 +686,10 @@ static void answer_all(void *argument)
 }
 
 /* Each waits for the other: one call that is lost, and both sleep for ever. */
-TEST(two_threads_answer_each_other)
+PIPE_TEST(two_threads_answer_each_other)
 {
-    struct fixture f;
     uv_thread_t thread;
     struct pccl_prng prng;
-    begin(&f);
     pccl_prng_seed(&prng, 3);
     assert_int_equal(uv_thread_create(&thread, answer_all, &f.taking), 0);
     for (int i = 0; i < ROUNDS; i++) {
@@ -730,17 +697,13 @@ TEST(two_threads_answer_each_other)
         hear_one(&f.dialed, &prng);
     }
     assert_int_equal(uv_thread_join(&thread), 0);
-    end(&f);
 }
 
 /* No call for input and none for room is lost, whatever the other side does at that moment. */
-TEST(two_threads_wake_each_other)
+PIPE_TEST(two_threads_wake_each_other)
 {
-    struct fixture f;
-    begin(&f);
-    struct end *ends[2] = {&f.dialed, &f.taking};
-    for (int i = 0; i < 2; i++) {
-        struct end *writes = ends[i], *reads = ends[1 - i];
+    EACH_WAY(writes, reads)
+    {
         uv_thread_t thread;
         assert_int_equal(uv_thread_create(&thread, write_all, writes), 0);
         while (reads->read < RACE_BYTES) {
@@ -752,17 +715,15 @@ TEST(two_threads_wake_each_other)
         }
         assert_int_equal(uv_thread_join(&thread), 0);
     }
-    end(&f);
 }
 
 /* ---- the end ---- */
 
 TEST(what_was_written_before_the_end_is_read)
 {
-    for (int i = 0; i < 2; i++) {
-        struct fixture f;
-        begin(&f);
-        struct end *goes = i ? &f.taking : &f.dialed, *stays = i ? &f.dialed : &f.taking;
+    EACH_WAY(goes, stays)
+    {
+        begin();
         assert_int_equal(write_some(goes, 9), 9);
         pccl_pipe_destroy(goes->pipe);
         goes->pipe = NULL;
@@ -776,15 +737,13 @@ TEST(what_was_written_before_the_end_is_read)
         assert_int_equal(read_some(stays, 5), 4);
         assert_int_equal(read_some(stays, 5), UV_EOF);
         assert_int_equal(write_some(stays, 1), UV_EPIPE);
-        end(&f);
+        end();
     }
 }
 
 /* The system calls it a reset when bells were not heard; but nothing is lost with them. */
-TEST(a_bell_that_was_not_heard_is_no_reset)
+PIPE_TEST(a_bell_that_was_not_heard_is_no_reset)
 {
-    struct fixture f;
-    begin(&f);
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 3), 3);
     assert_int_equal(write_some(&f.taking, 3), 3);
@@ -792,7 +751,6 @@ TEST(a_bell_that_was_not_heard_is_no_reset)
     pccl_pipe_hear(f.dialed.pipe, f.dialed.socket);
     assert_int_equal(read_some(&f.dialed, 5), 3);
     assert_int_equal(read_some(&f.dialed, 5), UV_EOF);
-    end(&f);
 }
 
 /* ---- lies ---- */
@@ -802,22 +760,17 @@ struct positions {
     uint32_t *written, *read;
 };
 
-static struct positions find_positions(const struct view *view, struct end *writes, struct end *reads)
+static struct positions begin_viewed(struct view *view, struct end *writes, struct end *reads)
 {
+    connect_ends();
+    offer();
+    *view = view_offered();
+    send_offer();
+    assert_true(read_offer());
     find_capacity(writes, reads);
     assert_int_equal(write_some(writes, 4711), 4711);
     assert_int_equal(read_some(reads, 1234), 1234);
     return (struct positions){word_saying(view, (uint32_t)writes->written), word_saying(view, (uint32_t)reads->read)};
-}
-
-static void begin_viewed(struct fixture *f, struct view *view)
-{
-    connect_ends(f);
-    offer(f);
-    *view = view_offered();
-    send_offer(f);
-    read_offer(f);
-    assert_non_null(f->taking.pipe);
 }
 
 /* The reader is told that more is there than can be; 0x80000000 is the farthest, -1 is before what it has read. */
@@ -857,30 +810,26 @@ static void a_lie_about_what_was_read_is_no_room(const struct view *view, const 
 
 TEST(lies_about_positions_are_found)
 {
-    for (int i = 0; i < 2; i++) {
-        struct fixture f;
+    EACH_WAY(writes, reads)
+    {
         struct view view;
-        begin_viewed(&f, &view);
-        struct end *writes = i ? &f.taking : &f.dialed, *reads = i ? &f.dialed : &f.taking;
-        struct positions at = find_positions(&view, writes, reads);
+        struct positions at = begin_viewed(&view, writes, reads);
         a_lie_about_what_was_written_is_no_input(reads, at, (uint32_t)writes->capacity);
         a_lie_about_what_was_read_is_no_room(&view, writes, at, (uint32_t)writes->capacity);
         assert_int_equal(read_some(reads, 1000), 1000); /* each side has its own position */
         assert_int_equal(write_some(writes, 1000), 1000);
         unmap(&view);
-        end(&f);
+        end();
     }
 }
 
 /* One's own position is one's own copy: to write into the shared one moves nothing. */
 TEST(nobody_moves_the_position_of_another)
 {
-    for (int i = 0; i < 2; i++) {
-        struct fixture f;
+    EACH_WAY(writes, reads)
+    {
         struct view view;
-        begin_viewed(&f, &view);
-        struct end *writes = i ? &f.taking : &f.dialed, *reads = i ? &f.dialed : &f.taking;
-        struct positions at = find_positions(&view, writes, reads);
+        struct positions at = begin_viewed(&view, writes, reads);
         *at.read = 17;
         assert_int_equal(read_some(reads, 100), 100);
         assert_int_equal(*at.read, reads->read);
@@ -888,7 +837,7 @@ TEST(nobody_moves_the_position_of_another)
         assert_int_equal(write_some(writes, 100), 100);
         assert_int_equal(*at.written, writes->written);
         unmap(&view);
-        end(&f);
+        end();
     }
 }
 

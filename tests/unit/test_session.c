@@ -9,19 +9,45 @@
 #include "wire/session.h"
 
 static struct pccl_wire_scratch scratch;
+static struct test_memory memory;
+static struct pccl_session session;
 
-static struct pccl_msg vote(uint64_t round)
+static int begin(void **state)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_vote};
-    msg.as.vote.round = round;
-    return msg;
+    (void)state;
+    test_memory_init(&memory);
+    pccl_session_init(&session, &memory.memory);
+    return 0;
 }
 
-static void push(struct pccl_session *session, uint64_t round, uint64_t mark)
+static int end(void **state)
 {
-    struct pccl_msg msg = vote(round);
+    (void)state;
+    pccl_session_fini(&session);
+    assert_int_equal(memory.live_blocks, 0);
+    return 0;
+}
+
+#define SESSION_TEST(name) TEST_IN(name, begin, end)
+
+static enum pccl_status try_push(uint64_t round, uint64_t mark, struct pccl_bytes *frame)
+{
+    struct pccl_msg msg = {.type = PCCL_MSG_vote, .as.vote = {.round = round}};
+    return pccl_session_push(&session, &msg, mark, frame);
+}
+
+static void push(uint64_t round, uint64_t mark)
+{
     struct pccl_bytes frame;
-    assert_int_equal(pccl_session_push(session, &msg, mark, &frame), PCCL_OK);
+    assert_int_equal(try_push(round, mark, &frame), PCCL_OK);
+}
+
+/* `mark`: what the acknowledgment returns, of one that is valid. */
+static void acknowledge(uint64_t number, uint64_t mark)
+{
+    bool invalid;
+    assert_int_equal(pccl_session_acknowledge(&session, number, &invalid), mark);
+    assert_false(invalid);
 }
 
 /* Takes the frame apart: its sequence, what it acknowledges, and the vote's round. */
@@ -48,12 +74,12 @@ static void open_frame(struct pccl_bytes bytes, uint64_t *sequence, uint64_t *ac
 }
 
 /* The walk shows exactly the votes first..last, numbered alike. */
-static void expect_queue(const struct pccl_session *session, uint64_t first, uint64_t last)
+static void expect_queue(uint64_t first, uint64_t last)
 {
     const struct pccl_session_entry *entry = NULL;
     struct pccl_bytes frame;
     uint64_t expected = first, bytes = 0;
-    while ((entry = pccl_session_unacknowledged(session, entry, &frame)) != NULL) {
+    while ((entry = pccl_session_unacknowledged(&session, entry, &frame)) != NULL) {
         uint64_t sequence, acknowledged, round;
         open_frame(frame, &sequence, &acknowledged, &round);
         assert_int_equal(sequence, expected);
@@ -62,161 +88,119 @@ static void expect_queue(const struct pccl_session *session, uint64_t first, uin
         expected++;
     }
     assert_int_equal(expected, last + 1);
-    assert_int_equal(session->queued_count, last + 1 - first);
-    assert_int_equal(session->queued_bytes, bytes);
+    assert_int_equal(session.queued_count, last + 1 - first);
+    assert_int_equal(session.queued_bytes, bytes);
 }
 
-TEST(test_numbers_keeps_and_releases)
+SESSION_TEST(test_numbers_keeps_and_releases)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
-    expect_queue(&session, 1, 0);
-    for (uint64_t i = 1; i <= 10; i++)
-        push(&session, i, 0);
-    expect_queue(&session, 1, 10);
     bool invalid;
-    assert_int_equal(pccl_session_acknowledge(&session, 4, &invalid), 0);
-    assert_false(invalid);
-    expect_queue(&session, 5, 10);
-    assert_int_equal(pccl_session_acknowledge(&session, 3, &invalid), 0); /* late: nothing happens */
-    assert_false(invalid);
-    expect_queue(&session, 5, 10);
+    expect_queue(1, 0);
+    for (uint64_t i = 1; i <= 10; i++)
+        push(i, 0);
+    expect_queue(1, 10);
+    acknowledge(4, 0);
+    expect_queue(5, 10);
+    acknowledge(3, 0); /* late: nothing happens */
+    expect_queue(5, 10);
     (void)pccl_session_acknowledge(&session, 11, &invalid); /* never sent */
     assert_true(invalid);
-    expect_queue(&session, 5, 10);
-    (void)pccl_session_acknowledge(&session, 10, &invalid);
-    expect_queue(&session, 11, 10);
-    assert_int_equal(m.live_blocks, 0);
-    push(&session, 11, 0);
-    expect_queue(&session, 11, 11);
-    pccl_session_fini(&session);
-    assert_int_equal(m.live_blocks, 0);
+    expect_queue(5, 10);
+    acknowledge(10, 0);
+    expect_queue(11, 10);
+    assert_int_equal(memory.live_blocks, 0);
+    push(11, 0);
+    expect_queue(11, 11);
 }
 
-TEST(test_marks)
+SESSION_TEST(test_marks)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
-    push(&session, 1, 100);
-    push(&session, 2, 0);
-    push(&session, 3, 200);
-    push(&session, 4, 0);
-    bool invalid;
-    assert_int_equal(pccl_session_acknowledge(&session, 2, &invalid), 100);
-    assert_int_equal(pccl_session_acknowledge(&session, 4, &invalid), 200);
-    assert_int_equal(pccl_session_acknowledge(&session, 4, &invalid), 0);
-    pccl_session_fini(&session);
+    static const uint64_t marks[] = {100, 0, 200, 0, 300, 50};
+    for (uint64_t i = 0; i < PCCL_COUNT_OF(marks); i++)
+        push(i, marks[i]);
+    acknowledge(2, 100);
+    acknowledge(4, 200);
+    acknowledge(4, 0);
+    acknowledge(6, 300);
 }
 
-TEST(test_duplicates_and_gaps)
+SESSION_TEST(test_duplicates_and_gaps)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
+    static const struct {
+        uint64_t sequence;
+        bool accepted, gap;
+    } rows[] = {{1, true, false},  {2, true, false}, {0, false, false},         {1, false, false},
+                {2, false, false}, {4, false, true}, {UINT64_MAX, false, true}, {3, true, false}};
     bool gap;
-    assert_true(pccl_session_accept(&session, 1, &gap) && !gap);
-    assert_true(pccl_session_accept(&session, 2, &gap) && !gap);
-    for (uint64_t old = 0; old <= 2; old++)
-        assert_true(!pccl_session_accept(&session, old, &gap) && !gap);
-    assert_true(!pccl_session_accept(&session, 4, &gap) && gap);
-    assert_true(!pccl_session_accept(&session, UINT64_MAX, &gap) && gap);
-    assert_int_equal(session.received, 2);
-    assert_true(pccl_session_accept(&session, 3, &gap) && !gap);
-    pccl_session_fini(&session);
+    for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++) {
+        assert_int_equal(pccl_session_accept(&session, rows[i].sequence, &gap), rows[i].accepted);
+        assert_int_equal(gap, rows[i].gap);
+        assert_int_equal(session.received, i == 0 ? 1 : rows[i].sequence == 3 ? 3 : 2);
+    }
 }
 
-TEST(test_acknowledgments_ride_along)
+SESSION_TEST(test_acknowledgments_ride_along)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
     bool gap;
     for (uint64_t i = 1; i <= PCCL_SESSION_ACK_EVERY; i++) {
         assert_false(pccl_session_owes_acknowledgment(&session));
         assert_true(pccl_session_accept(&session, i, &gap));
     }
     assert_true(pccl_session_owes_acknowledgment(&session));
-    struct pccl_msg msg = vote(1);
     struct pccl_bytes frame;
     uint64_t sequence, acknowledged, round;
-    assert_int_equal(pccl_session_push(&session, &msg, 0, &frame), PCCL_OK);
+    assert_int_equal(try_push(1, 0, &frame), PCCL_OK);
     open_frame(frame, &sequence, &acknowledged, &round);
     assert_int_equal(acknowledged, PCCL_SESSION_ACK_EVERY);
     assert_false(pccl_session_owes_acknowledgment(&session));
-    pccl_session_fini(&session);
 }
 
-TEST(test_reset_forgets)
+SESSION_TEST(test_reset_forgets)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
-    bool gap, invalid;
-    push(&session, 1, 5);
-    push(&session, 2, 6);
+    bool gap;
+    push(1, 5);
+    push(2, 6);
     assert_true(pccl_session_accept(&session, 1, &gap));
-    (void)pccl_session_acknowledge(&session, 1, &invalid);
+    acknowledge(1, 5);
     pccl_session_reset(&session);
-    assert_int_equal(m.live_blocks, 0);
+    assert_int_equal(memory.live_blocks, 0);
     assert_true(pccl_session_accept(&session, 1, &gap));
-    push(&session, 1, 0);
-    expect_queue(&session, 1, 1);
-    pccl_session_fini(&session);
+    push(1, 0);
+    expect_queue(1, 1);
 }
 
-TEST(test_full_queue_is_refused)
+SESSION_TEST(test_full_queue_is_refused)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
     struct pccl_bytes frame;
-    struct pccl_msg msg = vote(0);
-    pccl_session_init(&session, &m.memory);
     for (uint64_t i = 1; i <= PCCL_SESSION_QUEUE_MAX; i++)
-        push(&session, i, 0);
-    assert_int_equal(pccl_session_push(&session, &msg, 0, &frame), PCCL_LIMIT);
+        push(i, 0);
+    assert_int_equal(try_push(0, 0, &frame), PCCL_LIMIT);
     assert_int_equal(session.sent, PCCL_SESSION_QUEUE_MAX);
-    bool invalid;
-    (void)pccl_session_acknowledge(&session, 1, &invalid);
-    push(&session, PCCL_SESSION_QUEUE_MAX + 1, 0);
-    pccl_session_fini(&session);
+    acknowledge(1, 0);
+    push(PCCL_SESSION_QUEUE_MAX + 1, 0);
+}
 
+SESSION_TEST(test_queue_full_of_bytes_is_refused)
+{
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
-    struct pccl_msg done = {.type = PCCL_MSG_done};
-    done.as.done.tiny = 1;
-    done.as.done.payload = (struct pccl_bytes){payload, sizeof payload};
-    pccl_session_init(&session, &m.memory);
+    struct pccl_msg done = {.type = PCCL_MSG_done, .as.done = {.tiny = 1, .payload = {payload, sizeof payload}}};
+    struct pccl_bytes frame;
     enum pccl_status status;
     while ((status = pccl_session_push(&session, &done, 0, &frame)) == PCCL_OK)
         assert_true(session.queued_bytes <= PCCL_SESSION_BYTES_MAX);
     assert_int_equal(status, PCCL_LIMIT);
     assert_true(session.queued_count < PCCL_SESSION_QUEUE_MAX);
     assert_true(session.queued_bytes + pccl_frame_size(&done) > PCCL_SESSION_BYTES_MAX);
-    pccl_session_fini(&session);
-    assert_int_equal(m.live_blocks, 0);
 }
 
-TEST(test_short_memory_changes_nothing)
+SESSION_TEST(test_short_memory_changes_nothing)
 {
-    struct test_memory m;
-    test_memory_init(&m);
-    struct pccl_session session;
-    pccl_session_init(&session, &m.memory);
-    struct pccl_msg msg = vote(0);
     struct pccl_bytes frame;
     for (uint64_t i = 1; i <= 20; i++) {
-        m.fail_at = m.requests + 1;
-        assert_int_equal(pccl_session_push(&session, &msg, 9, &frame), PCCL_MEMORY);
-        expect_queue(&session, 1, i - 1);
-        push(&session, i, 0);
+        memory.fail_at = memory.requests + 1;
+        assert_int_equal(try_push(0, 9, &frame), PCCL_MEMORY);
+        expect_queue(1, i - 1);
+        push(i, 0);
     }
-    expect_queue(&session, 1, 20);
-    pccl_session_fini(&session);
+    expect_queue(1, 20);
 }
