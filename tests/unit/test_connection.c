@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 
-struct fixture {
+static struct fixture {
     uv_loop_t loop;
     struct pccl_connection *connection;
     int bare;
@@ -18,63 +18,79 @@ struct fixture {
     struct pccl_text reason;
     int entered, visits;
     const struct pccl_connection_events *hand_over;
-};
+} f;
 
 static void on_enter(void *owner)
 {
-    struct fixture *f = owner;
-    f->visits++;
-    assert_int_equal(f->entered++, 0);
+    assert_ptr_equal(owner, &f);
+    f.visits++;
+    assert_int_equal(f.entered++, 0);
 }
 
 static void on_leave(void *owner)
 {
-    struct fixture *f = owner;
-    assert_int_equal(--f->entered, 0);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(--f.entered, 0);
 }
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
 {
-    struct fixture *f = connection->owner;
-    loopback_words(frame, &f->last);
-    f->frames++;
-    f->got_frame = f->frames >= f->wanted_frames;
-    if (f->hand_over) {
-        connection->events = f->hand_over;
-        f->hand_over = NULL;
+    assert_ptr_equal(connection->owner, &f);
+    loopback_words(frame, &f.last);
+    f.frames++;
+    f.got_frame = f.frames >= f.wanted_frames;
+    if (f.hand_over) {
+        connection->events = f.hand_over;
+        f.hand_over = NULL;
     }
 }
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    struct fixture *f = connection->owner;
-    assert_false(f->ended);
-    f->ended = true;
-    f->how = how;
-    f->reason = *reason;
+    assert_ptr_equal(connection->owner, &f);
+    assert_false(f.ended);
+    f.ended = true;
+    f.how = how;
+    f.reason = *reason;
 }
 
 static const struct pccl_connection_events events = {
     .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
 static const struct pccl_connection_events other_events = {.received = on_received, .ended = on_ended};
 
-static void begin(struct fixture *f, const struct pccl_memory *memory)
+static void begin(const struct pccl_memory *memory)
 {
     uv_os_sock_t ours;
-    memset(f, 0, sizeof *f);
-    f->wanted_frames = 1;
-    assert_int_equal(uv_loop_init(&f->loop), 0);
-    loopback_pair(&ours, &f->bare);
-    f->connection = pccl_connection_create(&f->loop, memory, ours, false, &events, f);
-    assert_non_null(f->connection);
+    memset(&f, 0, sizeof f);
+    f.wanted_frames = 1;
+    assert_int_equal(uv_loop_init(&f.loop), 0);
+    loopback_pair(&ours, &f.bare);
+    f.connection = pccl_connection_create(&f.loop, memory, ours, false, &events, &f);
+    assert_non_null(f.connection);
 }
 
-static void end(struct fixture *f)
+static void end(void)
 {
-    pccl_connection_close(f->connection, 0);
-    close(f->bare);
-    loopback_end(&f->loop);
+    pccl_connection_close(f.connection, 0);
+    close(f.bare);
+    loopback_end(&f.loop);
 }
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin(pccl_heap());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end();
+    return 0;
+}
+
+#define OPEN_TEST(name) TEST_IN(name, set_up, tear_down)
 
 static void write_all(int bare, const uint8_t *bytes, size_t length)
 {
@@ -83,11 +99,9 @@ static void write_all(int bare, const uint8_t *bytes, size_t length)
 
 /* ---- frames ---- */
 
-TEST(frames_arrive_whole_when_they_come_a_byte_at_a_time)
+OPEN_TEST(frames_arrive_whole_when_they_come_a_byte_at_a_time)
 {
-    struct fixture f;
     uint8_t bytes[256];
-    begin(&f, pccl_heap());
     size_t length = loopback_frame("a byte at a time", bytes, sizeof bytes);
     for (size_t i = 0; i < length; i++) {
         assert_int_equal(f.frames, 0);
@@ -101,29 +115,23 @@ TEST(frames_arrive_whole_when_they_come_a_byte_at_a_time)
     }
     loopback_until(&f.loop, &f.got_frame);
     assert_string_equal(f.last.bytes, "a byte at a time");
-    end(&f);
 }
 
-TEST(many_frames_in_one_segment_are_handed_out_in_order)
+OPEN_TEST(many_frames_in_one_segment_are_handed_out_in_order)
 {
-    struct fixture f;
     uint8_t bytes[4096];
     size_t length = 0;
-    begin(&f, pccl_heap());
     for (char name[2] = "a"; name[0] <= 'j'; name[0]++)
         length += loopback_frame(name, bytes + length, sizeof bytes - length);
     write_all(f.bare, bytes, length);
     f.wanted_frames = 10;
     loopback_until(&f.loop, &f.got_frame);
     assert_string_equal(f.last.bytes, "j");
-    end(&f);
 }
 
-TEST(events_may_change_between_two_frames_of_one_visit)
+OPEN_TEST(events_may_change_between_two_frames_of_one_visit)
 {
-    struct fixture f;
     uint8_t bytes[512];
-    begin(&f, pccl_heap());
     size_t length = loopback_frame("one", bytes, sizeof bytes);
     length += loopback_frame("two", bytes + length, sizeof bytes - length);
     f.hand_over = &other_events;
@@ -132,27 +140,26 @@ TEST(events_may_change_between_two_frames_of_one_visit)
     loopback_until(&f.loop, &f.got_frame);
     assert_int_equal(f.entered, 0); /* entered and left once each; the new events have no lock */
     assert_ptr_equal(f.connection->events, &other_events);
-    end(&f);
 }
 
 /* ---- another thread waits for the input ---- */
 
 /* false: a system without the means. */
-static bool share(struct fixture *f, struct pccl_socket_wait *wait)
+static bool share(struct pccl_socket_wait *wait)
 {
-    begin(f, pccl_heap());
-    uv_run(&f->loop, UV_RUN_NOWAIT); /* the loop begins to watch */
+    begin(pccl_heap());
+    uv_run(&f.loop, UV_RUN_NOWAIT); /* the loop begins to watch */
     bool can = pccl_socket_wait_open(wait) == 0;
-    assert_false(pccl_connection_share_input(f->connection, wait, true)); /* it may not have told the system yet */
-    pccl_connection_polled(f->connection);
-    assert_true(!can || pccl_connection_share_input(f->connection, wait, true));
+    assert_false(pccl_connection_share_input(f.connection, wait, true)); /* it may not have told the system yet */
+    pccl_connection_polled(f.connection);
+    assert_true(!can || pccl_connection_share_input(f.connection, wait, true));
     return can;
 }
 
-static void end_shared(struct fixture *f, const struct pccl_socket_wait *wait)
+static void end_shared(const struct pccl_socket_wait *wait)
 {
-    (void)pccl_connection_share_input(f->connection, wait, false);
-    end(f);
+    (void)pccl_connection_share_input(f.connection, wait, false);
+    end();
     pccl_socket_wait_close(wait);
 }
 
@@ -177,38 +184,37 @@ static bool sleeps(const struct waiting *waiting)
     return strstr(stat, ") S") != NULL;
 }
 
-static void write_frame(struct fixture *f, const char *word)
+static void write_frame(const char *word)
 {
     uint8_t bytes[256];
-    write_all(f->bare, bytes, loopback_frame(word, bytes, sizeof bytes));
+    write_all(f.bare, bytes, loopback_frame(word, bytes, sizeof bytes));
 }
 
 /* Returns when a thread that waited has been told of it, and has left. The loop was not told. */
-static void write_to_a_waiting_thread(struct fixture *f, const struct pccl_socket_wait *wait)
+static void write_to_a_waiting_thread(const struct pccl_socket_wait *wait)
 {
     struct waiting waiting = {.wait = wait};
-    uint32_t frames = f->frames;
+    uint32_t frames = f.frames;
     uv_thread_t thread;
     assert_int_equal(uv_sem_init(&waiting.begun, 0), 0);
     assert_int_equal(uv_thread_create(&thread, wait_once, &waiting), 0);
     uv_sem_wait(&waiting.begun);
     while (!sleeps(&waiting))
         sched_yield();
-    write_frame(f, "told");
+    write_frame("told");
     assert_int_equal(uv_thread_join(&thread), 0);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->frames, frames);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_equal(f.frames, frames);
     close(waiting.stat);
     uv_sem_destroy(&waiting.begun);
 }
 
 TEST(another_thread_may_take_the_input)
 {
-    struct fixture f;
     struct pccl_socket_wait wait;
-    if (share(&f, &wait)) {
+    if (share(&wait)) {
         assert_true(pccl_connection_take(f.connection)); /* nothing there */
-        write_to_a_waiting_thread(&f, &wait);
+        write_to_a_waiting_thread(&wait);
         assert_true(pccl_connection_take(f.connection));
         assert_int_equal(f.frames, 1);
         close(f.bare);
@@ -220,61 +226,57 @@ TEST(another_thread_may_take_the_input)
         assert_int_equal(f.how, PCCL_END_CLOSED);
         f.bare = -1;
     }
-    end_shared(&f, &wait);
+    end_shared(&wait);
 }
 
 TEST(input_that_no_thread_takes_is_the_loops)
 {
-    struct fixture f;
     struct pccl_socket_wait wait;
-    if (share(&f, &wait)) {
-        write_frame(&f, "told");
+    if (share(&wait)) {
+        write_frame("told");
         loopback_until(&f.loop, &f.got_frame);
-        write_to_a_waiting_thread(&f, &wait);
+        write_to_a_waiting_thread(&wait);
         assert_true(pccl_connection_take(f.connection));
         f.got_frame = false;
-        write_frame(&f, "told"); /* when the thread has left */
+        write_frame("told"); /* when the thread has left */
         loopback_until(&f.loop, &f.got_frame);
         assert_int_equal(f.frames, 3);
-        write_to_a_waiting_thread(&f, &wait); /* which leaves it */
+        write_to_a_waiting_thread(&wait); /* which leaves it */
         f.got_frame = false;
         (void)pccl_connection_share_input(f.connection, &wait, false);
         loopback_until(&f.loop, &f.got_frame);
         assert_true(pccl_connection_share_input(f.connection, &wait, true));
-        write_to_a_waiting_thread(&f, &wait);
+        write_to_a_waiting_thread(&wait);
         assert_true(pccl_connection_take(f.connection));
         assert_int_equal(f.frames, 5);
     }
-    end_shared(&f, &wait);
+    end_shared(&wait);
 }
 
 TEST(the_loop_may_watch_for_room_meanwhile)
 {
-    struct fixture f;
     struct pccl_socket_wait wait;
-    if (share(&f, &wait)) {
+    if (share(&wait)) {
         pccl_channel_yield(&f.connection->channel);
         pccl_connection_arm(f.connection);
         assert_false(pccl_connection_share_input(f.connection, &wait, true));
-        write_frame(&f, "told");
+        write_frame("told");
         loopback_until(&f.loop, &f.got_frame);
         while (f.connection->channel.armed != UV_READABLE)
             uv_run(&f.loop, UV_RUN_ONCE);
         uv_run(&f.loop, UV_RUN_NOWAIT);
         pccl_connection_polled(f.connection);
         assert_true(pccl_connection_share_input(f.connection, &wait, true));
-        write_to_a_waiting_thread(&f, &wait);
+        write_to_a_waiting_thread(&wait);
         assert_true(pccl_connection_take(f.connection));
         assert_int_equal(f.frames, 2);
     }
-    end_shared(&f, &wait);
+    end_shared(&wait);
 }
 
-TEST(a_broken_frame_that_was_taken_is_left_to_the_loop)
+OPEN_TEST(a_broken_frame_that_was_taken_is_left_to_the_loop)
 {
-    struct fixture f;
     uint8_t bytes[256];
-    begin(&f, pccl_heap());
     size_t length = loopback_frame("good", bytes, sizeof bytes);
     size_t both = length + loopback_frame("bad", bytes + length, sizeof bytes - length);
     bytes[both - 1] ^= 1;
@@ -287,17 +289,14 @@ TEST(a_broken_frame_that_was_taken_is_left_to_the_loop)
     pccl_connection_arm(f.connection);
     assert_true(f.ended);
     assert_int_equal(f.how, PCCL_END_GARBAGE);
-    end(&f);
 }
 
 /* ---- output ---- */
 
-TEST(what_the_kernel_does_not_take_waits_and_arrives_in_order)
+OPEN_TEST(what_the_kernel_does_not_take_waits_and_arrives_in_order)
 {
     enum { CHUNK = 4096, CHUNKS = 1024 };
     static uint8_t chunk[CHUNK], read_back[CHUNK];
-    struct fixture f;
-    begin(&f, pccl_heap());
     pccl_connection_raise(f.connection);
     for (uint32_t i = 0; i < CHUNKS; i++) {
         memset(chunk, (int)(i & 0xff), CHUNK);
@@ -317,29 +316,24 @@ TEST(what_the_kernel_does_not_take_waits_and_arrives_in_order)
     }
     assert_true(pccl_connection_flush(f.connection));
     assert_false(f.ended);
-    end(&f);
 }
 
-TEST(more_output_than_may_wait_ends_it)
+OPEN_TEST(more_output_than_may_wait_ends_it)
 {
     static uint8_t chunk[4096];
-    struct fixture f;
-    begin(&f, pccl_heap());
     for (uint32_t i = 0; i * sizeof chunk <= PCCL_CONNECTION_OUT_HELLO; i++)
         pccl_connection_send(f.connection, chunk, sizeof chunk);
     assert_false(f.ended); /* not from inside send */
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_OVERFLOW);
-    end(&f);
 }
 
 TEST(closing_sends_the_rest_and_survives_unread_input)
 {
     enum { LENGTH = 60 << 10 };
     static uint8_t sent[LENGTH], got[LENGTH];
-    struct fixture f;
     uint8_t byte;
-    begin(&f, pccl_heap());
+    begin(pccl_heap());
     for (size_t i = 0; i < LENGTH; i++)
         sent[i] = (uint8_t)(i * 7);
     write_all(f.bare, sent, 1000); /* never read by us: a plain close would answer with a reset */
@@ -355,8 +349,7 @@ TEST(closing_sends_the_rest_and_survives_unread_input)
 
 TEST(lingering_ends_though_the_other_side_stays)
 {
-    struct fixture f;
-    begin(&f, pccl_heap());
+    begin(pccl_heap());
     pccl_connection_close(f.connection, 20);
     loopback_end(&f.loop); /* returns only if the connection let go */
     close(f.bare);
@@ -366,43 +359,38 @@ TEST(lingering_ends_though_the_other_side_stays)
 
 TEST(an_orderly_end_is_told_from_a_reset)
 {
-    struct fixture f;
     struct linger at_once = {.l_onoff = 1};
-    begin(&f, pccl_heap());
+    begin(pccl_heap());
     assert_int_equal(shutdown(f.bare, SHUT_WR), 0);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_CLOSED);
-    end(&f);
-    begin(&f, pccl_heap());
+    end();
+    begin(pccl_heap());
     assert_int_equal(setsockopt(f.bare, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
     close(f.bare);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_RESET);
     assert_true(f.reason.length > 0);
     f.bare = -1;
-    end(&f);
+    end();
 }
 
-TEST(frames_before_the_end_are_not_lost)
+OPEN_TEST(frames_before_the_end_are_not_lost)
 {
-    struct fixture f;
     uint8_t bytes[256];
-    begin(&f, pccl_heap());
     write_all(f.bare, bytes, loopback_frame("last words", bytes, sizeof bytes));
     close(f.bare);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.frames, 1);
     assert_int_equal(f.how, PCCL_END_CLOSED);
     f.bare = -1;
-    end(&f);
 }
 
 TEST(garbage_ends_it_and_can_be_answered)
 {
     static const char junk[] = "GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n";
-    struct fixture f;
     uint8_t bytes[256], got[256];
-    begin(&f, pccl_heap());
+    begin(pccl_heap());
     write_all(f.bare, (const uint8_t *)junk, sizeof junk);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_GARBAGE);
@@ -415,44 +403,37 @@ TEST(garbage_ends_it_and_can_be_answered)
     loopback_end(&f.loop);
 }
 
-TEST(a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised)
+OPEN_TEST(a_frame_beyond_the_limit_is_garbage_until_the_limit_is_raised)
 {
     static uint8_t bytes[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX + 4096];
     static uint8_t payload[PCCL_FRAME_HELLO_MAX + 1];
     struct pccl_msg msg = {.type = PCCL_MSG_done,
                            .as.done = {.tiny = 1, .payload = {payload, PCCL_FRAME_HELLO_MAX + 1}}};
-    struct fixture f;
-    begin(&f, pccl_heap());
     pccl_frame_encode(&msg, 0, 0, bytes);
     write_all(f.bare, bytes, pccl_frame_size(&msg));
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_GARBAGE);
-    end(&f);
 }
 
-TEST(a_limit_ends_a_silent_connection)
+OPEN_TEST(a_limit_ends_a_silent_connection)
 {
-    struct fixture f;
-    begin(&f, pccl_heap());
     pccl_connection_limit(f.connection, 1);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_TIMEOUT);
     assert_int_equal(f.entered, 0);
-    end(&f);
 }
 
 TEST(dropping_ends_it_and_leaves_the_list)
 {
-    struct fixture f;
     struct pccl_connection_list list = {.count = 0};
     pccl_list_init(&list.connections);
-    begin(&f, pccl_heap());
+    begin(pccl_heap());
     pccl_connection_list_add(&list, f.connection);
     assert_int_equal(list.count, 1);
     pccl_connection_drop(f.connection);
     assert_true(f.ended);
     assert_int_equal(f.how, PCCL_END_DROPPED);
-    end(&f);
+    end();
     assert_int_equal(list.count, 0);
     assert_null(pccl_connection_oldest(&list));
 }
@@ -493,18 +474,17 @@ TEST(short_memory_ends_only_the_connection)
     close(bare);
     loopback_end(&loop);
 
-    struct fixture f;
     stingy.left = 1;
-    begin(&f, &memory); /* no memory to receive into */
+    begin(&memory); /* no memory to receive into */
     write_all(f.bare, bytes, 1);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_MEMORY);
-    end(&f);
+    end();
 
     stingy.left = 1;
-    begin(&f, &memory); /* no memory to send from */
+    begin(&memory); /* no memory to send from */
     pccl_connection_send(f.connection, bytes, length);
     loopback_until(&f.loop, &f.ended);
     assert_int_equal(f.how, PCCL_END_MEMORY);
-    end(&f);
+    end();
 }

@@ -8,7 +8,7 @@
 
 #include <sys/resource.h>
 
-struct fixture {
+static struct fixture {
     uv_loop_t loop;
     struct pccl_listener listener;
     struct pccl_connection *newest;
@@ -17,23 +17,24 @@ struct fixture {
     uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended, one_refused;
+    struct pccl_keys *keys;
     bool asks_to_keep, kept;                  /* asks at once whether the connection can be kept */
     uint32_t refused[PCCL_ARRIVAL_WRONG + 1]; /* by their fault */
     int starved;                              /* the latest error of accepting */
     enum pccl_connection_end how;
     int depth;
-};
+} f;
 
 static void on_enter(void *owner)
 {
-    struct fixture *f = owner;
-    assert_int_equal(f->depth++, 0);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(f.depth++, 0);
 }
 
 static void on_leave(void *owner)
 {
-    struct fixture *f = owner;
-    assert_int_equal(--f->depth, 0);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(--f.depth, 0);
 }
 
 static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
@@ -44,202 +45,265 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
 
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    struct fixture *f = connection->owner;
+    assert_ptr_equal(connection->owner, &f);
     (void)reason;
-    f->ended++;
-    f->one_ended = true;
-    f->how = how;
+    f.ended++;
+    f.one_ended = true;
+    f.how = how;
     pccl_connection_close(connection, 0);
 }
 
 static void on_accepted(void *owner, struct pccl_connection *connection)
 {
-    struct fixture *f = owner;
-    assert_int_equal(f->depth, 1);
-    f->newest = connection;
-    f->accepted++;
-    f->on_spare += connection->list == &f->listener.on_spare;
-    f->kept = f->asks_to_keep && pccl_listener_can_keep(&f->listener, connection);
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(f.depth, 1);
+    f.newest = connection;
+    f.accepted++;
+    f.on_spare += connection->list == &f.listener.on_spare;
+    f.kept = f.asks_to_keep && pccl_listener_can_keep(&f.listener, connection);
     if (connection->address.ip[15] == 2)
-        f->from_elsewhere = f->accepted;
-    f->enough_accepted = f->accepted >= f->wanted;
+        f.from_elsewhere = f.accepted;
+    f.enough_accepted = f.accepted >= f.wanted;
 }
 
 static void on_starved(void *owner, int error)
 {
-    struct fixture *f = owner;
-    assert_int_equal(f->depth, 1);
-    f->starved = error;
+    assert_ptr_equal(owner, &f);
+    assert_int_equal(f.depth, 1);
+    f.starved = error;
+}
+
+static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_arrival_end why)
+{
+    assert_ptr_equal(owner, &f);
+    if (why == PCCL_ARRIVAL_CROWDED)
+        assert_int_equal(from->ip[15], 1); /* of the flood */
+    assert_int_equal(f.depth, 1);
+    f.early += why == PCCL_ARRIVAL_EARLY;
+    f.refused[why]++;
+    f.one_refused = why >= PCCL_ARRIVAL_PLAIN;
+    f.crowded_out += why <= PCCL_ARRIVAL_CROWDED;
+}
+
+static void on_crowded_out(void *owner, struct pccl_connection *connection)
+{
+    assert_ptr_equal(owner, &f);
+    static const uint8_t word[] = {42};
+    assert_int_equal(f.depth, 1);
+    f.crowded_out++;
+    pccl_connection_send(connection, word, sizeof word);
 }
 
 static const struct pccl_connection_events events = {
     .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
 
-static void begin(struct fixture *f)
+static void begin(void)
 {
-    memset(f, 0, sizeof *f);
-    f->wanted = 1;
-    assert_int_equal(uv_loop_init(&f->loop), 0);
-    pccl_hash_key_init(&f->hash, 1);
-    f->listener = (struct pccl_listener){.loop = &f->loop,
-                                         .memory = pccl_heap(),
-                                         .hash = &f->hash,
-                                         .strangers_max = 4,
-                                         .events = &events,
-                                         .owner = f,
-                                         .accepted = on_accepted,
-                                         .starved = on_starved};
+    memset(&f, 0, sizeof f);
+    f.wanted = 1;
+    assert_int_equal(uv_loop_init(&f.loop), 0);
+    pccl_hash_key_init(&f.hash, 1);
+    f.listener = (struct pccl_listener){.loop = &f.loop,
+                                        .memory = pccl_heap(),
+                                        .hash = &f.hash,
+                                        .strangers_max = 4,
+                                        .events = &events,
+                                        .owner = &f,
+                                        .accepted = on_accepted,
+                                        .starved = on_starved};
 }
 
-static int open_at(struct fixture *f, uint16_t port, uint32_t range, struct pccl_text *reason)
+static int open_at(struct pccl_listener *listener, uint16_t port, uint32_t range, struct pccl_text *reason)
 {
     struct pccl_address loopback = pccl_address_v4(127, 0, 0, 1, 0);
-    return pccl_listener_open(&f->listener, &loopback, 1, port, range, reason);
+    return pccl_listener_open(listener, &loopback, 1, port, range, reason);
 }
 
-static void open_anywhere(struct fixture *f)
+static void open_anywhere(void)
 {
     struct pccl_text reason;
-    assert_int_equal(open_at(f, 0, 1, &reason), 0);
-    assert_int_not_equal(f->listener.port, 0);
+    assert_int_equal(open_at(&f.listener, 0, 1, &reason), 0);
+    assert_int_not_equal(f.listener.port, 0);
 }
 
-static void end(struct fixture *f)
+static void begin_with_keys(void)
 {
-    pccl_listener_close(&f->listener);
-    loopback_end(&f->loop);
-}
-
-static void accept_more(struct fixture *f, uint32_t count)
-{
-    f->wanted = f->accepted + count;
-    f->enough_accepted = false;
-    loopback_until(&f->loop, &f->enough_accepted);
-}
-
-TEST(a_taken_port_is_explained_or_passed_over)
-{
-    struct fixture first, second;
+    const struct pccl_secret key = {{1}};
     struct pccl_text reason;
-    begin(&first);
-    begin(&second);
-    open_anywhere(&first);
-    uint16_t taken = first.listener.port;
+    begin();
+    f.keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
+    assert_non_null(f.keys);
+    f.listener.keys = f.keys;
+    f.listener.role = PCCL_SECURE_MASTER;
+    f.listener.dropped = on_dropped;
+    f.listener.queue_max = 1000;
+    f.listener.greeting_ms = 60000;
+}
+
+static void end(void)
+{
+    pccl_listener_close(&f.listener);
+    loopback_end(&f.loop);
+    pccl_keys_destroy(f.keys);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin();
+    return 0;
+}
+
+static int set_up_open(void **state)
+{
+    (void)state;
+    begin();
+    open_anywhere();
+    return 0;
+}
+
+static int set_up_keys(void **state)
+{
+    (void)state;
+    begin_with_keys();
+    return 0;
+}
+
+static int set_up_spare(void **state)
+{
+    (void)state;
+    begin();
+    f.listener.wants_spare = true;
+    f.listener.crowded_out = on_crowded_out;
+    open_anywhere();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end();
+    return 0;
+}
+
+#define CLOSED_TEST(name) TEST_IN(name, set_up, tear_down) /* not open yet */
+#define OPEN_TEST(name) TEST_IN(name, set_up_open, tear_down)
+#define KEYS_TEST(name) TEST_IN(name, set_up_keys, tear_down)   /* not open yet, with keys of a master */
+#define SPARE_TEST(name) TEST_IN(name, set_up_spare, tear_down) /* with a descriptor to spare */
+
+static void accept_more(uint32_t count)
+{
+    f.wanted = f.accepted + count;
+    f.enough_accepted = false;
+    loopback_until(&f.loop, &f.enough_accepted);
+}
+
+CLOSED_TEST(a_taken_port_is_explained_or_passed_over)
+{
+    struct pccl_text reason;
+    struct pccl_listener second = f.listener;
+    open_anywhere();
+    uint16_t taken = f.listener.port;
     assert_int_equal(open_at(&second, taken, 1, &reason), UV_EADDRINUSE);
     assert_non_null(strstr(reason.bytes, "127.0.0.1"));
     assert_int_equal(open_at(&second, taken, 200, &reason), 0);
-    assert_true(second.listener.port > taken && second.listener.port < taken + 200);
-    end(&first);
-    end(&second);
+    assert_true(second.port > taken && second.port < taken + 200);
+    pccl_listener_close(&second);
 }
 
-TEST(a_foreign_address_is_explained)
+CLOSED_TEST(a_foreign_address_is_explained)
 {
-    struct fixture f;
     struct pccl_text reason;
     struct pccl_address foreign = pccl_address_v4(203, 0, 113, 1, 0);
-    begin(&f);
     assert_int_equal(pccl_listener_open(&f.listener, &foreign, 1, 0, 1, &reason), UV_EADDRNOTAVAIL);
     assert_non_null(strstr(reason.bytes, "203.0.113.1"));
-    end(&f);
 }
 
-TEST(several_addresses_share_one_port)
+CLOSED_TEST(several_addresses_share_one_port)
 {
-    struct fixture f;
     struct pccl_text reason;
     struct pccl_address addresses[3] = {pccl_address_v4(127, 0, 0, 1, 0), pccl_address_v4(127, 0, 0, 2, 0)};
     assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out where there is no IPv6 */
-    begin(&f);
     assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &reason), 0);
     for (uint32_t i = 0; i < 2; i++) {
         uv_os_sock_t dialed;
         addresses[i].port = f.listener.port;
         assert_int_equal(pccl_socket_dial(&addresses[i], &dialed), 0);
-        accept_more(&f, 1);
+        accept_more(1);
         pccl_socket_close(dialed);
     }
-    end(&f);
 }
 
-TEST(any_address_takes_both_families)
+CLOSED_TEST(any_address_takes_both_families)
 {
-    struct fixture f;
     struct pccl_text reason;
     struct pccl_address any;
     assert_true(pccl_address_parse_ip("::", 2, &any));
-    begin(&f);
     int error = pccl_listener_open(&f.listener, &any, 1, 0, 1, &reason);
     if (error == UV_EAFNOSUPPORT) { /* a host without IPv6 */
-        end(&f);
         return;
     }
     assert_int_equal(error, 0);
     int v4 = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_true(pccl_address_is_v4(&f.newest->address));
     assert_true(pccl_address_is_loopback(&f.newest->address));
     close(v4);
-    end(&f);
 }
 
 /* Whether somebody who dials this id gets in. */
-static bool comes_to(struct fixture *f, const struct pccl_id *id)
+static bool comes_to(const struct pccl_id *id)
 {
     uv_os_sock_t dialed;
     bool takes;
-    int error = pccl_local_dial(f->listener.local, id, &dialed);
+    int error = pccl_local_dial(f.listener.local, id, &dialed);
     if (error) {
         assert_int_equal(error, UV_ENOENT);
         return false;
     }
-    accept_more(f, 1);
+    accept_more(1);
     assert_int_equal(pccl_local_is_let_in(dialed, &takes), 0);
-    assert_true(pccl_socket_is_here(f->newest->channel.socket));
+    assert_true(pccl_socket_is_here(f.newest->channel.socket));
     pccl_socket_close(dialed);
     return true;
 }
 
 TEST(the_door_on_this_host_has_the_latest_id)
 {
-    struct fixture f;
     struct local_folder folder;
     struct pccl_id first = {{1}}, second = {{2}};
     local_folder_make(&folder);
-    begin(&f);
+    begin();
     f.listener.local = &folder.local;
-    open_anywhere(&f);
-    assert_false(comes_to(&f, &first));
+    open_anywhere();
+    assert_false(comes_to(&first));
     pccl_listener_open_here(&f.listener, &first);
     pccl_listener_open_here(&f.listener, &first); /* nothing changes */
-    assert_true(comes_to(&f, &first));
+    assert_true(comes_to(&first));
     pccl_listener_open_here(&f.listener, &second);
-    assert_false(comes_to(&f, &first));
-    assert_true(comes_to(&f, &second));
+    assert_false(comes_to(&first));
+    assert_true(comes_to(&second));
     pccl_listener_close(&f.listener);
-    assert_false(comes_to(&f, &second));
+    assert_false(comes_to(&second));
     loopback_end(&f.loop);
     local_folder_remove(&folder);
 }
 
-TEST(the_oldest_stranger_makes_room)
+OPEN_TEST(the_oldest_stranger_makes_room)
 {
-    struct fixture f;
     int bare[6];
-    begin(&f);
-    open_anywhere(&f);
     for (int i = 0; i < 4; i++) {
         bare[i] = loopback_connect(f.listener.port);
-        accept_more(&f, 1);
+        accept_more(1);
     }
     struct pccl_connection *adopted = pccl_connection_oldest(&f.listener.strangers);
     pccl_listener_adopt(adopted);
     pccl_connection_raise(adopted);
     bare[4] = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.ended, 0); /* the adopted one does not count */
     bare[5] = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.ended, 1);
     assert_int_equal(f.how, PCCL_END_DROPPED);
     assert_int_equal(f.listener.strangers.count, 4);
@@ -249,22 +313,18 @@ TEST(the_oldest_stranger_makes_room)
     pccl_connection_close(adopted, 0);
     for (int i = 0; i < 6; i++)
         close(bare[i]);
-    end(&f);
 }
 
-TEST(a_flood_crowds_out_itself)
+OPEN_TEST(a_flood_crowds_out_itself)
 {
-    struct fixture f;
     int bare[10];
-    begin(&f);
-    open_anywhere(&f);
     int slow =
         loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port); /* the oldest of all, and alone of its address */
-    accept_more(&f, 1);
+    accept_more(1);
     struct pccl_connection *honest = f.newest;
     for (int i = 0; i < 10; i++) {
         bare[i] = loopback_connect(f.listener.port);
-        accept_more(&f, 1);
+        accept_more(1);
     }
     assert_int_equal(f.ended, 7);
     assert_ptr_equal(pccl_connection_oldest(&f.listener.strangers), honest);
@@ -272,19 +332,6 @@ TEST(a_flood_crowds_out_itself)
     for (int i = 0; i < 10; i++)
         close(bare[i]);
     close(slow);
-    end(&f);
-}
-
-static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_arrival_end why)
-{
-    struct fixture *f = owner;
-    if (why == PCCL_ARRIVAL_CROWDED)
-        assert_int_equal(from->ip[15], 1); /* of the flood */
-    assert_int_equal(f->depth, 1);
-    f->early += why == PCCL_ARRIVAL_EARLY;
-    f->refused[why]++;
-    f->one_refused = why >= PCCL_ARRIVAL_PLAIN;
-    f->crowded_out += why <= PCCL_ARRIVAL_CROWDED;
 }
 
 enum { WHOLE = 225 }; /* bytes of a knock and a TLS greeting of 205 bytes */
@@ -298,10 +345,10 @@ static void write_greeting(const struct pccl_keys *keys, uint8_t bytes[WHOLE])
 }
 
 /* Sends as much of them. */
-static void greet(const struct fixture *f, int socket, size_t length)
+static void greet(int socket, size_t length)
 {
     uint8_t bytes[WHOLE];
-    write_greeting(f->listener.keys, bytes);
+    write_greeting(f.listener.keys, bytes);
     assert_int_equal(send(socket, bytes, length, 0), length);
 }
 
@@ -312,117 +359,88 @@ static void greet(const struct fixture *f, int socket, size_t length)
 TEST(handshakes_wait_for_their_turn)
 {
     enum { QUEUE = 300, FLOOD = PCCL_HANDSHAKES_BURST + QUEUE + 200 };
-    struct fixture f;
-    struct pccl_text reason;
     static int bare[FLOOD];
-    const struct pccl_secret key = {{1}};
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit both_ends = {.rlim_cur = pccl_max_u64(before.rlim_cur, 2 * FLOOD + 100), .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &both_ends), 0); /* many systems give 1024 */
-    begin(&f);
-    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
-    assert_non_null(keys);
-    f.listener.keys = keys;
-    f.listener.role = PCCL_SECURE_MASTER;
+    begin_with_keys();
     f.listener.strangers_max = FLOOD + 1;
     f.listener.queue_max = QUEUE;
-    f.listener.greeting_ms = 60000;
-    f.listener.dropped = on_dropped;
-    open_anywhere(&f);
+    open_anywhere();
     f.listener.handshakes.per_s = 1; /* however long this takes, they wait */
     for (int i = 0; i < FLOOD; i++)
-        greet(&f, bare[i] = loopback_connect(f.listener.port), WHOLE);
+        greet(bare[i] = loopback_connect(f.listener.port), WHOLE);
     int slow = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
-    greet(&f, slow, WHOLE);
+    greet(slow, WHOLE);
     while (f.from_elsewhere == 0) /* the last that came */
-        accept_more(&f, 1);
+        accept_more(1);
     uint32_t all = FLOOD + 1 - f.crowded_out;
     assert_true(f.from_elsewhere < all); /* it did not wait for all that came before it */
     f.listener.handshakes = (struct pccl_budget){.per_s = FLOOD, .burst = FLOOD};
     if (f.accepted < all) /* nobody else is forgotten */
-        accept_more(&f, all - f.accepted);
+        accept_more(all - f.accepted);
     for (int i = 0; i < FLOOD; i++)
         close(bare[i]);
     close(slow);
-    end(&f);
-    pccl_keys_destroy(keys);
+    end();
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 /* Half greetings begin no handshake, make room for each other only, and end after a time. */
-TEST(half_greetings_begin_no_handshake)
+KEYS_TEST(half_greetings_begin_no_handshake)
 {
     enum { HALF = 20, QUEUE = 10 };
-    struct fixture f;
-    struct pccl_text reason;
     int half[HALF];
-    const struct pccl_secret key = {{1}};
-    begin(&f);
-    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
-    assert_non_null(keys);
-    f.listener.keys = keys;
-    f.listener.role = PCCL_SECURE_MASTER;
-    f.listener.dropped = on_dropped;
     f.listener.queue_max = QUEUE;
-    f.listener.greeting_ms = 60000;
-    open_anywhere(&f);
+    open_anywhere();
     for (int i = 0; i < HALF; i++)
-        greet(&f, half[i] = loopback_connect(f.listener.port), i % 2 ? WHOLE - 1 : 4);
+        greet(half[i] = loopback_connect(f.listener.port), i % 2 ? WHOLE - 1 : 4);
     int whole = loopback_connect(f.listener.port), plain = loopback_connect(f.listener.port);
-    greet(&f, whole, 120);
+    greet(whole, 120);
     assert_int_equal(send(plain, "hello", 5, 0), 5); /* gets a refusal in words */
     loopback_until(&f.loop, &f.one_refused);
     assert_int_equal(f.refused[PCCL_ARRIVAL_PLAIN], 1);
     assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have gone first */
     static const uint8_t rest[105];
     assert_int_equal(send(whole, rest, sizeof rest, 0), sizeof rest);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.accepted, 1);
     assert_int_equal(f.crowded_out, f.early);
     for (int i = 0; i < HALF; i++)
         close(half[i]);
     close(whole);
     close(plain);
-    end(&f);
-    pccl_keys_destroy(keys);
 }
 
-TEST(one_that_lingers_makes_room_too)
+OPEN_TEST(one_that_lingers_makes_room_too)
 {
-    struct fixture f;
     int bare[5];
-    begin(&f);
-    open_anywhere(&f);
     for (int i = 0; i < 4; i++) {
         bare[i] = loopback_connect(f.listener.port);
-        accept_more(&f, 1);
+        accept_more(1);
         pccl_connection_close(f.newest, 60000); /* refused; the other side does not go */
     }
     assert_int_equal(f.listener.strangers.count, 4);
     bare[4] = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.listener.strangers.count, 4);
     assert_int_equal(f.ended, 0); /* its owner had closed it: no event */
     while (f.listener.strangers.count > 1)
         pccl_connection_drop(pccl_connection_oldest(&f.listener.strangers));
     for (int i = 0; i < 5; i++)
         close(bare[i]);
-    end(&f);
 }
 
-TEST(a_silent_stranger_is_ended)
+CLOSED_TEST(a_silent_stranger_is_ended)
 {
-    struct fixture f;
-    begin(&f);
     f.listener.hello_ms = 1;
-    open_anywhere(&f);
+    open_anywhere();
     int bare = loopback_connect(f.listener.port);
     loopback_until(&f.loop, &f.one_ended);
     assert_int_equal(f.how, PCCL_END_TIMEOUT);
     assert_int_equal(f.listener.strangers.count, 0);
     close(bare);
-    end(&f);
 }
 
 struct hoard {
@@ -453,12 +471,9 @@ static void hoard_over(struct hoard *hoard)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &hoard->before), 0);
 }
 
-TEST(shortage_of_descriptors_ends_nothing)
+OPEN_TEST(shortage_of_descriptors_ends_nothing)
 {
-    struct fixture f;
     struct hoard hoard;
-    begin(&f);
-    open_anywhere(&f);
     int bare = loopback_connect(f.listener.port);
     hoard_all(&hoard, bare);
     for (int i = 0; i < 3; i++)
@@ -466,70 +481,50 @@ TEST(shortage_of_descriptors_ends_nothing)
     assert_int_equal(f.accepted, 0);
     assert_int_equal(f.starved, UV_EMFILE);
     hoard_one_less(&hoard);
-    accept_more(&f, 1); /* after the pause */
+    accept_more(1); /* after the pause */
     hoard_over(&hoard);
     close(bare);
-    end(&f);
-}
-
-static struct pccl_keys *begin_with_keys(struct fixture *f)
-{
-    const struct pccl_secret key = {{1}};
-    struct pccl_text reason;
-    begin(f);
-    struct pccl_keys *keys = pccl_keys_of_master(pccl_heap(), &key, &reason);
-    assert_non_null(keys);
-    f->listener.keys = keys;
-    f->listener.role = PCCL_SECURE_MASTER;
-    f->listener.dropped = on_dropped;
-    f->listener.queue_max = 1000;
-    f->listener.greeting_ms = 60000;
-    return keys;
 }
 
 /* All listeners together use a quarter of the free descriptors. */
 TEST(listeners_share_the_descriptors)
 {
     enum { SILENT = 60, FREE = 320, SHARERS = 4 };
-    struct fixture f;
     int silent[SILENT];
     struct rlimit before;
-    struct pccl_keys *keys = begin_with_keys(&f);
+    begin_with_keys();
     f.listener.sharers = SHARERS;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit few = {.rlim_cur = FREE, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    open_anywhere(&f);
+    open_anywhere();
     for (int i = 0; i < SILENT; i++)
         silent[i] = loopback_connect(f.listener.port);
     int whole = loopback_connect(f.listener.port);
-    greet(&f, whole, WHOLE);
-    accept_more(&f, 1);
+    greet(whole, WHOLE);
+    accept_more(1);
     assert_true(f.early >= SILENT - FREE / 4 / SHARERS);
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
     close(whole);
-    end(&f);
-    pccl_keys_destroy(keys);
+    end();
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 /* Without a free descriptor the one that has been silent for longest makes room. */
-TEST(silent_ones_make_room_without_descriptors)
+KEYS_TEST(silent_ones_make_room_without_descriptors)
 {
-    struct fixture f;
     struct hoard hoard;
-    struct pccl_keys *keys = begin_with_keys(&f);
-    open_anywhere(&f);
+    open_anywhere();
     int first = loopback_connect(f.listener.port), second = loopback_connect(f.listener.port);
     int whole = loopback_connect(f.listener.port);
-    greet(&f, whole, WHOLE);
-    accept_more(&f, 1);                    /* all three are here */
+    greet(whole, WHOLE);
+    accept_more(1);                        /* all three are here */
     loopback_until(&f.loop, &f.one_ended); /* OpenSSL refuses that greeting */
     int late = loopback_connect(f.listener.port);
     hoard_all(&hoard, late);
-    greet(&f, late, WHOLE);
-    accept_more(&f, 1);
+    greet(late, WHOLE);
+    accept_more(1);
     assert_int_equal(f.starved, UV_EMFILE);
     assert_int_equal(f.early, 1);
     hoard_over(&hoard);
@@ -539,17 +534,15 @@ TEST(silent_ones_make_room_without_descriptors)
     close(second);
     close(whole);
     close(late);
-    end(&f);
-    pccl_keys_destroy(keys);
 }
 
 /* Sends these bytes from a new connection. Returns the length of the answer. */
-static ssize_t answer_to(struct fixture *f, const uint8_t *bytes, size_t length, uint8_t answer[1000])
+static ssize_t answer_to(const uint8_t *bytes, size_t length, uint8_t answer[1000])
 {
-    int stranger = loopback_connect(f->listener.port);
+    int stranger = loopback_connect(f.listener.port);
     assert_int_equal(send(stranger, bytes, length, 0), length);
-    f->one_refused = false;
-    loopback_until(&f->loop, &f->one_refused);
+    f.one_refused = false;
+    loopback_until(&f.loop, &f.one_refused);
     ssize_t got = recv(stranger, answer, 1000, MSG_DONTWAIT);
     close(stranger);
     return got;
@@ -560,67 +553,46 @@ TEST(who_has_no_knock_is_refused)
 {
     enum { FLOOD = 400 };
     static const uint8_t plain[] = "hello", long_record[5] = {22, 3, 1, 64, 0};
-    struct fixture f;
     struct pccl_text reason;
     uint8_t answer[1000], bytes[WHOLE];
-    struct pccl_keys *keys = begin_with_keys(&f);
+    begin_with_keys();
     struct pccl_keys *other = pccl_keys_of_master(pccl_heap(), &(struct pccl_secret){{2}}, &reason);
     assert_non_null(other);
-    open_anywhere(&f);
-    assert_true(answer_to(&f, plain, sizeof plain, answer) > 32);
+    open_anywhere();
+    assert_true(answer_to(plain, sizeof plain, answer) > 32);
     assert_int_equal(f.refused[PCCL_ARRIVAL_PLAIN], 1);
-    write_greeting(keys, bytes);
-    assert_int_equal(answer_to(&f, bytes + 20, 5, answer), PCCL_ALERT_BYTES); /* it need not be whole */
+    write_greeting(f.keys, bytes);
+    assert_int_equal(answer_to(bytes + 20, 5, answer), PCCL_ALERT_BYTES); /* it need not be whole */
     assert_memory_equal(answer, pccl_knock_alert, PCCL_ALERT_BYTES);
     assert_int_equal(f.refused[PCCL_ARRIVAL_MISSING], 1);
     write_greeting(other, bytes);
-    assert_int_equal(answer_to(&f, bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
+    assert_int_equal(answer_to(bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
     for (size_t i = 3; i < sizeof bytes; i += 17) { /* the kind, the code, the greeting */
-        write_greeting(keys, bytes);
+        write_greeting(f.keys, bytes);
         bytes[i] ^= 1;
-        assert_int_equal(answer_to(&f, bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
+        assert_int_equal(answer_to(bytes, sizeof bytes, answer), PCCL_ALERT_BYTES);
     }
     memcpy(bytes + 20, long_record, sizeof long_record);
-    assert_int_equal(answer_to(&f, bytes, 25, answer), PCCL_ALERT_BYTES);
+    assert_int_equal(answer_to(bytes, 25, answer), PCCL_ALERT_BYTES);
     assert_int_equal(f.accepted, 0);
     uint64_t began_ns = uv_hrtime();
     uint32_t answered = 0;
     for (int i = 0; i < FLOOD; i++)
-        answered += answer_to(&f, bytes, 25, answer) > 0;
+        answered += answer_to(bytes, 25, answer) > 0;
     assert_true(answered < 102 + (uv_hrtime() - began_ns) / 10000000);
-    end(&f);
-    pccl_keys_destroy(keys);
+    end();
     pccl_keys_destroy(other);
 }
 
-static void on_crowded_out(void *owner, struct pccl_connection *connection)
+SPARE_TEST(with_a_spare_one_after_another_is_heard)
 {
-    struct fixture *f = owner;
-    static const uint8_t word[] = {42};
-    assert_int_equal(f->depth, 1);
-    f->crowded_out++;
-    pccl_connection_send(connection, word, sizeof word);
-}
-
-static void begin_with_spare(struct fixture *f)
-{
-    begin(f);
-    f->listener.wants_spare = true;
-    f->listener.crowded_out = on_crowded_out;
-    open_anywhere(f);
-}
-
-TEST(with_a_spare_one_after_another_is_heard)
-{
-    struct fixture f;
     struct hoard hoard;
     int bare[3];
-    begin_with_spare(&f);
     for (int i = 0; i < 3; i++)
         bare[i] = loopback_connect(f.listener.port);
     hoard_all(&hoard, bare[2]);
     for (int i = 0; i < 3; i++) {
-        accept_more(&f, 1);
+        accept_more(1);
         assert_int_equal(f.accepted, i + 1); /* the next one waits */
         assert_false(pccl_listener_can_keep(&f.listener, f.newest));
         pccl_connection_send(f.newest, (const uint8_t *)"no", 2);
@@ -634,20 +606,17 @@ TEST(with_a_spare_one_after_another_is_heard)
     hoard_over(&hoard);
     for (int i = 0; i < 3; i++)
         close(bare[i]);
-    end(&f);
 }
 
-TEST(who_speaks_is_kept_for_an_older_one_that_does_not)
+SPARE_TEST(who_speaks_is_kept_for_an_older_one_that_does_not)
 {
-    struct fixture f;
     struct hoard hoard;
     int bare[2];
-    begin_with_spare(&f);
     bare[0] = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     bare[1] = loopback_connect(f.listener.port);
     hoard_all(&hoard, bare[1]);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.listener.strangers.count, 1);
     assert_int_equal(f.listener.on_spare.count, 1);
     struct pccl_connection *speaker = f.newest;
@@ -665,15 +634,12 @@ TEST(who_speaks_is_kept_for_an_older_one_that_does_not)
     hoard_over(&hoard);
     close(bare[0]);
     close(bare[1]);
-    end(&f);
 }
 
-TEST(nobody_sits_on_the_spare_in_silence)
+SPARE_TEST(nobody_sits_on_the_spare_in_silence)
 {
-    struct fixture f;
     struct hoard hoard;
     int bare[2];
-    begin_with_spare(&f);
     bare[0] = loopback_connect(f.listener.port);
     bare[1] = loopback_connect(f.listener.port);
     hoard_all(&hoard, bare[1]);
@@ -687,38 +653,33 @@ TEST(nobody_sits_on_the_spare_in_silence)
     pccl_listener_adopt(f.newest);
     hoard_over(&hoard);
     int late = loopback_connect(f.listener.port);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_true(f.listener.has_spare);
     assert_true(pccl_listener_can_keep(&f.listener, f.newest));
     close(bare[0]);
     close(bare[1]);
     close(late);
-    end(&f);
 }
 
 /* Its descriptor is for those with a knock, too, and the next one waits. */
-TEST(with_keys_the_spare_is_for_knocks)
+KEYS_TEST(with_keys_the_spare_is_for_knocks)
 {
-    struct fixture f;
     struct hoard hoard;
-    struct pccl_keys *keys = begin_with_keys(&f);
     f.listener.wants_spare = true;
     f.listener.crowded_out = on_crowded_out;
-    open_anywhere(&f);
+    open_anywhere();
     int stranger = loopback_connect(f.listener.port), whole = loopback_connect(f.listener.port);
-    greet(&f, stranger, 3);
-    greet(&f, whole, WHOLE);
+    greet(stranger, 3);
+    greet(whole, WHOLE);
     assert_int_equal(send(stranger, "no knock", 8, 0), 8);
     hoard_all(&hoard, whole);
-    accept_more(&f, 1);
+    accept_more(1);
     assert_int_equal(f.refused[PCCL_ARRIVAL_WRONG], 1);
     assert_int_equal(f.on_spare, 1);
     loopback_until(&f.loop, &f.listener.has_spare); /* OpenSSL refuses that greeting, so it is free again */
     hoard_over(&hoard);
     close(stranger);
     close(whole);
-    end(&f);
-    pccl_keys_destroy(keys);
 }
 
 /*
@@ -729,16 +690,15 @@ TEST(half_a_greeting_does_not_keep_the_spare)
 {
     enum { SILENT_MS = 250 };
     for (int late = 0; late < 2; late++) {
-        struct fixture f;
         struct hoard hoard;
-        struct pccl_keys *keys = begin_with_keys(&f);
+        begin_with_keys();
         f.listener.wants_spare = true;
         f.listener.crowded_out = on_crowded_out;
         f.asks_to_keep = true;
-        open_anywhere(&f);
+        open_anywhere();
         int honest = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
         int stranger = loopback_connect(f.listener.port);
-        greet(&f, stranger, 3);
+        greet(stranger, 3);
         hoard_all(&hoard, stranger);
         hoard_one_less(&hoard); /* for the honest one */
         while (f.listener.has_spare)
@@ -747,8 +707,8 @@ TEST(half_a_greeting_does_not_keep_the_spare)
         uint64_t began_ms = uv_now(&f.loop);
         while (late && uv_now(&f.loop) < began_ms + SILENT_MS)
             uv_run(&f.loop, UV_RUN_NOWAIT);
-        greet(&f, honest, WHOLE);
-        accept_more(&f, 1);
+        greet(honest, WHOLE);
+        accept_more(1);
         assert_int_equal(f.from_elsewhere, 1);
         assert_true(f.kept);
         if (late)
@@ -758,7 +718,6 @@ TEST(half_a_greeting_does_not_keep_the_spare)
         hoard_over(&hoard);
         close(stranger);
         close(honest);
-        end(&f);
-        pccl_keys_destroy(keys);
+        end();
     }
 }
