@@ -2,12 +2,7 @@
  * Sessions that measure the paths between them, over real connections, and with peers played by
  * hand.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "measure_node.h"
 #include "support.h"
 
@@ -43,22 +38,13 @@ static void measure_one_path(uint32_t streams_short)
     node_finish(&answerer);
 }
 
-static void a_path_is_measured(void **state)
-{
-    (void)state;
-    measure_one_path(1);
-}
+TEST(a_path_is_measured) { measure_one_path(1); }
 
-static void a_path_is_measured_over_sixteen_connections(void **state)
-{
-    (void)state;
-    measure_one_path(16);
-}
+TEST(a_path_is_measured_over_sixteen_connections) { measure_one_path(16); }
 
-static void both_directions_at_once(void **state)
+TEST(both_directions_at_once)
 {
     struct node a, b;
-    (void)state;
     node_make(&a, 1);
     node_make(&b, 2);
     node_order(&a, 1, 2, &b.address, LIMIT_MS);
@@ -70,11 +56,10 @@ static void both_directions_at_once(void **state)
 }
 
 /* Each tests its path to the next and then to the one after, while two others test theirs to it. */
-static void three_measure_all_their_paths(void **state)
+TEST(three_measure_all_their_paths)
 {
     enum { NODES = 3 };
     struct node nodes[NODES];
-    (void)state;
     for (uint8_t i = 0; i < NODES; i++)
         node_make(&nodes[i], (uint8_t)(i + 1));
     for (uint32_t step = 1; step < NODES; step++) {
@@ -132,12 +117,11 @@ static void read_slowly(void *argument)
     slow->let_through = slow->read * 1000000000 / (uv_hrtime() - begun);
 }
 
-static void a_slow_path_is_measured(void **state)
+TEST(a_slow_path_is_measured)
 {
     struct node tester;
     struct slow slow = {.rate = 8000000};
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, LIMIT_MS);
@@ -154,11 +138,10 @@ static void a_slow_path_is_measured(void **state)
 
 /* ---- peers that are of no use ---- */
 
-static void a_port_that_refuses_is_reported(void **state)
+TEST(a_port_that_refuses_is_reported)
 {
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     close(bare_listen(&address));
     node_order(&tester, 1, 9, &address, LIMIT_MS);
@@ -169,12 +152,11 @@ static void a_port_that_refuses_is_reported(void **state)
     node_finish(&tester);
 }
 
-static void what_answers_to_a_hello_is_told_apart(void **state)
+TEST(what_answers_to_a_hello_is_told_apart)
 {
     struct node tester, other;
     struct pccl_address address;
     struct pccl_msg refusal = {.type = PCCL_MSG_refused, .as.refused = {.version = PCCL_PROTOCOL_VERSION}};
-    (void)state;
     node_make(&tester, 1);
     node_make(&other, 2);
     int listening = bare_listen(&address);
@@ -217,11 +199,10 @@ static void node_make_with(struct node *node, uint32_t dial_ms)
     node_begin(node);
 }
 
-static void who_never_answers_is_given_up(void **state)
+TEST(who_never_answers_is_given_up)
 {
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make_with(&tester, AT_ONCE_MS);
     int listening = bare_listen(&address); /* the system accepts, and nobody else */
     node_order(&tester, 1, 9, &address, LIMIT_MS);
@@ -230,12 +211,11 @@ static void who_never_answers_is_given_up(void **state)
     node_finish(&tester);
 }
 
-static void who_says_no_more_is_given_up(void **state)
+TEST(who_says_no_more_is_given_up)
 {
     struct node tester;
     struct pccl_address address;
     struct pccl_msg msg;
-    (void)state;
     node_make_with(&tester, SOON_MS);
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, LIMIT_MS);
@@ -254,11 +234,10 @@ static void who_says_no_more_is_given_up(void **state)
  * One echo is enough for a round trip if the others are late; after that nothing is seen of what is
  * sent.
  */
-static void who_never_sees_anything_is_silent(void **state)
+TEST(who_never_sees_anything_is_silent)
 {
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make_with(&tester, SOON_MS);
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, AT_ONCE_MS);
@@ -294,11 +273,10 @@ static void let_time_pass(uint64_t since, uint32_t ms)
         (void)poll(&nothing, 1, 1);
 }
 
-static void a_path_that_breaks_is_reported(void **state)
+TEST(a_path_that_breaks_is_reported)
 {
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     int bare = bare_loaded(&tester, listening, &address, 1, LIMIT_MS);
@@ -336,11 +314,10 @@ static void report_for_a_while(struct node *tester, int bare)
 }
 
 /* Earlier results are kept. */
-static void a_path_that_breaks_late_has_a_rate(void **state)
+TEST(a_path_that_breaks_late_has_a_rate)
 {
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     int bare = bare_loaded(&tester, listening, &address, 1, LIMIT_MS);
@@ -351,12 +328,11 @@ static void a_path_that_breaks_late_has_a_rate(void **state)
     node_finish(&tester);
 }
 
-static void a_path_that_stalls_is_not_as_fast_as_it_was(void **state)
+TEST(a_path_that_stalls_is_not_as_fast_as_it_was)
 {
     enum { SEEN = 1000 };
     struct node tester;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     int bare = bare_loaded(&tester, listening, &address, 1, SOON_MS);
@@ -369,7 +345,7 @@ static void a_path_that_stalls_is_not_as_fast_as_it_was(void **state)
     node_finish(&tester);
 }
 
-static void lies_and_garbage_are_no_fault_of_the_path(void **state)
+TEST(lies_and_garbage_are_no_fault_of_the_path)
 {
     enum { LIES = 6 };
     struct node tester;
@@ -377,7 +353,6 @@ static void lies_and_garbage_are_no_fault_of_the_path(void **state)
     struct pccl_msg echo = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = 1}};
     struct pccl_msg bye = {.type = PCCL_MSG_link_bye};
     uint8_t flood[FRAME_BYTES] = {0};
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     for (uint32_t lie = 0; lie < LIES; lie++) {
@@ -405,14 +380,13 @@ static void lies_and_garbage_are_no_fault_of_the_path(void **state)
     node_finish(&tester);
 }
 
-static void who_speaks_before_it_is_asked_is_not_measured(void **state)
+TEST(who_speaks_before_it_is_asked_is_not_measured)
 {
     struct node tester;
     struct pccl_address address;
     struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
                            .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = node_id(9)}};
     uint8_t bytes[2 * NODE_FRAME_MAX];
-    (void)state;
     node_make(&tester, 1);
     int listening = bare_listen(&address);
     node_order(&tester, 1, 9, &address, LIMIT_MS);
@@ -456,13 +430,12 @@ static void drain_main(void *argument)
     close(drain->bare);
 }
 
-static void the_rest_goes_on_when_one_breaks(void **state)
+TEST(the_rest_goes_on_when_one_breaks)
 {
     enum { STREAMS = 4 };
     struct node tester;
     struct pccl_address address;
     struct drain drains[STREAMS];
-    (void)state;
     node_prepare(&tester, 1);
     tester.streams_short = STREAMS;
     node_begin(&tester);
@@ -500,13 +473,12 @@ static void stand_still(struct node *node, int bystander)
 /*
  * Input that arrived while it was suspended counts, although its time had passed when it continued.
  */
-static void a_measurer_that_stood_still_looks_first(void **state)
+TEST(a_measurer_that_stood_still_looks_first)
 {
     enum { STILL_MS = SOON_MS + 400 };
     struct node tester;
     struct pccl_address address;
     struct pccl_id self = node_id(7);
-    (void)state;
     node_make_with(&tester, SOON_MS);
     int bystanders[2] = {bare_link(&tester, &self, 0), bare_link(&tester, &self, 1)};
     int listening = bare_listen(&address);
@@ -539,11 +511,10 @@ static void a_measurer_that_stood_still_looks_first(void **state)
 
 /* ---- orders that follow each other, and the end ---- */
 
-static void a_new_order_replaces_the_one_under_way(void **state)
+TEST(a_new_order_replaces_the_one_under_way)
 {
     struct node tester, answerer;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     node_make(&answerer, 2);
     int listening = bare_listen(&address);
@@ -562,11 +533,10 @@ static void a_new_order_replaces_the_one_under_way(void **state)
     node_finish(&answerer);
 }
 
-static void a_measurer_ends_in_the_middle(void **state)
+TEST(a_measurer_ends_in_the_middle)
 {
     struct node tester, answerer, dialing;
     struct pccl_address address;
-    (void)state;
     node_make(&tester, 1);
     node_make(&answerer, 2);
     node_make(&dialing, 3);
@@ -594,13 +564,12 @@ static void a_measurer_ends_in_the_middle(void **state)
 
 /* ---- at the answerer ---- */
 
-static void an_answerer_counts_what_comes_bit_by_bit(void **state)
+TEST(an_answerer_counts_what_comes_bit_by_bit)
 {
     struct node answerer;
     struct pccl_id self = node_id(7);
     static uint8_t filler[1000], frame[2000];
     struct pccl_msg msg = {.type = PCCL_MSG_flood, .as.flood = {.filler = {.data = filler, .length = sizeof filler}}};
-    (void)state;
     node_make(&answerer, 2);
     int bare = bare_link(&answerer, &self, 0);
     int nodelay = 1;
@@ -643,12 +612,11 @@ static void expect_closed(struct node *answerer, const void *bytes, size_t lengt
         fail_msg("'%s' is not in: %s", reason, answerer->reason.bytes);
 }
 
-static void an_answerer_closes_what_makes_no_sense(void **state)
+TEST(an_answerer_closes_what_makes_no_sense)
 {
     struct node answerer;
     static uint8_t frame[NODE_FRAME_MAX], filler[4];
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = 1}};
-    (void)state;
     node_make(&answerer, 2);
     expect_closed(&answerer, "GET / HTTP/1.1\r\nHost: nowhere.example\r\n\r\n", 41, "frame");
     pccl_frame_encode(&msg, 0, 0, frame); /* an answer to nothing */
@@ -669,13 +637,12 @@ static void an_answerer_closes_what_makes_no_sense(void **state)
 }
 
 /* A peer that asks for echoes and never reads the answers: nothing piles up. */
-static void an_answerer_does_not_hoard_answers(void **state)
+TEST(an_answerer_does_not_hoard_answers)
 {
     struct node answerer;
     struct pccl_id self = node_id(7);
     struct pccl_msg msg = {.type = PCCL_MSG_echo};
     uint8_t frame[64];
-    (void)state;
     node_make(&answerer, 2);
     int bare = bare_link(&answerer, &self, 0);
     pccl_frame_encode(&msg, 0, 0, frame);
@@ -686,12 +653,11 @@ static void an_answerer_does_not_hoard_answers(void **state)
     node_finish(&answerer);
 }
 
-static void a_peer_that_dials_too_often_loses_its_oldest(void **state)
+TEST(a_peer_that_dials_too_often_loses_its_oldest)
 {
     struct node answerer;
     struct pccl_id self = node_id(7), other = node_id(8);
     int bare[PCCL_POOL_MAX + 1];
-    (void)state;
     node_make(&answerer, 2);
     int bystander = bare_link(&answerer, &other, 0);
     for (int i = 0; i <= PCCL_POOL_MAX; i++)
@@ -709,34 +675,4 @@ static void a_peer_that_dials_too_often_loses_its_oldest(void **state)
         close(bare[i]);
     close(bystander);
     node_finish(&answerer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_path_is_measured),
-        cmocka_unit_test(a_path_is_measured_over_sixteen_connections),
-        cmocka_unit_test(both_directions_at_once),
-        cmocka_unit_test(three_measure_all_their_paths),
-        cmocka_unit_test(a_slow_path_is_measured),
-        cmocka_unit_test(a_port_that_refuses_is_reported),
-        cmocka_unit_test(what_answers_to_a_hello_is_told_apart),
-        cmocka_unit_test(who_never_answers_is_given_up),
-        cmocka_unit_test(who_says_no_more_is_given_up),
-        cmocka_unit_test(who_never_sees_anything_is_silent),
-        cmocka_unit_test(a_path_that_breaks_is_reported),
-        cmocka_unit_test(a_path_that_breaks_late_has_a_rate),
-        cmocka_unit_test(a_path_that_stalls_is_not_as_fast_as_it_was),
-        cmocka_unit_test(lies_and_garbage_are_no_fault_of_the_path),
-        cmocka_unit_test(who_speaks_before_it_is_asked_is_not_measured),
-        cmocka_unit_test(the_rest_goes_on_when_one_breaks),
-        cmocka_unit_test(a_measurer_that_stood_still_looks_first),
-        cmocka_unit_test(a_new_order_replaces_the_one_under_way),
-        cmocka_unit_test(a_measurer_ends_in_the_middle),
-        cmocka_unit_test(an_answerer_counts_what_comes_bit_by_bit),
-        cmocka_unit_test(an_answerer_closes_what_makes_no_sense),
-        cmocka_unit_test(an_answerer_does_not_hoard_answers),
-        cmocka_unit_test(a_peer_that_dials_too_often_loses_its_oldest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

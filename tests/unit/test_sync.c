@@ -2,12 +2,7 @@
  * Sessions of a synchronization among themselves, over real connections: what moves, and the
  * digests.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "sync_node.h"
 
 enum { CHUNK = NODE_CHUNK };
@@ -40,12 +35,11 @@ static void expect_equal(const struct node *a, const struct node *b)
         assert_memory_equal(a->tensors[i].data, b->tensors[i].data, a->tensors[i].bytes);
 }
 
-static void a_newcomer_fetches_from_several(void **state)
+TEST(a_newcomer_fetches_from_several)
 {
     struct node donors[DONORS], newcomer;
     uint8_t *memory[DONORS + 1];
     uint64_t sent = 0;
-    (void)state;
     for (uint8_t i = 0; i < DONORS; i++) {
         node_prepare(&donors[i], (uint8_t)(i + 1));
         memory[i] = add_tensors(&donors[i], 1);
@@ -81,12 +75,11 @@ static void a_newcomer_fetches_from_several(void **state)
         free(memory[i]);
 }
 
-static void only_what_differs_moves(void **state)
+TEST(only_what_differs_moves)
 {
     enum { CHUNKS = 100 };
     struct node donor, requester;
     uint8_t *good = prepare_one(&donor, 1, CHUNKS * CHUNK, 1), *other = prepare_one(&requester, 2, CHUNKS * CHUNK, 1);
-    (void)state;
     other[42 * CHUNK + 4711] ^= 1;
     node_begin(&donor);
     node_begin(&requester);
@@ -105,11 +98,10 @@ static void only_what_differs_moves(void **state)
     free(other);
 }
 
-static void nothing_moves_if_all_is_there(void **state)
+TEST(nothing_moves_if_all_is_there)
 {
     struct node requester;
     uint8_t *bytes = prepare_one(&requester, 2, 3 * CHUNK, 1);
-    (void)state;
     node_begin(&requester);
     pccl_synchronizer_plan(requester.worker, true, false);
     node_until_count(&requester, &requester.proven, 1);
@@ -120,11 +112,10 @@ static void nothing_moves_if_all_is_there(void **state)
     free(bytes);
 }
 
-static void tensors_that_need_not_be_equal_come_from_one(void **state)
+TEST(tensors_that_need_not_be_equal_come_from_one)
 {
     struct node donors[2], requester;
     uint8_t *memory[3];
-    (void)state;
     for (uint8_t i = 0; i < 3; i++) {
         struct node *node = i < 2 ? &donors[i] : &requester;
         node_prepare(node, (uint8_t)(i + 1));
@@ -153,13 +144,12 @@ static void tensors_that_need_not_be_equal_come_from_one(void **state)
         free(memory[i]);
 }
 
-static void many_small_tensors(void **state)
+TEST(many_small_tensors)
 {
     enum { MANY = 3000, BYTES = 40 };
     struct node donor, requester;
     static struct pccl_sync_tensor tensors[2][MANY];
     uint8_t *memory[2];
-    (void)state;
     for (int n = 0; n < 2; n++) {
         memory[n] = make(MANY * BYTES, (uint64_t)n + 1);
         for (int i = 0; i < MANY; i++)
@@ -182,12 +172,11 @@ static void many_small_tensors(void **state)
     free(memory[1]);
 }
 
-static void who_has_fetched_serves(void **state)
+TEST(who_has_fetched_serves)
 {
     struct node first, second, third;
     uint8_t *a = prepare_one(&first, 1, 5 * CHUNK, 1), *b = prepare_one(&second, 2, 5 * CHUNK, 2),
             *c = prepare_one(&third, 3, 5 * CHUNK, 3);
-    (void)state;
     node_begin(&first);
     node_begin(&second);
     node_begin(&third);
@@ -211,12 +200,11 @@ static void who_has_fetched_serves(void **state)
 
 /* ---- digests ---- */
 
-static void threads_digest_as_one_does(void **state)
+TEST(threads_digest_as_one_does)
 {
     static const uint32_t counts[] = {1, 2, 3, 64, 0};
     struct node nodes[PCCL_COUNT_OF(counts)];
     uint8_t *memory = make(100 * CHUNK + 3, 1);
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(counts); i++) {
         node_prepare(&nodes[i], (uint8_t)(i + 1));
         nodes[i].threads = counts[i];
@@ -239,27 +227,11 @@ static void threads_digest_as_one_does(void **state)
     free(memory);
 }
 
-static void too_many_tensors_are_refused(void **state)
+TEST(too_many_tensors_are_refused)
 {
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(0), .tensor_count = PCCL_TENSORS_MAX + 1};
     struct pccl_worker *synchronizer;
     struct pccl_text reason;
-    (void)state;
     assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_LIMIT);
     assert_non_null(strstr(reason.bytes, "65536"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_newcomer_fetches_from_several),
-        cmocka_unit_test(only_what_differs_moves),
-        cmocka_unit_test(nothing_moves_if_all_is_there),
-        cmocka_unit_test(tensors_that_need_not_be_equal_come_from_one),
-        cmocka_unit_test(many_small_tensors),
-        cmocka_unit_test(who_has_fetched_serves),
-        cmocka_unit_test(threads_digest_as_one_does),
-        cmocka_unit_test(too_many_tensors_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* Sessions whose tensors lie on devices. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "fake_cuda.h"
 #include "sync_node.h"
 
@@ -69,22 +64,20 @@ static void device_transfer(int devices, bool donor_has, bool requester_has)
     close_fake(device);
 }
 
-static void memory_of_devices(void **state)
+TEST(memory_of_devices)
 {
-    (void)state;
     device_transfer(1, true, false);
     device_transfer(1, false, true);
     device_transfer(1, true, true);
     device_transfer(2, true, true);
 }
 
-static void device_memory_is_digested_by_several_threads(void **state)
+TEST(device_memory_is_digested_by_several_threads)
 {
     enum { BYTES = 150 * CHUNK + 5 };
     struct pccl_device *device = open_fake(1);
     struct node host, accelerated;
     uint8_t *a = prepare_one(&host, 1, BYTES, 1), *b = fake_cuda_memory(0, FAKE_CUDA_DEVICE, BYTES);
-    (void)state;
     fill(b, BYTES, 1);
     node_prepare(&accelerated, 2);
     node_add(&accelerated, "weights", b, BYTES)->device = device;
@@ -100,12 +93,11 @@ static void device_memory_is_digested_by_several_threads(void **state)
     free(a);
 }
 
-static void a_device_fails_while_it_is_digested(void **state)
+TEST(a_device_fails_while_it_is_digested)
 {
     static const enum pccl_cuda_function functions[] = {PCCL_CUDA_mem_host_alloc, PCCL_CUDA_copy_to_host,
                                                         PCCL_CUDA_event_synchronize};
     enum { BYTES = 80 * CHUNK };
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(functions); i++) {
         struct pccl_device *device = open_fake(1);
         struct node node;
@@ -124,12 +116,11 @@ static void a_device_fails_while_it_is_digested(void **state)
     }
 }
 
-static void a_device_fails_at_the_requester(void **state)
+TEST(a_device_fails_at_the_requester)
 {
     static const enum pccl_cuda_function functions[] = {PCCL_CUDA_mem_host_alloc, PCCL_CUDA_copy_to_device,
                                                         PCCL_CUDA_event_synchronize};
     enum { BYTES = 6 * CHUNK };
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(functions); i++) {
         struct pccl_device *device = open_fake(1);
         struct node donor, requester;
@@ -155,12 +146,11 @@ static void a_device_fails_at_the_requester(void **state)
 }
 
 /* It loses its connections by that and answers on the next one. */
-static void a_device_fails_at_the_donor(void **state)
+TEST(a_device_fails_at_the_donor)
 {
     static const enum pccl_cuda_function functions[] = {PCCL_CUDA_mem_host_alloc, PCCL_CUDA_copy_to_host,
                                                         PCCL_CUDA_event_synchronize};
     enum { BYTES = 6 * CHUNK };
-    (void)state;
     for (size_t i = 0; i < PCCL_COUNT_OF(functions); i++) {
         struct pccl_device *device = open_fake(1);
         struct node donor, requester;
@@ -188,13 +178,12 @@ static void a_device_fails_at_the_donor(void **state)
  * A tensor so small that its bytes come together with the word of them: there is no copier to put
  * them.
  */
-static void a_copier_cannot_be_opened_for_a_small_tensor(void **state)
+TEST(a_copier_cannot_be_opened_for_a_small_tensor)
 {
     enum { BYTES = 100 };
     struct pccl_device *device = open_fake(1);
     struct node donor, requester;
     uint8_t *a = prepare_one(&donor, 1, BYTES, 1), *b = fake_cuda_memory(0, FAKE_CUDA_DEVICE, BYTES);
-    (void)state;
     node_prepare(&requester, 2);
     node_add(&requester, "weights", b, BYTES)->device = device;
     node_begin(&donor);
@@ -210,17 +199,4 @@ static void a_copier_cannot_be_opened_for_a_small_tensor(void **state)
     fake_cuda_free(b);
     free(a);
     close_fake(device);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_of_devices),
-        cmocka_unit_test(device_memory_is_digested_by_several_threads),
-        cmocka_unit_test(a_device_fails_while_it_is_digested),
-        cmocka_unit_test(a_device_fails_at_the_requester),
-        cmocka_unit_test(a_device_fails_at_the_donor),
-        cmocka_unit_test(a_copier_cannot_be_opened_for_a_small_tensor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

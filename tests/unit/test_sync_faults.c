@@ -1,12 +1,7 @@
 /*
  * Sessions of a synchronization, over real connections, when the other side leaves, stalls or lies.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "forge.h"
 #include "sync_node.h"
 
@@ -14,12 +9,11 @@ enum { CHUNK = NODE_CHUNK };
 
 /* ---- peers that leave ---- */
 
-static void a_donor_goes_in_the_middle(void **state)
+TEST(a_donor_goes_in_the_middle)
 {
     enum { BYTES = 48 * CHUNK };
     struct node donors[2], requester;
     uint8_t *memory[3];
-    (void)state;
     for (uint8_t i = 0; i < 2; i++) {
         memory[i] = prepare_one(&donors[i], (uint8_t)(i + 1), BYTES, 1);
         node_begin(&donors[i]);
@@ -45,11 +39,10 @@ static void a_donor_goes_in_the_middle(void **state)
         free(memory[i]);
 }
 
-static void the_only_donor_goes(void **state)
+TEST(the_only_donor_goes)
 {
     struct node donor, requester;
     uint8_t *a = prepare_one(&donor, 1, 32 * CHUNK, 1), *b = prepare_one(&requester, 2, 32 * CHUNK, 2);
-    (void)state;
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
@@ -72,13 +65,12 @@ static void the_only_donor_goes(void **state)
  * The liar's content has all digests of the donor's; only the donor's proof identifies the elected
  * content.
  */
-static void a_donor_with_forged_content_is_refused(void **state)
+TEST(a_donor_with_forged_content_is_refused)
 {
     enum { BYTES = 3 * CHUNK };
     struct node donor, liar, requester;
     uint8_t *good = prepare_one(&donor, 1, BYTES, 1), *forged = prepare_one(&liar, 2, BYTES, 2),
             *own = prepare_one(&requester, 3, BYTES, 3);
-    (void)state;
     for (size_t chunk = 0; chunk < 3; chunk++)
         forge_digest(good + chunk * CHUNK, forged + chunk * CHUNK, CHUNK);
     assert_memory_not_equal(good, forged, BYTES);
@@ -108,7 +100,7 @@ static void a_donor_with_forged_content_is_refused(void **state)
     free(own);
 }
 
-static void a_requester_goes_in_the_middle(void **state)
+TEST(a_requester_goes_in_the_middle)
 {
     enum { BYTES = 48 * CHUNK };
     struct node donor, leaves, stays;
@@ -116,7 +108,6 @@ static void a_requester_goes_in_the_middle(void **state)
             *c = prepare_one(&stays, 3, BYTES, 3), some[4096];
     struct pccl_id by_hand = node_id(4);
     struct pccl_msg msg;
-    (void)state;
     node_begin(&donor);
     node_serve(&donor);
     int bare = bare_dial(&donor, &by_hand);
@@ -151,7 +142,7 @@ static void a_requester_goes_in_the_middle(void **state)
     free(c);
 }
 
-static void nobody_can_be_reached(void **state)
+TEST(nobody_can_be_reached)
 {
     struct node requester;
     struct pccl_proof wanted = {.low = node_id(1)};
@@ -160,7 +151,6 @@ static void nobody_can_be_reached(void **state)
     uint8_t *bytes = prepare_one(&requester, 1, 2 * CHUNK, 1);
     int listening = loopback_listen(&port);
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
-    (void)state;
     close(listening);
     node_begin(&requester);
     pccl_synchronizer_plan(requester.worker, true, false);
@@ -173,12 +163,11 @@ static void nobody_can_be_reached(void **state)
     free(bytes);
 }
 
-static void somebody_else_answers(void **state)
+TEST(somebody_else_answers)
 {
     struct node other, requester;
     uint8_t *a = prepare_one(&other, 1, CHUNK, 1), *b = prepare_one(&requester, 2, CHUNK, 2);
     struct pccl_id meant = node_id(8);
-    (void)state;
     node_begin(&other);
     node_serve(&other);
     node_begin(&requester);
@@ -191,14 +180,13 @@ static void somebody_else_answers(void **state)
     free(b);
 }
 
-static void more_donors_than_are_asked_at_once(void **state)
+TEST(more_donors_than_are_asked_at_once)
 {
     struct node donor, requester;
     uint8_t *a = prepare_one(&donor, 1, 4 * CHUNK, 1), *b = prepare_one(&requester, 2, 4 * CHUNK, 2);
     uint16_t port;
     int listening = loopback_listen(&port);
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
-    (void)state;
     close(listening);
     node_begin(&donor);
     node_serve(&donor);
@@ -219,7 +207,7 @@ static void more_donors_than_are_asked_at_once(void **state)
 
 /* ---- peers that stall or lie ---- */
 
-static void a_silent_donor_is_given_up(void **state)
+TEST(a_silent_donor_is_given_up)
 {
     struct node requester;
     struct pccl_proof wanted = {.low = node_id(1)};
@@ -228,7 +216,6 @@ static void a_silent_donor_is_given_up(void **state)
     uint8_t *bytes = prepare_one(&requester, 1, 2 * CHUNK, 1);
     int listening = loopback_listen(&port), bare[4];
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
-    (void)state;
     requester.silence_ms = 2000;
     node_begin(&requester);
     pccl_synchronizer_plan(requester.worker, true, false);
@@ -276,7 +263,7 @@ static void lie(int bare, const struct node *good, uint8_t *memory)
     close(bare);
 }
 
-static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
+TEST(a_lying_donor_is_dropped_and_another_one_asked)
 {
     enum { BYTES = 8 * CHUNK };
     struct node donor, requester;
@@ -285,7 +272,6 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
     uint8_t *a = prepare_one(&donor, 1, BYTES, 1), *b = prepare_one(&requester, 2, BYTES, 2);
     int listening = loopback_listen(&port);
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
-    (void)state;
     node_begin(&donor);
     node_serve(&donor);
     node_begin(&requester);
@@ -305,7 +291,7 @@ static void a_lying_donor_is_dropped_and_another_one_asked(void **state)
     free(b);
 }
 
-static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
+TEST(a_donor_that_says_what_nobody_asked_is_dropped)
 {
     struct node requester;
     struct pccl_proof wanted = {.low = node_id(1)};
@@ -315,7 +301,6 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
     uint8_t *bytes = prepare_one(&requester, 1, 2 * CHUNK, 1), noise[200];
     int listening = loopback_listen(&port);
     struct pccl_address address = pccl_address_v4(127, 0, 0, 1, port);
-    (void)state;
     memset(noise, 0xee, sizeof noise);
     data.as.state_data.length = 100;
     node_begin(&requester);
@@ -339,13 +324,12 @@ static void a_donor_that_says_what_nobody_asked_is_dropped(void **state)
     free(bytes);
 }
 
-static void a_requester_that_sends_garbage_loses_its_connection(void **state)
+TEST(a_requester_that_sends_garbage_loses_its_connection)
 {
     struct node donor;
     struct pccl_id by_hand = node_id(4);
     struct pccl_msg ready = {.type = PCCL_MSG_link_bye};
     uint8_t *a = prepare_one(&donor, 1, 3 * CHUNK, 1), noise[100], frame[NODE_FRAME_MAX];
-    (void)state;
     memset(noise, 0xee, sizeof noise);
     node_begin(&donor);
     node_serve(&donor);
@@ -379,13 +363,12 @@ static void a_requester_that_sends_garbage_loses_its_connection(void **state)
     free(a);
 }
 
-static void a_requester_that_does_not_read_is_closed(void **state)
+TEST(a_requester_that_does_not_read_is_closed)
 {
     struct node donor;
     struct pccl_id by_hand = node_id(4);
     uint8_t *a = prepare_one(&donor, 1, 64 * CHUNK, 1);
     int small = 4096;
-    (void)state;
     donor.silence_ms = 2000;
     node_begin(&donor);
     node_serve(&donor);
@@ -403,7 +386,7 @@ static void a_requester_that_does_not_read_is_closed(void **state)
     free(a);
 }
 
-static void a_requester_holds_so_many_connections(void **state)
+TEST(a_requester_holds_so_many_connections)
 {
     enum { MANY = 12 };
     struct node donor;
@@ -411,7 +394,6 @@ static void a_requester_holds_so_many_connections(void **state)
     struct pccl_msg msg;
     uint8_t *a = prepare_one(&donor, 1, CHUNK, 1);
     int bare[MANY];
-    (void)state;
     node_begin(&donor);
     node_serve(&donor);
     for (int i = 0; i < MANY; i++)
@@ -427,24 +409,4 @@ static void a_requester_holds_so_many_connections(void **state)
         close(bare[i]);
     node_finish(&donor);
     free(a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_donor_goes_in_the_middle),
-        cmocka_unit_test(the_only_donor_goes),
-        cmocka_unit_test(a_donor_with_forged_content_is_refused),
-        cmocka_unit_test(a_requester_goes_in_the_middle),
-        cmocka_unit_test(nobody_can_be_reached),
-        cmocka_unit_test(somebody_else_answers),
-        cmocka_unit_test(more_donors_than_are_asked_at_once),
-        cmocka_unit_test(a_silent_donor_is_given_up),
-        cmocka_unit_test(a_lying_donor_is_dropped_and_another_one_asked),
-        cmocka_unit_test(a_donor_that_says_what_nobody_asked_is_dropped),
-        cmocka_unit_test(a_requester_that_sends_garbage_loses_its_connection),
-        cmocka_unit_test(a_requester_that_does_not_read_is_closed),
-        cmocka_unit_test(a_requester_holds_so_many_connections),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

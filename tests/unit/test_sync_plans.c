@@ -2,12 +2,7 @@
  * How plans change a synchronizer of a synchronization: which peers are served when, replacement, and
  * the end.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "sync_node.h"
 
 enum { CHUNK = NODE_CHUNK };
@@ -24,13 +19,12 @@ void *__wrap_pccl_allocate(const struct pccl_memory *memory, size_t bytes)
 
 /* ---- plans ---- */
 
-static void connections_wait_for_the_plan(void **state)
+TEST(connections_wait_for_the_plan)
 {
     struct node donor;
     struct pccl_id by_hand = node_id(4);
     struct pccl_msg msg;
     uint8_t *a = prepare_one(&donor, 1, CHUNK, 1);
-    (void)state;
     node_begin(&donor);
     int bare = bare_dial(&donor, &by_hand), gone = bare_dial(&donor, &by_hand);
     bare_want(bare, &donor, PCCL_WANT_ROOTS, 0, 0, 1);
@@ -45,13 +39,12 @@ static void connections_wait_for_the_plan(void **state)
     free(a);
 }
 
-static void who_is_fetching_does_not_serve(void **state)
+TEST(who_is_fetching_does_not_serve)
 {
     struct node donor, requester;
     struct pccl_id by_hand = node_id(4);
     uint8_t *a = prepare_one(&donor, 1, 8 * CHUNK, 1), *b = prepare_one(&requester, 2, 8 * CHUNK, 2);
     struct pccl_msg msg;
-    (void)state;
     node_begin(&donor);
     node_begin(&requester);
     int before = bare_dial(&requester, &by_hand);
@@ -77,12 +70,11 @@ static void who_is_fetching_does_not_serve(void **state)
     free(b);
 }
 
-static void a_plan_replaces_the_one_before(void **state)
+TEST(a_plan_replaces_the_one_before)
 {
     struct node old, new, requester;
     uint8_t *a = prepare_one(&old, 1, 24 * CHUNK, 1), *b = prepare_one(&new, 2, 24 * CHUNK, 2),
             *c = prepare_one(&requester, 3, 24 * CHUNK, 3);
-    (void)state;
     node_begin(&old);
     node_begin(&new);
     node_begin(&requester);
@@ -110,13 +102,12 @@ static void a_plan_replaces_the_one_before(void **state)
     free(c);
 }
 
-static void the_end_wakes_at_once(void **state)
+TEST(the_end_wakes_at_once)
 {
     struct node node;
     struct pccl_id by_hand = node_id(4);
     const struct pccl_proof other = {.low = node_id(1)}; /* than what it holds: there is something to fetch */
     uint8_t *bytes = prepare_one(&node, 1, 100, 1);
-    (void)state;
     node_begin(&node); /* no plan at all */
     node_finish(&node);
     node_prepare(&node, 1);
@@ -133,7 +124,7 @@ static void the_end_wakes_at_once(void **state)
     free(bytes);
 }
 
-static void a_synchronizer_says_when_it_is_needed(void **state)
+TEST(a_synchronizer_says_when_it_is_needed)
 {
     struct node node;
     struct pccl_worker *synchronizer;
@@ -145,7 +136,6 @@ static void a_synchronizer_says_when_it_is_needed(void **state)
     pccl_sha256_end(&sha, (uint8_t *)&of_nothing);
     uv_os_sock_t ours;
     int bare;
-    (void)state;
     node_prepare(&node, 1);
     struct pccl_sync_config config = node_config(&node);
     assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK); /* no tensors */
@@ -184,7 +174,7 @@ static void a_synchronizer_says_when_it_is_needed(void **state)
 }
 
 /* Bytes that arrive together with the hello are not lost. */
-static void what_was_read_behind_the_handshake_counts(void **state)
+TEST(what_was_read_behind_the_handshake_counts)
 {
     struct node donor;
     struct pccl_id peer = node_id(4);
@@ -194,7 +184,6 @@ static void what_was_read_behind_the_handshake_counts(void **state)
     size_t size = pccl_frame_size(&msg);
     uv_os_sock_t ours;
     int bare;
-    (void)state;
     node_begin(&donor);
     node_serve(&donor);
     for (size_t i = 0; i < 3; i++)
@@ -214,13 +203,12 @@ static void what_was_read_behind_the_handshake_counts(void **state)
 }
 
 /* A synchronizer's report on a replaced plan is known to be obsolete. */
-static void a_report_of_an_older_plan_is_known(void **state)
+TEST(a_report_of_an_older_plan_is_known)
 {
     enum { BYTES = 100 };
     struct node donor, other, requester;
     uint8_t *wanted = prepare_one(&donor, 1, BYTES, 1), *other_one = prepare_one(&other, 3, BYTES, 3);
     uint8_t *own = prepare_one(&requester, 2, BYTES, 2);
-    (void)state;
     node_begin(&donor);
     node_begin(&other);
     node_begin(&requester);
@@ -243,14 +231,13 @@ static void a_report_of_an_older_plan_is_known(void **state)
 }
 
 /* A synchronizer that could not fetch for one plan serves the next one's content, if it has that. */
-static void who_failed_before_serves(void **state)
+TEST(who_failed_before_serves)
 {
     enum { BYTES = 100 };
     struct node holder, requester;
     const struct pccl_proof nowhere = {.low = node_id(1)};
     const struct pccl_id gone = node_id(8);
     uint8_t *held = prepare_one(&holder, 1, BYTES, 1), *own = prepare_one(&requester, 2, BYTES, 2);
-    (void)state;
     node_begin(&holder);
     node_begin(&requester);
     pccl_synchronizer_plan(holder.worker, true, false);
@@ -273,7 +260,7 @@ static void who_failed_before_serves(void **state)
  * A synchronizer that is no longer waited for stops in the middle, and has neither anything to report
  * nor to serve.
  */
-static void a_proof_left_early_is_none(void **state)
+TEST(a_proof_left_early_is_none)
 {
     struct node node;
     struct pccl_id lineage = node_id(7), peer = node_id(2);
@@ -285,7 +272,6 @@ static void a_proof_left_early_is_none(void **state)
     struct pccl_text reason;
     uv_os_sock_t ours;
     int bare;
-    (void)state;
     assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK);
     pccl_synchronizer_name(synchronizer, &node.id, &lineage, 3, 1000);
     pccl_frame_encode(&want, 0, 0, frame);
@@ -321,7 +307,7 @@ static void await_that_all_is_taken(struct node *node)
     close(bare);
 }
 
-static void a_donor_that_could_not_be_noted_is_one_lost_donor(void **state)
+TEST(a_donor_that_could_not_be_noted_is_one_lost_donor)
 {
     enum { BYTES = 3 * CHUNK };
     for (int known_before = 0; known_before < 2; known_before++) {
@@ -352,11 +338,10 @@ static void a_donor_that_could_not_be_noted_is_one_lost_donor(void **state)
     }
 }
 
-static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
+TEST(a_donor_that_could_not_be_noted_was_the_only_one)
 {
     struct node donor, requester;
     uint8_t *a = prepare_one(&donor, 1, CHUNK, 1), *b = prepare_one(&requester, 2, CHUNK, 2);
-    (void)state;
     node_begin(&donor);
     node_begin(&requester);
     node_serve(&donor);
@@ -367,22 +352,4 @@ static void a_donor_that_could_not_be_noted_was_the_only_one(void **state)
     node_finish(&donor);
     free(a);
     free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_wait_for_the_plan),
-        cmocka_unit_test(who_is_fetching_does_not_serve),
-        cmocka_unit_test(a_plan_replaces_the_one_before),
-        cmocka_unit_test(the_end_wakes_at_once),
-        cmocka_unit_test(a_synchronizer_says_when_it_is_needed),
-        cmocka_unit_test(what_was_read_behind_the_handshake_counts),
-        cmocka_unit_test(a_report_of_an_older_plan_is_known),
-        cmocka_unit_test(who_failed_before_serves),
-        cmocka_unit_test(a_proof_left_early_is_none),
-        cmocka_unit_test(a_donor_that_could_not_be_noted_is_one_lost_donor),
-        cmocka_unit_test(a_donor_that_could_not_be_noted_was_the_only_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
