@@ -201,7 +201,7 @@ static const struct verdict {
     {"its identity is another", {LIVE}, PCCL_LINK_RING, REFUSAL, PCCL_REFUSAL_IDENTITY, PCCL_LINK_OTHER, "not you"},
     {"its run is another", {LIVE}, PCCL_LINK_RING, REFUSAL, PCCL_REFUSAL_LINEAGE, PCCL_LINK_UNREACHABLE, "not you"},
     {"it has no state", {LIVE}, PCCL_LINK_STATE, REFUSAL, PCCL_REFUSAL_STATE, PCCL_LINK_UNREACHABLE, "not you"},
-    {"the hello is malformed", {LIVE}, PCCL_LINK_MEASURE, REFUSAL, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE, "not you"},
+    {"its hello is bad", {LIVE}, PCCL_LINK_MEASURE, REFUSAL, PCCL_REFUSAL_MALFORMED, PCCL_LINK_UNREACHABLE, "not you"},
     {"a probe of another run", {LIVE}, PCCL_LINK_PROBE, REFUSAL, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER, "not you"},
 };
 

@@ -35,6 +35,24 @@ static uint32_t send_all(uint32_t step)
     return count;
 }
 
+/* READY of the next rank. */
+static void grant(uint64_t stripes)
+{
+    struct pccl_msg ready = ready_of(stripes);
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+}
+
+/* Of rank 2; all of it, if it has a place. Returns whether it has. */
+static bool take(const struct pccl_msg *data)
+{
+    struct pccl_arrival arrival;
+    assert_int_equal(tell(2, false, data, &arrival), PCCL_OK);
+    if (arrival.payload == NULL)
+        return false;
+    pccl_exchange_received(mine(), &arrival);
+    return true;
+}
+
 /* A segment of zeros from this rank, all of it. */
 static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
 {
@@ -46,6 +64,23 @@ static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
     pccl_exchange_received(mine(), &arrival);
 }
 
+static int set_up(void **state)
+{
+    (void)state;
+    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end_alone();
+    return 0;
+}
+
+/* Alone in a ring of three, on a long path, with two stripes. */
+#define ALONE_TEST(name) TEST_IN(name, set_up, tear_down)
+
 /* ---- sending ---- */
 
 TEST(a_part_is_sent_without_ready)
@@ -53,8 +88,7 @@ TEST(a_part_is_sent_without_ready)
     be_alone_with(elements_of(3, 3 * MOST), &long_ring, &roomy);
     start_alone();
     assert_int_equal(send_all(0), MOST);
-    struct pccl_msg ready = ready_of(MOST + 5);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(MOST + 5);
     assert_int_equal(send_all(0), 5);
     end_alone();
     be_alone_with(elements_of(3, 3 * MOST), &no_mesh, &roomy);
@@ -76,8 +110,7 @@ TEST(who_sends_to_all_at_once_sends_no_more_ahead)
     be_alone_with(elements_of(3, STRIPES), &long_mesh, &config);
     start_alone();
     assert_int_equal(send_all(0), MOST / 2);
-    struct pccl_msg ready = ready_of(STRIPES);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(STRIPES);
     assert_int_equal(send_all(0), STRIPES - MOST / 2);
     end_alone();
     config.window_bytes = 8 * SEGMENT; /* 4 stripes of two flows; less if that is not all, since results come on top */
@@ -122,17 +155,14 @@ TEST(an_all_to_all_has_one_window_for_all)
     assert_in_range(granted_of_exchange(&long_ring, &config), 16, 64);
 }
 
-TEST(later_steps_wait_for_ready)
+ALONE_TEST(later_steps_wait_for_ready)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone();
     assert_int_equal(send_all(0), 2);
     hear(2, 0, 0, SEGMENT); /* and it has no READY of ours */
     assert_int_equal(send_all(1), 0);
-    struct pccl_msg ready = ready_of(1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(1);
     assert_int_equal(send_all(1), 1);
-    end_alone();
 }
 
 /* The step of the next segment to the next rank. */
@@ -151,8 +181,7 @@ TEST(earlier_steps_go_first)
         const uint32_t segment = is_long ? SEGMENT : 4 * SEGMENT;
         be_alone_with(2 * 3 * (segment / 4), is_long ? &long_ring : &no_mesh, &roomy);
         start_alone();
-        struct pccl_msg ready = ready_of(2);
-        assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+        grant(2);
         assert_int_equal(send_all(0), 2);
         struct pccl_departure ours; /* READY */
         assert_true(next_to(2, false, &ours));
@@ -176,13 +205,11 @@ TEST(it_is_known_who_waits_for_credit)
     start_alone();
     assert_int_equal(send_all(0), MOST);
     assert_true(awaits_credit());
-    struct pccl_msg ready = ready_of(MOST + 1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(MOST + 1);
     assert_false(awaits_credit()); /* it has something to send */
     assert_int_equal(send_all(0), 1);
     assert_true(awaits_credit());
-    ready = ready_of(2 * MOST);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(2 * MOST);
     assert_int_equal(send_all(0), MOST - 1);
     assert_false(awaits_credit());
     end_alone();
@@ -214,8 +241,7 @@ TEST(nothing_more_is_sent_ahead_behind_ready)
     start_alone();
     struct pccl_departure departure;
     assert_true(next_to(1, true, &departure));
-    struct pccl_msg ready = ready_of(1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(1);
     assert_int_equal(send_all(0), 0);
     struct pccl_transfer *another = start_another(10);
     assert_int_equal(send_all(0), MOST);
@@ -233,12 +259,10 @@ TEST(operations_share_what_may_be_sent_ahead)
     start_alone();
     struct pccl_transfer *second = start_another(10);
     assert_int_equal(send_all(0), MOST);
-    struct pccl_msg ready = ready_of(MOST - 1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(MOST - 1);
     struct pccl_transfer *third = start_another(11);
     assert_int_equal(send_all(0), 0);
-    ready.as.ready.granted = MOST;
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(MOST);
     struct pccl_transfer *fourth = start_another(12);
     assert_int_equal(send_all(0), MOST);
     struct pccl_transfer *fifth = start_another(13);
@@ -256,8 +280,7 @@ TEST(operations_share_what_may_be_sent_ahead)
 TEST(ready_that_is_here_leaves_the_bound_to_others)
 {
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);
-    struct pccl_msg ready = ready_of(1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(1);
     start_alone();
     assert_int_equal(send_all(0), 1);
     struct pccl_transfer *second = start_another(10);
@@ -268,9 +291,8 @@ TEST(ready_that_is_here_leaves_the_bound_to_others)
 
 /* ---- holding ---- */
 
-TEST(it_is_held_until_the_start)
+ALONE_TEST(it_is_held_until_the_start)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg whole = data_of(1, 0, SEGMENT);
     struct pccl_arrival arrival;
     hear(2, 0, 0, SEGMENT);
@@ -283,11 +305,9 @@ TEST(it_is_held_until_the_start)
     memset(arrival.payload, 0, arrival.length);
     pccl_exchange_received(mine(), &arrival);
     assert_int_equal(pccl_transfer_traffic(alone.job.transfer).received_bytes, 2 * SEGMENT);
-    struct pccl_msg ready = ready_of(2);
     assert_int_equal(send_all(0), 2);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(2);
     assert_int_equal(send_all(1), 2);
-    end_alone();
 }
 
 TEST(it_is_held_until_the_group_opens)
@@ -305,9 +325,8 @@ TEST(it_is_held_until_the_group_opens)
     end_alone();
 }
 
-TEST(what_breaks_off_is_not_held)
+ALONE_TEST(what_breaks_off_is_not_held)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(1, 0, SEGMENT);
     struct pccl_arrival arrival;
     hear(2, 0, 0, SEGMENT);
@@ -324,25 +343,21 @@ TEST(what_breaks_off_is_not_held)
     pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false), false);
     assert_int_equal(held(), 0); /* no connection is left that its sender could rely on */
     pccl_exchange_stop(mine(), transfer, false);
-    end_alone();
 }
 
-TEST(the_latest_connection_is_told_of_output)
+ALONE_TEST(the_latest_connection_is_told_of_output)
 {
     int earlier, later;
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone(); /* READY is to be sent */
     struct pccl_lane *lane = pccl_exchange_connected(mine(), &alone.world.ring[2], false, &earlier);
     assert_ptr_equal(alone.world.peers[0].writable, &earlier);
     assert_ptr_equal(pccl_exchange_connected(mine(), &alone.world.ring[2], false, &later), lane);
     assert_ptr_equal(alone.world.peers[0].writable, &later);
     job_stop(&alone.world, &alone.job, 0, false);
-    end_alone();
 }
 
-TEST(what_is_over_is_not_held)
+ALONE_TEST(what_is_over_is_not_held)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival arrival, under_way;
     hear(2, 0, 0, SEGMENT);
@@ -351,20 +366,17 @@ TEST(what_is_over_is_not_held)
     assert_int_equal(held(), SEGMENT);
     pccl_exchange_received(mine(), &arrival);
     data.as.data.view.number--;
-    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-    assert_null(arrival.payload); /* the older one */
+    assert_false(take(&data)); /* the older one */
     start_alone();
     assert_int_equal(held(), SEGMENT); /* here it runs in the older one, and may begin again in that */
     job_stop(&alone.world, &alone.job, 0, false);
     assert_int_equal(held(), 0);
-    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-    assert_null(arrival.payload); /* ended */
+    assert_false(take(&data)); /* ended */
     data.as.data.instance.tag++;
     assert_int_equal(tell(2, false, &data, &under_way), PCCL_OK);
     assert_non_null(under_way.payload);
     data.as.data.instance.sync++;
-    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-    pccl_exchange_received(mine(), &arrival);
+    assert_true(take(&data));
     assert_int_equal(held(), 2 * SEGMENT);
     alone.job.config.instance.sync++; /* the next era */
     alone.job.stopped = false;
@@ -378,8 +390,7 @@ TEST(what_is_over_is_not_held)
     start_alone();
     assert_int_equal(held(), 0);
     data.as.data.instance.sync += 5;
-    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-    assert_null(arrival.payload); /* of the view before */
+    assert_false(take(&data)); /* of the view before */
     data.as.data.view.number++;
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     assert_int_equal(held(), SEGMENT);
@@ -387,16 +398,14 @@ TEST(what_is_over_is_not_held)
     pccl_exchange_rename(mine(), &alone.world.ring[0]);
     assert_int_equal(held(), 0);
     assert_null(arrival.payload);
-    end_alone();
 }
 
 /*
  * More than is held: all of it goes, with the connection, and the sender fails whatever runs over
  * it.
  */
-TEST(what_is_held_is_bounded)
+ALONE_TEST(what_is_held_is_bounded)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival arrival;
     for (uint64_t i = 0; i < HELD_MOST; i++) {
@@ -415,7 +424,6 @@ TEST(what_is_held_is_bounded)
                    PCCL_MEMORY); /* the sender may know of ended operations that this peer does not know */
     assert_int_equal(held(), SEGMENT);
     assert_null(arrival.payload);
-    end_alone();
 }
 
 /*
@@ -432,8 +440,7 @@ TEST(segments_held_are_counted)
         struct pccl_arrival arrival;
         for (uint64_t i = 0; i < PCCL_AHEAD_HELD_SEGMENTS; i++) {
             *(one != 0 ? &data.as.data.stripe : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
-            assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-            pccl_exchange_received(mine(), &arrival);
+            assert_true(take(&data));
         }
         assert_true(memory->live_bytes - before < 1 << 20);
         data.as.data.stripe = data.as.data.instance.tag = 1;
@@ -491,9 +498,8 @@ static void others_take_all_room(void)
  * Peers that take part in no operation share one room and wait for it. A peer that sends to an
  * operation of the view has room of its own, and is dropped if it takes more while none is left.
  */
-TEST(all_that_is_held_is_bounded)
+ALONE_TEST(all_that_is_held_is_bounded)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     start_alone(); /* the peer of rank 2 is before us */
     others_take_all_room();
     for (uint32_t i = 0; i < OTHERS; i++)
@@ -512,7 +518,6 @@ TEST(all_that_is_held_is_bounded)
     for (uint32_t i = 1; i < OTHERS; i++)
         pccl_exchange_disconnected(lane_of(&others[i], false), false);
     assert_int_equal(held(), 0);
-    end_alone();
 }
 
 /*
@@ -542,9 +547,8 @@ TEST(newcomers_leave_members_their_room)
 }
 
 /* A start concerns only those waiting streams that send to it, or that it makes obsolete. */
-TEST(a_start_concerns_few_that_wait)
+ALONE_TEST(a_start_concerns_few_that_wait)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     const struct pccl_id *other = &others[0];
     others_take_all_room();
     assert_int_equal(tell_from(&alone.world.ring[2], 0), PCCL_LIMIT);
@@ -571,43 +575,35 @@ TEST(a_start_concerns_few_that_wait)
     hear(2, 1, 0, SEGMENT);
     pccl_exchange_stop(mine(), next, false);
     assert_int_equal(pccl_exchange_room(mine()), room_then); /* what a lane has of its own is no room of others */
-    end_alone();
 }
 
 /* Aborted and never started here: data sent ahead is dropped, and later data is not held. */
-TEST(what_is_gone_is_not_held)
+ALONE_TEST(what_is_gone_is_not_held)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct test_memory *memory = &alone.world.peers[0].memory;
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival arrival, under_way;
     for (uint64_t i = 0; i < 3 * MOST; i++) { /* as many as a sender begins that starts anew behind each abort */
         data.as.data.instance.tag = 100 + i;
-        assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-        assert_non_null(arrival.payload);
-        pccl_exchange_received(mine(), &arrival);
+        assert_true(take(&data));
         data.as.data.stripe++;
         assert_int_equal(tell(2, false, &data, &under_way), PCCL_OK);
         pccl_exchange_forget(mine(), &data.as.data.instance);
         assert_null(under_way.payload);
         assert_int_equal(held(), 0);
         data.as.data.stripe++;
-        assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-        assert_null(arrival.payload);
+        assert_false(take(&data));
     }
     pccl_exchange_forget(mine(), &data.as.data.instance); /* once more, by another master */
     data.as.data.instance.tag = 99;
-    assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
-    pccl_exchange_received(mine(), &arrival);
+    assert_true(take(&data));
     memory->fail_at = memory->requests + 1;
     pccl_exchange_forget(mine(), &data.as.data.instance);
     assert_int_equal(held(), 0);
-    end_alone();
 }
 
-TEST(short_memory_ends_the_connection)
+ALONE_TEST(short_memory_ends_the_connection)
 {
-    be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     struct test_memory *memory = &alone.world.peers[0].memory;
     const size_t blocks = memory->live_blocks;
     struct pccl_msg data = data_of(0, 0, SEGMENT);
@@ -621,7 +617,6 @@ TEST(short_memory_ends_the_connection)
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     pccl_exchange_dropped(mine(), NULL, &arrival);
     assert_int_equal(held(), 0);
-    end_alone();
 }
 
 /* ---- peers that differ ---- */
@@ -696,8 +691,7 @@ TEST(nobody_is_done_without_comparing)
     pccl_exchange_sent(mine(), &ours);
     hear(1, 0, 1, SEGMENT); /* the result is complete */
     assert_false(alone.job.done || alone.job.at_rest);
-    struct pccl_msg ready = ready_of(1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(1);
     assert_true(alone.job.done && !alone.job.at_rest);
     assert_int_equal(send_all(1), 1);
     assert_true(alone.job.at_rest);
@@ -708,8 +702,7 @@ TEST(the_last_one_may_be_done_at_once)
 {
     be_alone_among(2, 1, &long_ring, &roomy); /* it comes to us, and nothing else */
     alone.job.config.ring = (struct pccl_id[2]){alone.world.ring[1], alone.world.ring[0]};
-    struct pccl_msg ready = ready_of(1);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK);
+    grant(1);
     hear(1, 0, 0, 4);
     start_alone();
     assert_true(alone.job.done && !alone.job.at_rest);
