@@ -36,7 +36,7 @@ static enum pccl_status open_copier(const void *pointer)
     return pccl_device_copier_open(device, pointer, &heap.memory, &copier, &words);
 }
 
-/* Memory of the last of so many devices, and a copier of it. */
+/* Takes memory of the last device, and opens a copier for it. */
 static void begin(int devices, enum fake_cuda_kind kind, size_t bytes)
 {
     open_device(devices);

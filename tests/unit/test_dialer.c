@@ -205,7 +205,7 @@ static const struct verdict {
     {"a probe of another run", {LIVE}, PCCL_LINK_PROBE, REFUSAL, PCCL_REFUSAL_LINEAGE, PCCL_LINK_OTHER, "not you"},
 };
 
-/* Returns the other side's socket, -1: there is none. */
+/* Returns the other side's socket, or -1. */
 static int give_answer(const struct verdict *row, int listening)
 {
     static const char junk[] = "220 mail.example.org ESMTP, and a greeting that is long enough for a header\r\n";
@@ -545,7 +545,7 @@ static void bytes_go_through(const struct pccl_handover *from, const struct pccl
     assert_memory_equal(got, sent, sizeof sent);
 }
 
-/* Whether the link is encrypted, as far as it has one. */
+/* Checks both handovers, and sends bytes through the pipe. */
 static void hand_over_both(bool with_pipe, bool encrypted)
 {
     struct pccl_handover dialed = hand_over();

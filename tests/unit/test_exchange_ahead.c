@@ -42,7 +42,7 @@ static void grant(uint64_t stripes)
     assert_int_equal(tell_ready(1, &ready), PCCL_OK);
 }
 
-/* Of rank 2; all of it, if it has a place. Returns whether it has. */
+/* Takes a whole segment of rank 2. Returns false if it has no place. */
 static bool take(const struct pccl_msg *data)
 {
     struct pccl_arrival arrival;

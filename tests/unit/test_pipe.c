@@ -109,7 +109,7 @@ static void end(void)
 }
 
 static struct held held_before;
-static bool is_closed_later; /* what is refused: by another thread */
+static bool is_closed_later; /* by another thread, like refused descriptors */
 
 static int set_up(void **state)
 {

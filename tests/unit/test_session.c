@@ -42,7 +42,7 @@ static void push(uint64_t round, uint64_t mark)
     assert_int_equal(try_push(round, mark, &frame), PCCL_OK);
 }
 
-/* `mark`: what the acknowledgment returns, of one that is valid. */
+/* Acknowledges a valid number; this returns `mark`. */
 static void acknowledge(uint64_t number, uint64_t mark)
 {
     bool invalid;

@@ -1,6 +1,6 @@
 /*
- * The frame of a unit test program: cmocka with the headers that it needs, and tests that add themselves to the list,
- * in the order of the file. unit.c has the main of a program that has none of its own.
+ * The frame of a unit test program: cmocka and its headers, and tests that add themselves to the list, in the order of
+ * the file. unit.c has the main of most programs.
  */
 #ifndef PCCL_TESTS_UNIT_UNIT_H
 #define PCCL_TESTS_UNIT_UNIT_H
@@ -16,7 +16,7 @@ void unit_add(const struct CMUnitTest *test);
 /* Runs all, between `setup` and `teardown`, either of which may be NULL. Returns how many have failed. */
 int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 
-/* A test between a setup and a teardown of its own; NULL: there is none. */
+/* A test with a setup and a teardown, either of which may be NULL. */
 #define TEST_IN(name, setup, teardown)                                                                                 \
     static void name(void **unit_state);                                                                               \
     __attribute__((constructor)) static void add_##name(void)                                                          \

@@ -1,7 +1,7 @@
 /*
- * The world of tests whose nodes are real: each has a worker on a thread of its own (an engine, a synchronizer or a
- * measurer), notes its events, and wakes the test that waits for them. Nodes are linked over the loopback, or accept
- * connections and do the handshake as a communicator would; a bare socket is a peer that the test plays by hand.
+ * The world of tests with real nodes: each has a worker on a separate thread (an engine, a synchronizer or a measurer),
+ * notes its events, and wakes the test that waits for them. Nodes are linked over the loopback, or accept connections
+ * and do the handshake like a communicator; a bare socket is a peer that the test plays by hand.
  */
 #ifndef PCCL_TESTS_UNIT_WORLD_H
 #define PCCL_TESTS_UNIT_WORLD_H
@@ -16,7 +16,7 @@
 
 enum { WORLD_NODES_MAX = 4, NODE_FRAME_MAX = 1024, NODE_TENSORS_MAX = 8, NODE_RESULTS_MAX = 16 };
 
-/* The events of an engine so far, and what the last one that ended said. */
+/* The events of an engine until now, and the last end of a connection. */
 struct node_events {
     uint32_t ended, announced;
     struct pccl_id ended_peer;
@@ -464,7 +464,7 @@ static inline void node_on_ended(void *context, const struct pccl_id *peer, bool
     node_unlock(node);
 }
 
-/* A node with an engine, which has threads of its own. */
+/* Begins a node with an engine. */
 static inline void engine_begin_with(struct node *node, uint8_t number, uint32_t linger_ms)
 {
     struct pccl_text reason;
@@ -542,7 +542,7 @@ struct world {
     uint32_t ranks;
 };
 
-/* Each is linked with each, in both directions, over so many connections. */
+/* Links each with each, in both directions, over `slots` connections. */
 static inline void world_begin(struct world *world, uint32_t ranks, uint32_t slots)
 {
     world->ranks = ranks;
