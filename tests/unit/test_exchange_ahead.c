@@ -437,7 +437,6 @@ TEST(segments_held_are_counted)
         const struct test_memory *memory = &alone.world.peers[0].memory;
         const size_t before = memory->live_bytes;
         struct pccl_msg data = data_of(0, 0, 1);
-        struct pccl_arrival arrival;
         for (uint64_t i = 0; i < PCCL_AHEAD_HELD_SEGMENTS; i++) {
             *(one != 0 ? &data.as.data.stripe : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
             assert_true(take(&data));
@@ -582,7 +581,7 @@ ALONE_TEST(what_is_gone_is_not_held)
 {
     struct test_memory *memory = &alone.world.peers[0].memory;
     struct pccl_msg data = data_of(0, 0, SEGMENT);
-    struct pccl_arrival arrival, under_way;
+    struct pccl_arrival under_way;
     for (uint64_t i = 0; i < 3 * MOST; i++) { /* as many as a sender begins that starts anew behind each abort */
         data.as.data.instance.tag = 100 + i;
         assert_true(take(&data));

@@ -23,16 +23,16 @@ TEST_IN(what_was_set_is_found, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[16];
-    assert_null(pccl_params_option(*state, PCCL_PARAM_silence_ms));
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
-    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
+    assert_null(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms));
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", "5000", &reason), PCCL_OK);
+    assert_string_equal(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms), "5000");
+    assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "5000");
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "6000", &reason), PCCL_OK);
-    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "6000");
-    assert_int_equal(pccl_options_set(*state, "silence_ms", NULL, &reason), PCCL_OK);
-    assert_null(pccl_params_option(*state, PCCL_PARAM_silence_ms));
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", "6000", &reason), PCCL_OK);
+    assert_string_equal(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms), "6000");
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", NULL, &reason), PCCL_OK);
+    assert_null(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms));
+    assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");
 }
 
@@ -40,28 +40,28 @@ TEST_IN(the_text_is_copied, setup, teardown)
 {
     struct pccl_text reason;
     char value[] = "5000";
-    assert_int_equal(pccl_options_set(*state, "silence_ms", value, &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", value, &reason), PCCL_OK);
     value[0] = '9';
-    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_string_equal(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms), "5000");
 }
 
 TEST_IN(bad_values_change_nothing, setup, teardown)
 {
     struct pccl_text reason;
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "5000", &reason), PCCL_OK);
-    assert_int_equal(pccl_options_set(*state, "silence_ms", "soon", &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", "5000", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(*unit_state, "silence_ms", "soon", &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "silence_ms"));
     assert_non_null(strstr(reason.bytes, "soon"));
-    assert_string_equal(pccl_params_option(*state, PCCL_PARAM_silence_ms), "5000");
+    assert_string_equal(pccl_params_option(*unit_state, PCCL_PARAM_silence_ms), "5000");
 }
 
 TEST_IN(unknown_names_are_refused, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[16] = "kept";
-    assert_int_equal(pccl_options_set(*state, "silense_ms", "5000", &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_set(*unit_state, "silense_ms", "5000", &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "'silense_ms'"));
-    assert_int_equal(pccl_options_get(*state, "PCCL_SILENCE_MS", buffer, sizeof buffer, &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_get(*unit_state, "PCCL_SILENCE_MS", buffer, sizeof buffer, &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "'PCCL_SILENCE_MS'"));
     assert_string_equal(buffer, "kept");
 }
@@ -71,9 +71,9 @@ TEST_IN(parameters_of_the_process_are_no_options, setup, teardown)
     struct pccl_text reason;
     char buffer[16];
     unsetenv("PCCL_LOG_LEVEL");
-    assert_int_equal(pccl_options_set(*state, "log_level", "INFO", &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_set(*unit_state, "log_level", "INFO", &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "log_level"));
-    assert_int_equal(pccl_options_get(*state, "log_level", buffer, sizeof buffer, &reason), PCCL_OK);
+    assert_int_equal(pccl_options_get(*unit_state, "log_level", buffer, sizeof buffer, &reason), PCCL_OK);
     assert_string_equal(buffer, "WARN");
 }
 
@@ -81,13 +81,13 @@ TEST_IN(buffers_are_not_overrun, setup, teardown)
 {
     struct pccl_text reason;
     char buffer[6] = "#####";
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 5, &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, 5, &reason), PCCL_ARGUMENT);
     assert_non_null(strstr(reason.bytes, "needs 6 bytes"));
     assert_string_equal(buffer, "#####");
-    assert_int_equal(pccl_options_get(*state, "silence_ms", buffer, 6, &reason), PCCL_OK);
+    assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, 6, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");
-    assert_int_equal(pccl_options_get(*state, "name", buffer, 0, &reason), PCCL_ARGUMENT);
-    assert_int_equal(pccl_options_get(*state, "name", buffer, 1, &reason), PCCL_OK);
+    assert_int_equal(pccl_options_get(*unit_state, "name", buffer, 0, &reason), PCCL_ARGUMENT);
+    assert_int_equal(pccl_options_get(*unit_state, "name", buffer, 1, &reason), PCCL_OK);
     assert_string_equal(buffer, "");
 }
 

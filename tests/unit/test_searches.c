@@ -118,7 +118,7 @@ static struct pccl_ring_problem endless(void)
 
 TEST_IN(test_the_answer_comes_from_the_loop, setup, teardown)
 {
-    struct bench *bench = *state;
+    struct bench *bench = *unit_state;
     struct pccl_ring_problem problem = small();
     pccl_searches_start(&bench->searches, 1, &problem);
     problem.rates = NULL; /* it was copied */
@@ -142,7 +142,7 @@ TEST_IN(test_the_answer_comes_from_the_loop, setup, teardown)
 
 TEST_IN(test_no_ring_is_an_answer, setup, teardown)
 {
-    struct bench *bench = *state;
+    struct bench *bench = *unit_state;
     static const uint64_t nothing[SMALL * SMALL];
     struct pccl_ring_problem problem = small();
     problem.rates = nothing;
@@ -155,7 +155,7 @@ TEST_IN(test_no_ring_is_an_answer, setup, teardown)
 
 TEST_IN(test_the_stopped_end_without_an_answer, setup, teardown)
 {
-    struct bench *bench = *state;
+    struct bench *bench = *unit_state;
     struct pccl_ring_problem problem = endless();
     for (uint64_t ticket = 1; ticket <= 8; ticket++) /* more than there are threads: some wait */
         pccl_searches_start(&bench->searches, ticket, &problem);
@@ -177,7 +177,7 @@ TEST_IN(test_the_stopped_end_without_an_answer, setup, teardown)
 
 TEST_IN(test_without_memory, setup, teardown)
 {
-    struct bench *bench = *state;
+    struct bench *bench = *unit_state;
     struct pccl_ring_problem problem = small(), long_one = endless();
     for (uint32_t fails = 0; fails < 5; fails++) {
         bench->count = 0;

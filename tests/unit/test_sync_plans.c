@@ -314,7 +314,6 @@ TEST(a_donor_that_could_not_be_noted_is_one_lost_donor)
         struct node donor, other, requester;
         uint8_t *wanted = prepare_one(&donor, 1, BYTES, 1), *same = prepare_one(&other, 3, BYTES, 1);
         uint8_t *own = prepare_one(&requester, 2, BYTES, 2);
-        (void)state;
         requester.patience_ms = LOOPBACK_HANG_MS;
         node_begin(&donor);
         node_begin(&other);
