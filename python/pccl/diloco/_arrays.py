@@ -31,19 +31,16 @@ Flats = List[Any]  # one flat array for each type of the outer copy
 
 
 class NumpyArrays:
-    def __init__(self) -> None:
-        self._numpy = numpy
-
     def beside(self, arrays: Sequence[Any]) -> Here:
         """How these come to the host and back."""
         return Here()
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
         """staged: devices copy to it, or from it."""
-        return self._numpy.zeros(count, dtype)
+        return numpy.zeros(count, dtype)
 
     def check(self, name: str, array: Any) -> None:
-        if not isinstance(array, self._numpy.ndarray):
+        if not isinstance(array, numpy.ndarray):
             raise DTypeError(f"params: {name} is a {type(array).__name__}, others are numpy arrays")
         if not array.flags.writeable:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
@@ -67,7 +64,7 @@ class NumpyArrays:
 
     def halves(self, count: int) -> Any:
         """Room for bfloat16, which numpy does not have: their bits."""
-        return self._numpy.zeros(count, "uint16")
+        return numpy.zeros(count, "uint16")
 
     def to_halves(self, halves: Any, flat: Any) -> None:
         """Rounds float32 to the nearest bfloat16, ties to even; finite elements only."""
@@ -96,7 +93,6 @@ class NumpyArrays:
 
 class TorchArrays:
     def __init__(self) -> None:
-        self._torch = torch
         self._has_devices = False
 
     def beside(self, arrays: Sequence[Any]) -> Here:
@@ -107,17 +103,17 @@ class TorchArrays:
         return Beside(devices)
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
-        kind = getattr(self._torch, dtype)
+        kind = getattr(torch, dtype)
         if staged and self._has_devices:
             return _staging.host_memory(count, kind).zero_()
-        return self._torch.zeros(count, dtype=kind)
+        return torch.zeros(count, dtype=kind)
 
     def check(self, name: str, array: Any) -> None:
-        if not isinstance(array, self._torch.Tensor):
+        if not isinstance(array, torch.Tensor):
             raise DTypeError(f"params: {name} is a {type(array).__name__}, others are torch tensors")
         if is_sharded(array) and any(placement.is_partial() for placement in array.placements):
             raise LayoutError(f"params: {name} is a DTensor of sums that are not complete: {array.placements}")
-        if array.layout is not self._torch.strided:
+        if array.layout is not torch.strided:
             raise LayoutError(f"params: {name} has the layout {array.layout}, expected a dense (strided) tensor")
 
     def local(self, array: Any) -> Any:
@@ -140,7 +136,7 @@ class TorchArrays:
         self._copy(array.detach(), flat.view(array.shape))
 
     def bring(self, flat: Any, values: array[float]) -> None:
-        flat.copy_(self._torch.frombuffer(values, dtype=self._torch.float32))
+        flat.copy_(torch.frombuffer(values, dtype=torch.float32))
 
     def _copy(self, target: Any, source: Any) -> None:
         if not self._has_devices:
@@ -156,7 +152,7 @@ class TorchArrays:
         return True
 
     def halves(self, count: int) -> Any:
-        return self._torch.zeros(count, dtype=self._torch.bfloat16)
+        return torch.zeros(count, dtype=torch.bfloat16)
 
     def to_halves(self, halves: Any, flat: Any) -> None:
         halves.copy_(flat)
@@ -168,7 +164,7 @@ class TorchArrays:
         return flat.to(dtype).to(flat.dtype)
 
     def is_finite(self, flat: Any) -> bool:
-        return math.isfinite(float(flat.sum(dtype=self._torch.float64)))
+        return math.isfinite(float(flat.sum(dtype=torch.float64)))
 
 
 Arrays = Union[NumpyArrays, TorchArrays]

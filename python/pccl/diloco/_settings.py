@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from .._communicator import Communicator
@@ -35,7 +36,7 @@ class Verified(Run):
 
 
 def _size(least: int) -> Check:
-    return where(lambda value: isinstance(value, int) and value >= least, f"an integer of at least {least}", " is ")
+    return where(lambda value: operator.index(value) >= least, f"an integer of at least {least}", " is ")
 
 
 class Reduced(Run):
