@@ -1,7 +1,10 @@
 """Modules of the package import downwards only: at the top, when they are first used, and for types alike."""
 
 import ast
+import importlib.util
 import pathlib
+
+import pytest
 
 import pccl
 
@@ -71,8 +74,12 @@ def imports_of(path, modules):
                 name = f"{base}.{alias.name}"
                 if name in modules or base in modules:
                     yield name if name in modules else base, node.lineno
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Lazy":
-            yield from ((name.value, node.lineno) for name in node.args if name.value in modules)
+        elif is_lazy(node) and node.args[0].value in modules:
+            yield node.args[0].value, node.lineno
+
+
+def is_lazy(node):
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Lazy"
 
 
 def test_modules_import_downwards_only():
@@ -86,6 +93,22 @@ def test_modules_import_downwards_only():
         if other != name and place[other] > place[name]
     ]
     assert not upward, "\n".join(upward)
+
+
+def is_installed(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package
+        return False
+
+
+def test_lazy_modules_exist():
+    pytest.importorskip("torch")
+    pytest.importorskip("resource")  # Unix only
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py")))
+    names = {node.args[0].value for tree in trees for node in ast.walk(tree) if is_lazy(node)}
+    missing = sorted(name for name in names if not is_installed(name))
+    assert names and not missing, missing
 
 
 def test_no_function_imports():

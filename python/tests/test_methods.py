@@ -312,6 +312,7 @@ def test_a_method_is_told_from_another(address, other, words):
         (sparse, {"lr": 0}, "lr: 0; expected more than 0"),
         (sparse, {"clip": 2}, "clip: 2; expected True or False"),
         (demo, {"chunk": 48}, "chunk: 48; expected a power of two up to 256"),
+        (demo, {"kept": 0}, "kept: 0; expected an integer of at least 1"),
         (demo, {"kept": 65}, "kept: 65; expected at most chunk, 64"),
         (demo, {"lr": 0}, "lr: 0; expected more than 0"),
         (power, {"rank": 0}, "rank: 0; expected an integer of at least 1"),
