@@ -1,4 +1,4 @@
-"""Modules that may be missing, or take long to import: `import pccl` imports them when something of them is used."""
+"""Modules that are optional or slow to import: each is imported when one of its attributes is first read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Lazy:
-    """Stands for a module, with its attributes. ImportError where one is used and the module is missing."""
+    """A proxy of a module. Reading an attribute raises ImportError if the module is missing."""
 
     def __init__(self, name: str) -> None:
         self._name = name

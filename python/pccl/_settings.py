@@ -26,23 +26,22 @@ def setting(
 
     default: without it the setting must be given.
     check: a function of the name and the value, which returns the value to use, or raises.
-    same: all peers need an equal value. A function: returns for the value the one that peers compare.
+    same: whether all peers need an equal value; or a function that returns, for the value, the one that peers compare.
     """
     about = {"same": same} if check is None else {"same": same, "check": check}
     return dataclasses.field(default=default, metadata=about)
 
 
 def position(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
-    """Declares an argument that is given by its place, too. kw_only must be False: type checkers read it."""
+    """Declares an argument that may be given by position. kw_only must be False: type checkers read it."""
     assert not kw_only
     return dataclasses.field(default=default, repr=False, metadata={"same": False, "is_positional": True})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting, position))
 class Declared:
-    """Makes each class that derives from it a frozen dataclass. The constructor takes the fields by name, in the order
-    of the classes, and checks the values once; then it calls _check(). A field that is declared again with another
-    default keeps its check."""
+    """Makes each class that derives from it a frozen dataclass. The constructor takes the fields by name, checks each
+    value, and calls _check(). A field that is declared again with another default keeps its check."""
 
     _about: Dict[str, Any] = {}
 
@@ -73,7 +72,7 @@ class Declared:
         self._check()
 
     def _check(self) -> None:
-        """Raises if settings do not go together."""
+        """Raises if the combination of settings is invalid."""
 
     def compared(self) -> Dict[str, Any]:
         """Returns the values that must be equal on all peers, by name."""
@@ -88,7 +87,7 @@ class Declared:
 
 
 def _annotations(cls: type) -> Dict[str, Any]:
-    """Returns the annotations that the class has itself."""
+    """Returns the annotations of the class, without those of its bases."""
     if sys.version_info < (3, 10):
         return dict(cls.__dict__.get("__annotations__", {}))
     return dict(cls.__annotations__)

@@ -13,7 +13,7 @@ from .. import _native
 from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
 
-_resource: Any = Lazy("resource")  # of Unix
+_resource: Any = Lazy("resource")  # Unix only
 
 _FILES_FEW, _FILES_ENOUGH = 256, 65536
 _BUFFER_MIN = 4 << 20  # what a window of 1 Gbit/s over 30 ms takes

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Tuple
 from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
 
-_fcntl: Any = Lazy("fcntl")  # of Unix
+_fcntl: Any = Lazy("fcntl")  # Unix only
 
 DEFAULT_PORT = 48148
 _CONNECT_S = 5.0

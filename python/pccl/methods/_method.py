@@ -34,7 +34,7 @@ class _Given(Settings):
     settings: Union[None, Mapping[str, Any], Drawn] = position(kw_only=False, default=None)
 
     def of_all(self) -> Drawn:
-        """Returns the settings of all methods."""
+        """Returns the settings that all methods have."""
         if not isinstance(self.settings, Drawn):
             return self
         twice = [name for name, value in self.compared().items() if value != self._taken[name].default]
@@ -43,7 +43,7 @@ class _Given(Settings):
         return self.settings
 
     def of_one(self, taken: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the settings of this method, which differ from those by these names."""
+        """Returns the settings of this method. `taken` has the names of the common ones."""
         own = self.settings
         if isinstance(own, Drawn):
             return {name: value for name, value in own.compared().items() if name not in taken}
