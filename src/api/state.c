@@ -176,7 +176,7 @@ static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_sta
 
 static bool is_shortage(enum pccl_status status) { return status == PCCL_MEMORY || status == PCCL_SYSTEM; }
 
-static void on_broken(void *comm) { pccl_comm_break_call(comm, PCCL_CALL_SYNC); }
+static void on_broken(void *comm, struct pccl_worker *worker) { pccl_comm_break_call(comm, PCCL_CALL_SYNC, worker); }
 
 static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl_sync_tensor *tensors,
                                      pcclSharedState_t *state, pcclSharedStateSyncStrategy_t strategy,
@@ -199,7 +199,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     if (status == PCCL_OK)
         status = pccl_synchronizer_create(&config, &synchronizer, &why->reason);
     if (status == PCCL_INTERNAL)
-        on_broken(comm);
+        on_broken(comm, NULL);
     if (status != PCCL_OK)
         return is_shortage(status) ? say_unable(comm, status, why) : status;
     status = run_synchronizer(comm, synchronizer, state, strategy, why);

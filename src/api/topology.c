@@ -15,7 +15,10 @@ enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimizing ---- */
 
-static void on_broken(void *comm) { pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE); }
+static void on_broken(void *comm, struct pccl_worker *worker)
+{
+    pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE, worker);
+}
 
 /* Under the lock: memory and a loop, which takes no time to speak of. */
 static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_worker **measurer,

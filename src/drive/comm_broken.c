@@ -3,11 +3,12 @@
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
 
-void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call)
+void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, const struct pccl_worker *worker)
 {
     bool syncs = call == PCCL_CALL_SYNC;
     pccl_comm_enter_after_fault(comm);
-    comm->calls[call].worker = NULL;
+    if (comm->calls[call].worker == worker)
+        comm->calls[call].worker = NULL;
     pccl_comm_break(comm, syncs ? "during a synchronization; tensors may be partly overwritten"
                                 : "during a test of the topology");
     pccl_comm_leave(comm);

@@ -3,6 +3,7 @@
 #define PCCL_DRIVE_COMM_BROKEN_H
 
 #include "drive/comm_callers.h"
+#include "net/worker.h"
 #include "peer/peer.h"
 
 /*
@@ -12,8 +13,9 @@
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * On the thread of the call. The worker of this call broke; nothing of it is used again.
+ * On the thread of the call. The worker of this call broke, or NULL: another one's creation did, and the call of
+ * another thread may be outstanding. Nothing of what broke is used again.
  */
-void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call);
+void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, const struct pccl_worker *worker);
 
 #endif

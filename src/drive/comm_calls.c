@@ -2,7 +2,8 @@
 #include "drive/comm_callers.h"
 #include "drive/communicator.h"
 
-struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm, void (*broken)(void *comm))
+struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm,
+                                                  void (*broken)(void *comm, struct pccl_worker *worker))
 {
     return (struct pccl_worker_config){.keys = comm->keys,
                                        .local = comm->local,

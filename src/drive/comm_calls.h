@@ -22,7 +22,8 @@ struct pccl_call_slot {
 };
 
 /* The part of the config that all workers of a communicator share, without names. */
-struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm, void (*broken)(void *comm));
+struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm,
+                                                  void (*broken)(void *comm, struct pccl_worker *worker));
 /* Waits for the end of a call that the machine has accepted, and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
 /* Waits until the call is done. Whenever its worker has something to do, it works, without the lock. */

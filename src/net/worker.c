@@ -311,7 +311,7 @@ void pccl_worker_run(struct pccl_worker *worker)
     if (worker->ended || worker->broken || pccl_reactor_run(&worker->reactor))
         return;
     worker->broken = true;
-    worker->config.broken(worker->config.context);
+    worker->config.broken(worker->config.context, worker);
 }
 
 /* ---- life ---- */

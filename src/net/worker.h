@@ -68,7 +68,7 @@ struct pccl_worker_config {
     struct pccl_log_sink log; /* on the caller's thread */
     void *context;            /* for events, which come on the caller's thread and without a lock */
     /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in any more. */
-    void (*broken)(void *context);
+    void (*broken)(void *context, struct pccl_worker *worker);
 };
 
 struct pccl_worker {

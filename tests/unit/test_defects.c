@@ -85,6 +85,35 @@ static _Thread_local bool starves;
 static _Thread_local bool is_of_first_peer; /* this thread makes its calls */
 static _Thread_local bool is_bystander;     /* this one waits in another call of that communicator */
 static atomic_bool bystander_waits;
+static atomic_int held; /* see below */
+
+/*
+ * Two threads synchronize with the first peer's communicator: its caller is in the middle of the preparations when the
+ * bystander begins, and breaks while the bystander's synchronizer runs.
+ */
+enum { UNHELD, CALLER_COMES, CALLER_HELD, BYSTANDER_WORKS, CALLER_BROKEN };
+
+static void pass_stage(int from, int to, int until)
+{
+    if (!atomic_compare_exchange_strong(&held, &from, to))
+        return;
+    while (atomic_load(&held) < until)
+        (void)sched_yield();
+}
+
+static void await_bystander(void)
+{
+    if (!is_of_first_peer)
+        return;
+    pass_stage(CALLER_COMES, CALLER_HELD, BYSTANDER_WORKS);
+    PCCL_ASSERT(atomic_load(&held) != BYSTANDER_WORKS);
+}
+
+static void await_first_caller(void)
+{
+    if (is_bystander)
+        pass_stage(CALLER_HELD, BYSTANDER_WORKS, CALLER_BROKEN);
+}
 
 /* Whoever comes here first has the defect. */
 static void pass(enum place place)
@@ -141,12 +170,27 @@ PASSING_VOID(CONTROL, pccl_comm_ops_expire_waits, (struct pccl_communicator * co
              (comm)) /* under the communicator's lock */
 PASSING(CALLER, bool, pccl_connection_take, (struct pccl_connection * connection), (connection)) /* under it, too */
 PASSING(DIGESTS, uint32_t, pccl_state_chunk_length, (const struct pccl_tensor *tensor, uint64_t chunk), (tensor, chunk))
-PASSING(STATE, enum pccl_status, pccl_state_init,
-        (struct pccl_state * state, const struct pccl_kernels *kernels, const struct pccl_memory *memory,
-         const struct pccl_tensor *tensors, uint32_t count),
-        (state, kernels, memory, tensors, count))
-PASSING_VOID(SYNC, pccl_sync_fetching_begin,
-             (struct pccl_synchronizer * synchronizer, const struct pccl_sync_order *order), (synchronizer, order))
+__typeof__(pccl_state_init) __real_pccl_state_init, __wrap_pccl_state_init;
+enum pccl_status __wrap_pccl_state_init(struct pccl_state *state, const struct pccl_kernels *kernels,
+                                        const struct pccl_memory *memory, const struct pccl_tensor *tensors,
+                                        uint32_t count)
+{
+    await_bystander();
+    pass(STATE);
+    enum pccl_status status = __real_pccl_state_init(state, kernels, memory, tensors, count);
+    starves = false;
+    return status;
+}
+
+__typeof__(pccl_sync_fetching_begin) __real_pccl_sync_fetching_begin, __wrap_pccl_sync_fetching_begin;
+void __wrap_pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order)
+{
+    pass(SYNC);
+    await_first_caller();
+    __real_pccl_sync_fetching_begin(synchronizer, order);
+    starves = false;
+}
+
 PASSING_VOID(MEASURE, pccl_measure_test_begin,
              (struct pccl_measurer * measurer, const struct pccl_measure_order *order), (measurer, order))
 PASSING_VOID(FREEING, pccl_exchange_destroy, (struct pccl_exchange * exchange), (exchange))
@@ -544,6 +588,32 @@ CALLER_TEST(that_writes_to_the_master_from_a_list, WRITING, call_reduce_list, ca
 CALLER_TEST(that_votes, VOTE, call_sync, call_lone_report)
 CALLER_TEST(that_makes_a_load, LOAD, call_optimize, call_lone_report)
 
+/* Another thread's synchronization, which has begun meanwhile, ends as well. */
+static void caller_that_prepares(void **state)
+{
+    struct world *world = *state;
+    struct peer *first = &world->peers[0];
+    struct bystander bystander = {.peer = first, .call = call_sync};
+    struct task task = {first, call_sync};
+    uv_thread_t thread;
+    atomic_store(&held, CALLER_COMES);
+    assert_int_equal(uv_thread_create(&first->thread, run_task, &task), 0);
+    while (atomic_load(&held) == CALLER_COMES)
+        (void)sched_yield();
+    assert_int_equal(uv_thread_create(&thread, run_bystander, &bystander), 0);
+    plant(world, NOWHERE, INVARIANT);
+    first->out = true; /* its threads are the two above */
+    all(world, call_sync);
+    first->out = false;
+    assert_int_equal(uv_thread_join(&first->thread), 0);
+    atomic_store(&held, CALLER_BROKEN);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    atomic_store(&held, UNHELD);
+    assert_int_equal(bystander.result, pcclInternalError);
+    assert_int_equal(first->result, pcclInternalError);
+    one_is_over(world);
+}
+
 /* The machine and the giving up break, too. */
 static void caller_that_gives_up(void **state)
 {
@@ -672,6 +742,7 @@ int main(void)
                                             TEST(caller_that_writes_to_the_master_from_a_list),
                                             TEST(caller_that_votes),
                                             TEST(caller_that_makes_a_load),
+                                            TEST(caller_that_prepares),
                                             TEST(caller_that_gives_up),
                                             TEST(caller_that_listens),
                                             TEST(caller_that_starts_a_thread),
