@@ -200,48 +200,65 @@ void pccl_worker_line_end(struct pccl_worker_line *line)
 
 /* ---- links that others dial ---- */
 
+static struct pccl_worker_link *link_at(struct pccl_list_node *node)
+{
+    return PCCL_CONTAINER_OF(node, struct pccl_worker_link, in_links);
+}
+
+/* The oldest of these links that the peer has dialed, if it has dialed too many to open another one; or NULL. */
+static struct pccl_worker_link *find_excess(const struct pccl_worker_kind *kind, struct pccl_list_node *links,
+                                            const struct pccl_id *peer)
+{
+    struct pccl_worker_link *oldest = NULL;
+    uint32_t count = 0;
+    for (struct pccl_list_node *node = links->previous; node != links; node = node->previous)
+        if (link_at(node)->role == kind->accepts && pccl_id_equal(&link_at(node)->peer, peer)) {
+            oldest = link_at(node);
+            count++;
+        }
+    return count < kind->accepts_max ? NULL : oldest;
+}
+
+/* Closes a link that the loop has not seen. */
+static void drop_waiting(struct pccl_worker_link *link)
+{
+    pccl_socket_close(link->channel.socket);
+    free_unopened(link);
+}
+
 enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                     struct pccl_handover *handover)
 {
-    struct pccl_worker_link *link = make_link(worker, worker->kind->accepts, peer, handover->socket);
+    struct pccl_worker_link *link = make_link(worker, worker->kind->accepts, peer, handover->socket), *excess = NULL;
     if (!link)
         return PCCL_MEMORY;
-    enum pccl_status status = PCCL_OK;
     uv_mutex_lock(&worker->lock);
-    if (worker->leaving) {
-        status = PCCL_USAGE;
-    } else if (worker->accepted_count == PCCL_WORKER_ACCEPTED_MAX) {
-        status = PCCL_LIMIT;
-    } else {
+    bool takes = !worker->leaving;
+    if (takes) {
+        excess = find_excess(worker->kind, &worker->accepted, peer);
+        if (excess)
+            pccl_list_remove(&excess->in_links);
         pccl_channel_adopt(&link->channel, handover);
-        *worker->accepted_end = link;
-        worker->accepted_end = &link->next_accepted;
-        worker->accepted_count++;
+        pccl_list_append(&worker->accepted, &link->in_links);
     }
     uv_mutex_unlock(&worker->lock);
-    if (status == PCCL_OK)
+    if (excess)
+        drop_waiting(excess);
+    if (takes)
         pccl_reactor_wake(&worker->reactor);
     else
         free_unopened(link);
-    return status;
+    return takes ? PCCL_OK : PCCL_USAGE;
 }
 
 /* Bounds the links of a peer that dials again and again. */
 static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
 {
-    const struct pccl_worker_kind *kind = worker->kind;
-    struct pccl_worker_link *oldest = NULL;
-    uint32_t count = 0;
-    for (struct pccl_worker_link *link = pccl_worker_link_in(worker, worker->links.previous); link;
-         link = pccl_worker_link_in(worker, link->in_links.previous))
-        if (link->role == kind->accepts && pccl_id_equal(&link->peer, peer)) {
-            oldest = link;
-            count++;
-        }
-    if (!oldest || count < kind->accepts_max)
+    struct pccl_worker_link *excess = find_excess(worker->kind, &worker->links, peer);
+    if (!excess)
         return;
-    pccl_text_format(&oldest->reason, "it has opened %u more", kind->accepts_max);
-    oldest->role->end(oldest);
+    pccl_text_format(&excess->reason, "it has opened %u more", worker->kind->accepts_max);
+    excess->role->end(excess);
 }
 
 /* ---- the loop ---- */
@@ -262,22 +279,19 @@ void pccl_worker_end(struct pccl_worker *worker)
 bool pccl_worker_is_needed(struct pccl_worker *worker)
 {
     uv_mutex_lock(&worker->lock);
-    bool needed = !worker->leaving && (worker->posted || worker->accepted);
+    bool needed = !worker->leaving && (worker->posted || !pccl_list_is_empty(&worker->accepted));
     uv_mutex_unlock(&worker->lock);
     return needed;
 }
 
-static struct pccl_worker_link *take_accepted(struct pccl_worker *worker)
+static void take_accepted(struct pccl_worker *worker, struct pccl_list_node *accepted)
 {
     uv_mutex_lock(&worker->lock);
-    struct pccl_worker_link *accepted = worker->accepted;
-    worker->accepted = NULL;
-    worker->accepted_end = &worker->accepted;
-    worker->accepted_count = 0;
+    pccl_list_append(&worker->accepted, accepted); /* it becomes the head of the whole list */
+    pccl_list_remove(&worker->accepted);
     worker->posted = false;
     worker->ended = worker->leaving;
     uv_mutex_unlock(&worker->lock);
-    return accepted;
 }
 
 static struct pccl_worker *worker_of(struct pccl_reactor *reactor)
@@ -288,10 +302,12 @@ static struct pccl_worker *worker_of(struct pccl_reactor *reactor)
 static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_worker *worker = worker_of(reactor);
-    struct pccl_worker_link *accepted = take_accepted(worker);
+    struct pccl_list_node accepted;
+    take_accepted(worker, &accepted);
     worker->kind->woken(worker);
-    for (struct pccl_worker_link *link = accepted, *next; link; link = next) {
-        next = link->next_accepted;
+    while (!pccl_list_is_empty(&accepted)) {
+        struct pccl_worker_link *link = link_at(accepted.next);
+        pccl_list_remove(&link->in_links);
         make_room(worker, &link->peer);
         if (open_link(link))
             link->role->visit(link);
@@ -332,7 +348,7 @@ enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind, const s
         goto no_worker;
     worker->kind = kind;
     worker->config = *config;
-    worker->accepted_end = &worker->accepted;
+    pccl_list_init(&worker->accepted);
     pccl_list_init(&worker->links);
     worker->scratch = pccl_heap_raw(sizeof *worker->scratch);
     if (!worker->scratch)
@@ -358,10 +374,10 @@ no_worker:
 static void destroy(void *argument)
 {
     struct pccl_worker *worker = argument;
-    for (struct pccl_worker_link *link = worker->accepted, *next; link; link = next) {
-        next = link->next_accepted;
-        pccl_socket_close(link->channel.socket);
-        free_unopened(link);
+    while (!pccl_list_is_empty(&worker->accepted)) {
+        struct pccl_worker_link *link = link_at(worker->accepted.next);
+        pccl_list_remove(&link->in_links);
+        drop_waiting(link);
     }
     worker->kind->release(worker);
     for (struct pccl_worker_link *link; (link = pccl_worker_link_in(worker, worker->links.previous));)

@@ -19,10 +19,7 @@
 
 #include <stdatomic.h>
 
-enum {
-    PCCL_WORKER_ACCEPTED_MAX = 4096, /* connections that wait for the loop */
-    PCCL_WORKER_SINK_BYTES = 64 << 10,
-};
+enum { PCCL_WORKER_SINK_BYTES = 64 << 10 };
 
 struct pccl_worker;
 struct pccl_worker_link;
@@ -50,7 +47,7 @@ struct pccl_worker_kind {
     size_t bytes;                           /* of a worker of this kind */
     enum pccl_link_kind link;               /* of the connections that it dials */
     const struct pccl_worker_role *accepts; /* the role of those that others have dialed */
-    uint32_t accepts_max;                   /* of each peer; the oldest makes room */
+    uint32_t accepts_max;                   /* of each peer: open ones, and as many that wait; the oldest makes room */
     /* Something was passed in: takes the kind's inbox. Accepted connections are opened after that. */
     void (*woken)(struct pccl_worker *worker);
     /* The due time of the reactor, which is the kind's, has come. */
@@ -76,11 +73,10 @@ struct pccl_worker {
     const struct pccl_worker_kind *kind;
     struct pccl_worker_config config;
 
-    uv_mutex_t lock; /* nothing is called while it is held */
-    struct pccl_worker_link *accepted, **accepted_end;
-    uint32_t accepted_count;
-    bool posted;         /* the kind's inbox, which is under this lock, has something */
-    atomic_bool leaving; /* pccl_worker_end was called; also read without the lock */
+    uv_mutex_t lock;                /* nothing is called while it is held */
+    struct pccl_list_node accepted; /* link->in_links: they wait for the loop */
+    bool posted;                    /* the kind's inbox, which is under this lock, has something */
+    atomic_bool leaving;            /* pccl_worker_end was called; also read without the lock */
 
     struct pccl_reactor reactor; /* its timer is the kind's */
     struct pccl_wire_scratch *scratch;
@@ -107,11 +103,10 @@ struct pccl_worker_link {
     struct pccl_worker *worker;
     const struct pccl_worker_role *role;
     struct pccl_id peer;
-    struct pccl_worker_line *line; /* NULL: the other side dialed */
-    struct pccl_list_node in_links;
-    struct pccl_worker_link *next_accepted; /* in the inbox */
-    bool pauses;                            /* the role's: nothing is received */
-    struct pccl_text reason;                /* why it has ended, if the channel does not know */
+    struct pccl_worker_line *line;  /* NULL: the other side dialed */
+    struct pccl_list_node in_links; /* of the worker: `accepted`, then `links` */
+    bool pauses;                    /* the role's: nothing is received */
+    struct pccl_text reason;        /* why it has ended, if the channel does not know */
 };
 
 /* ---- its life ---- */
@@ -129,10 +124,7 @@ void pccl_worker_destroy(struct pccl_worker *worker);
 
 /* ---- any thread ---- */
 
-/*
- * Passes in a link of its kind, after the handshake. MEMORY, LIMIT, USAGE (it ends): the link is still the
- * caller's.
- */
+/* Passes in a link of its kind, after the handshake. MEMORY, USAGE (it ends): the link is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
 /* Makes `run` return, after everything that was passed in before. */

@@ -3,6 +3,8 @@
  * the end.
  */
 #include "unit.h"
+
+#include "sync/internal.h"
 #include "sync_node.h"
 
 enum { CHUNK = NODE_CHUNK };
@@ -170,6 +172,37 @@ TEST(a_synchronizer_says_when_it_is_needed)
     bare_hear_end(bare);
     close(bare);
     close(other);
+    node_free(&node);
+}
+
+/* While nothing runs, a peer that dials again and again loses its oldest connection, and nobody else loses any. */
+TEST(who_dials_too_often_waits_with_the_newest)
+{
+    enum { MOST = PCCL_SYNC_LINKS_PER_PEER_MAX };
+    struct node node;
+    struct pccl_worker *synchronizer;
+    struct pccl_text reason;
+    struct pccl_id honest = node_id(2), liar = node_id(3);
+    struct pollfd bare[2 + MOST];
+    node_prepare(&node, 1);
+    struct pccl_sync_config config = node_config(&node);
+    assert_int_equal(pccl_synchronizer_create(&config, &synchronizer, &reason), PCCL_OK);
+    for (int i = 0; i < 2 + MOST; i++) {
+        uv_os_sock_t ours;
+        bare[i] = (struct pollfd){.events = POLLIN};
+        loopback_pair(&ours, &bare[i].fd);
+        assert_int_equal(node_accept_link(synchronizer, i == 0 ? &honest : &liar, ours, NULL, 0), PCCL_OK);
+    }
+    bare_hear_end(bare[1].fd);
+    assert_int_equal(poll(bare, 2 + MOST, 0), 1);
+    pccl_worker_end(synchronizer);
+    pccl_worker_run(synchronizer);
+    assert_int_equal(poll(bare, 2 + MOST, 0), 1);
+    pccl_worker_destroy(synchronizer);
+    for (int i = 0; i < 2 + MOST; i++) {
+        bare_hear_end(bare[i].fd);
+        close(bare[i].fd);
+    }
     node_free(&node);
 }
 
@@ -352,3 +385,6 @@ TEST(a_donor_that_could_not_be_noted_was_the_only_one)
     free(a);
     free(b);
 }
+#include "unit.h"
+
+#include "sync/internal.h"
