@@ -64,7 +64,7 @@ struct pccl_worker_config {
     uint32_t silence_ms;      /* a peer that owes something and is silent for this long is given up; 0: no limit */
     struct pccl_log_sink log; /* on the caller's thread */
     void *context;            /* for events, which come on the caller's thread and without a lock */
-    /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in any more. */
+    /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in after that. */
     void (*broken)(void *context, struct pccl_worker *worker);
 };
 
@@ -81,7 +81,7 @@ struct pccl_worker {
     struct pccl_reactor reactor; /* its timer is the kind's */
     struct pccl_wire_scratch *scratch;
     bool ended;                           /* as far as the loop has heard */
-    bool broken;                          /* an invariant broke: nothing is used or freed any more */
+    bool broken;                          /* an invariant broke: nothing is used or freed after that */
     struct pccl_list_node links;          /* link->in_links, the newest last */
     uint8_t sink[PCCL_WORKER_SINK_BYTES]; /* unwanted bytes are read into it */
 };
@@ -94,7 +94,7 @@ struct pccl_worker_line {
     struct pccl_dialer *dialer;    /* NULL: it is not being dialed */
     struct pccl_worker_link *link; /* NULL: it does not stand */
     struct pccl_address address;   /* the one that answered last */
-    /* It was dialed. `link` NULL: in vain, for this reason; how: 0 if the path is not the cause. */
+    /* Dialing has ended. `link` NULL: without success, for this reason; how: 0 if the path is not the cause. */
     void (*dialed)(struct pccl_worker_line *line, enum pccl_link_end how, const struct pccl_text *reason);
 };
 
@@ -117,7 +117,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_worker_create(const struct pccl_worker_kin
                                                     struct pccl_worker **worker, struct pccl_text *reason);
 /* Returns true if `run` has something to do. */
 bool pccl_worker_is_needed(struct pccl_worker *worker);
-/* Works until pccl_worker_end. */
+/* Works until pccl_worker_end, or until an invariant breaks. */
 void pccl_worker_run(struct pccl_worker *worker);
 /* Closes connections and frees everything. */
 void pccl_worker_destroy(struct pccl_worker *worker);
@@ -127,7 +127,7 @@ void pccl_worker_destroy(struct pccl_worker *worker);
 /* Passes in a link of its kind, after the handshake. MEMORY, USAGE (it ends): the link is still the caller's. */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
-/* Makes `run` return, after everything that was passed in before. */
+/* Makes `run` return once it has handled everything that was passed in before. */
 void pccl_worker_end(struct pccl_worker *worker);
 /* Releases the lock, under which the kind's inbox was filled, and wakes the loop. */
 void pccl_worker_post(struct pccl_worker *worker);
@@ -146,7 +146,7 @@ static inline bool pccl_worker_line_is_standing(const struct pccl_worker_line *l
 }
 /* Stops dialing it, or closes it. */
 void pccl_worker_line_end(struct pccl_worker_line *line);
-/* No visits follow; the loop frees the memory later. Once. */
+/* Closes it: no visits follow, and the loop frees the memory later. To be called once. */
 void pccl_worker_link_close(struct pccl_worker_link *link);
 /*
  * Reads and takes the input that has arrived. MOVED: the link pauses. WAITS: everything is taken, or the budget is

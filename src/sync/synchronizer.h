@@ -60,7 +60,7 @@ enum { PCCL_SYNC_PATIENCE_MS = 2000 };
  */
 PCCL_MUST_CHECK enum pccl_status pccl_synchronizer_create(const struct pccl_sync_config *config,
                                                           struct pccl_worker **worker, struct pccl_text *reason);
-/* What is known only later: before the first plan. */
+/* Sets what is known only later. To be called before the first plan. */
 void pccl_synchronizer_name(struct pccl_worker *worker, const struct pccl_id *self, const struct pccl_id *lineage,
                             uint64_t round, uint32_t silence_ms);
 /* The state, whose digests go into the vote. */

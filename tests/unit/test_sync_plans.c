@@ -175,7 +175,7 @@ TEST(a_synchronizer_says_when_it_is_needed)
     node_free(&node);
 }
 
-/* While nothing runs, a peer that dials again and again loses its oldest connection, and nobody else loses any. */
+/* While nothing runs, a peer that dials again and again loses its oldest connection, and no other peer does. */
 TEST(who_dials_too_often_waits_with_the_newest)
 {
     enum { MOST = PCCL_SYNC_LINKS_PER_PEER_MAX };
