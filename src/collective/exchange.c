@@ -214,13 +214,14 @@ static bool is_under_way(const struct pccl_flow *flow)
 /*
  * Whether the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have
  * not necessarily been received: a sender cannot tell until the outcome is known, and the receiver
- * may have closed its end before it began to wait. A receiver has all that was sent over a complete one; and if no data
- * has arrived, either none was sent, as over an old connection, or the sender fails the transfer.
+ * may have closed its end before it began to wait. A receiver has all that was sent over a complete one.
  */
 static bool relies_on(const struct pccl_flow *flow, bool complete)
 {
-    if (flow->outgoing ? pccl_transfer_is_send(flow->transfer) && flow->begun == 0 : complete || !flow->agreed)
-        return false; /* READY is said again over the next connection */
+    if (complete && !flow->outgoing)
+        return false;
+    if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
+        return false; /* no data has moved: READY is said again over the next connection */
     return is_under_way(flow);
 }
 

@@ -240,11 +240,11 @@ PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *
                                                           bool outgoing, void *user);
 /*
  * A connection is gone. The driver has given back its departure and arrival by pccl_exchange_dropped. Fails every
- * running transfer that sends over this lane, as bytes that the system has taken need not have arrived; a send only
- * once data of it has moved. Fails every one that has received over it and is not done. After the last connection the
- * lane may be freed. complete: all that was sent over the connection has arrived, or the sender fails the transfer: the
- * sender has closed the connection with link_bye, or the receiver closes it. Transfers that receive over it continue
- * then: further data arrives over another connection.
+ * running transfer that sends over this lane, as bytes that the system has taken need not have arrived, or that
+ * receives over it and is not done; a send only once data of it has moved. After the last connection the lane may be
+ * freed. complete: all that was sent over the connection has arrived, or the sender fails the transfer: the sender has
+ * closed the connection with link_bye, or the receiver closes it. Transfers that receive over it continue then: further
+ * data arrives over another connection.
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete);
 /*

@@ -63,7 +63,7 @@ struct pccl_flow {
     bool outgoing;
     struct pccl_sight_flow *sight; /* what others see of it; never NULL */
     struct pccl_list_node on_lane, in_queue;
-    bool agreed; /* READY has come and agrees with ours; incoming: data has come */
+    bool agreed; /* READY has come and agrees with ours; incoming, in a send: data has come */
     bool tell;   /* READY is to be sent; outgoing: only in a send, whose source announces it */
     /* outgoing */
     uint64_t granted;   /* stripes below this may be sent */

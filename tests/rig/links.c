@@ -76,7 +76,7 @@ void rig_open_end(struct rig_world *world, struct rig_connection *connection, ui
     connection->ends[side].open = connection->ends[side].fresh = true;
 }
 
-/* A running operation that sends over the lane fails with it. One that receives fails only if data has arrived. */
+/* A running operation that is not done must fail with its lane; one that is done never fails. */
 static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
 {
     for (uint32_t op = 0; op < rank->world->spec->op_count; op++) {
@@ -90,10 +90,8 @@ static void note_lost_lane(struct rig_rank *rank, uint32_t peer, bool outgoing)
             other++;
         PCCL_ASSERT(rig_plan(rank->world->spec, op, place, &plan));
         const uint32_t own = place->seat.rank;
-        if (pccl_schedules[plan.algorithm]->sends(plan.seat, outgoing ? own : other, outgoing ? other : own)) {
+        if (pccl_schedules[plan.algorithm]->sends(plan.seat, outgoing ? own : other, outgoing ? other : own))
             attempt->links_lost++;
-            attempt->must_fail = attempt->must_fail || outgoing;
-        }
     }
 }
 
@@ -115,7 +113,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     pccl_exchange_disconnected(lane, complete);
     for (uint32_t op = 0; op < world->spec->op_count; op++) {
         const struct rig_attempt *attempt = rank->running[op];
-        if (attempt != NULL && attempt->must_fail && attempt->state == RIG_RUNNING)
+        if (attempt != NULL && attempt->links_lost > 0 && attempt->state == RIG_RUNNING)
             rig_violation(world, "rank %u: operation %u goes on although a connection it uses was lost", rank->number,
                           op);
     }

@@ -189,7 +189,6 @@ struct rig_attempt { /* one instance of an operation at one rank */
     uint32_t arrived;                   /* bit for each position whose part has been told to be there */
     bool lost;                          /* failed after it was done */
     uint32_t links_lost;                /* connections that its lanes have lost since it started */
-    bool must_fail;                     /* ... and one of them was an outgoing one */
     struct pccl_transfer_config config; /* refers to the following */
     struct pccl_id ring[RIG_RANKS_MAX];
     uint32_t positions[RIG_RANKS_MAX];

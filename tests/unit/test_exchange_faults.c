@@ -218,7 +218,7 @@ static bool is_used(const struct job *job, uint32_t from, uint32_t to)
 
 TEST(broken_connections_fail_both_ends)
 {
-    uint32_t breaks_under_way = 0, breaks_behind = 0, breaks_received = 0;
+    uint32_t breaks_under_way = 0, breaks_behind = 0;
     for (uint64_t seed = 1; seed <= LAST_SEED; seed++) {
         if (!test_is_chosen(seed))
             continue;
@@ -232,9 +232,8 @@ TEST(broken_connections_fail_both_ends)
         bool sender_rested = jobs[from].at_rest, receiver_done = jobs[to].done;
         world_break(&world, index);
         bool used = is_used(&jobs[from], from, to);
-        assert_int_equal(jobs[from].failed, used);                 /* at rest or not: who knows what has arrived */
-        assert_true(!jobs[to].failed || (used && !receiver_done)); /* nothing may have come over it */
-        breaks_received += jobs[to].failed;
+        assert_int_equal(jobs[from].failed, used); /* at rest or not: who knows what has arrived */
+        assert_int_equal(jobs[to].failed, used && !receiver_done);
         for (uint32_t rank = 0; rank < scene.ranks; rank++) {
             assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_PEER_LOST);
             assert_true(rank == from || rank == to || !jobs[rank].failed);
@@ -246,7 +245,6 @@ TEST(broken_connections_fail_both_ends)
         leave_scene(jobs);
     }
     assert_true(breaks_under_way > 30 / test_one_of() && breaks_behind > 3 / test_one_of());
-    assert_true(breaks_received > 30 / test_one_of());
 }
 
 /* ---- memory ---- */
@@ -785,16 +783,16 @@ TEST(operations_begin_again)
 }
 
 /*
- * The sender has closed or lost a connection that it did not need any more, and then opened another one for this
- * operation. The good-bye of the first one arrives in the middle of it, or before any data; its reset before any data.
+ * The sender has closed a connection that it did not need any more, and then opened another one for this operation. The
+ * good-bye of the first one arrives in the middle of it, or before any data.
  */
-TEST(the_late_end_of_a_connection_ends_nothing)
+TEST(a_late_good_bye_ends_nothing)
 {
     enum { TWO = 2 };
     const struct pccl_exchange_config config = {.scratch_bytes_max = 4 << 20, .window_bytes = 1 << 20};
     const struct pccl_descriptor descriptor = sum_of(300000);
     uint32_t under_way = 0;
-    for (uint64_t seed = 0; seed < 80; seed++) {
+    for (uint64_t seed = 0; seed < 60; seed++) {
         struct job two[TWO];
         struct pccl_text reason;
         world_init(&world, seed, TWO, 2, false, &config);
@@ -807,11 +805,9 @@ TEST(the_late_end_of_a_connection_ends_nothing)
             assert_int_equal(job_start(&world, &two[rank], rank, &reason), PCCL_OK);
         }
         const struct job *receiver = &two[old[0].to];
-        const bool is_reset = seed % 5 == 0;
-        if (!is_reset)
-            world_run(&world, 1 + world_below(&world, 60));
+        world_run(&world, 1 + world_below(&world, 60));
         under_way += !receiver->done && pccl_transfer_traffic(receiver->transfer).received_bytes > 0;
-        pccl_exchange_disconnected(old[0].lanes[1], !is_reset);
+        pccl_exchange_disconnected(old[0].lanes[1], true);
         world_run(&world, 0);
         for (uint32_t rank = 0; rank < TWO; rank++) {
             assert_true(two[rank].at_rest && is_sum(two, TWO, rank));
