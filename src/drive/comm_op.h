@@ -121,7 +121,7 @@ bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,
                                                               struct pccl_comm_op **operation, struct pccl_why *why);
-/* Frees an operation that was not launched, or is in no table any more. well: it has ended with success. */
+/* Frees an operation that was not launched, or has left its table. well: it has ended with success. */
 void pccl_comm_op_release(struct pccl_comm_op *operation, bool well);
 /* The operation with this name that was launched by this handle, or NULL. */
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name);
