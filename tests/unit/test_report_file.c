@@ -24,29 +24,6 @@ static enum pccl_status write_group(struct pccl_report_files *files, uint32_t gr
     return pccl_report_file_write(files, group, "text\n", 5, reason);
 }
 
-/* Strangers may choose as many groups as they like. */
-TEST(test_the_number_of_files_is_bounded)
-{
-    struct pccl_report_files files = {.path = ""};
-    name_of(files.path, sizeof files.path, "");
-    struct pccl_text reason;
-    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++)
-        assert_int_equal(write_group(&files, UINT32_MAX - i, &reason), PCCL_OK);
-    assert_int_equal(write_group(&files, 5, &reason), PCCL_LIMIT);
-    assert_string_equal(reason.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
-    assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* said once */
-    assert_int_equal(write_group(&files, UINT32_MAX, &reason), PCCL_OK);
-    assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);
-    char name[200], rest[20];
-    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++) {
-        (void)snprintf(rest, sizeof rest, ".%lu", (unsigned long)(UINT32_MAX - i));
-        name_of(name, sizeof name, rest);
-        assert_int_equal(remove(name), 0);
-    }
-    assert_int_equal(remove(files.path), 0);
-    assert_int_equal(rmdir(folder), 0); /* nothing else is there */
-}
-
 TEST(test_links_are_not_followed)
 {
     assert_non_null(mkdtemp(folder));
@@ -70,4 +47,27 @@ TEST(test_links_are_not_followed)
     assert_string_equal(read, "mine");
     assert_int_equal(remove(victim), 0);
     assert_int_equal(remove(files.path), 0);
+}
+
+/* Strangers may choose as many groups as they like. */
+TEST(test_the_number_of_files_is_bounded)
+{
+    struct pccl_report_files files = {.path = ""};
+    name_of(files.path, sizeof files.path, "");
+    struct pccl_text reason;
+    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++)
+        assert_int_equal(write_group(&files, UINT32_MAX - i, &reason), PCCL_OK);
+    assert_int_equal(write_group(&files, 5, &reason), PCCL_LIMIT);
+    assert_string_equal(reason.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
+    assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* said once */
+    assert_int_equal(write_group(&files, UINT32_MAX, &reason), PCCL_OK);
+    assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);
+    char name[200], rest[20];
+    for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++) {
+        (void)snprintf(rest, sizeof rest, ".%lu", (unsigned long)(UINT32_MAX - i));
+        name_of(name, sizeof name, rest);
+        assert_int_equal(remove(name), 0);
+    }
+    assert_int_equal(remove(files.path), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is there */
 }
