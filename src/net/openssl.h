@@ -30,6 +30,7 @@ struct X509_name_st;
 struct X509_VERIFY_PARAM_st;
 struct asn1_string_st;
 struct ossl_init_settings_st;
+struct ossl_lib_ctx_st;
 
 typedef int (*pccl_psk_client_call)(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
                                     size_t *identity_bytes, struct ssl_session_st **session);
@@ -129,8 +130,8 @@ typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *ide
     X(int, EVP_CipherUpdate,                                                                                           \
       (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved, const unsigned char *in, int length))       \
     X(int, EVP_CipherFinal_ex, (struct evp_cipher_ctx_st * context, unsigned char *out, int *moved))                   \
-    X(struct evp_pkey_st *, EVP_PKEY_new_raw_private_key,                                                              \
-      (int type, struct engine_st *engine, const unsigned char *key, size_t bytes))                                    \
+    X(struct evp_pkey_st *, EVP_PKEY_Q_keygen,                                                                         \
+      (struct ossl_lib_ctx_st * library, const char *properties, const char *type, ...))                               \
     X(struct evp_pkey_st *, d2i_PrivateKey,                                                                            \
       (int type, struct evp_pkey_st **key, const unsigned char **bytes, long length))                                  \
     X(struct evp_pkey_st *, EVP_PKEY_new_raw_public_key,                                                               \

@@ -1,35 +1,36 @@
 #include "net/renewal.h"
 
-#include "net/random.h"
-
 #include <string.h>
 
 bool pccl_renewal_begin(struct pccl_renewal *renewal, const struct pccl_openssl *openssl)
 {
-    struct pccl_secret key;
     size_t length = sizeof renewal->public;
     renewal->openssl = openssl;
-    if (pccl_random_bytes(key.bytes, sizeof key.bytes))
-        renewal->own = openssl->EVP_PKEY_new_raw_private_key(PCCL_EVP_PKEY_X25519, NULL, key.bytes, sizeof key.bytes);
-    pccl_wipe(&key, sizeof key);
+    renewal->own = openssl->EVP_PKEY_Q_keygen(NULL, NULL, "X25519"); /* its private half is in the secure heap */
     return renewal->own && openssl->EVP_PKEY_get_raw_public_key(renewal->own, renewal->public, &length) == 1;
 }
 
-/* false also if `other` is a point of small order, with which the result would be known. */
-static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *other, uint8_t *shared)
+/*
+ * Returns false if out of memory; with a reason if `other` is a point of small order, with which everybody would know
+ * the result.
+ */
+static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *other, uint8_t *shared,
+                     struct pccl_text *reason)
 {
     const struct pccl_openssl *openssl = renewal->openssl;
     size_t length = PCCL_RECORD_KEY_BYTES;
     struct evp_pkey_ctx_st *context = openssl->EVP_PKEY_CTX_new(renewal->own, NULL);
-    bool good = context && other && openssl->EVP_PKEY_derive_init(context) == 1 &&
-                openssl->EVP_PKEY_derive_set_peer(context, other) == 1 &&
-                openssl->EVP_PKEY_derive(context, shared, &length) == 1 && length == PCCL_RECORD_KEY_BYTES;
+    bool ready = context && other && openssl->EVP_PKEY_derive_init(context) == 1 &&
+                 openssl->EVP_PKEY_derive_set_peer(context, other) == 1;
+    bool good = ready && openssl->EVP_PKEY_derive(context, shared, &length) == 1 && length == PCCL_RECORD_KEY_BYTES;
+    if (ready && !good)
+        pccl_text_format(reason, "renewal of the keys: invalid public key of the other end");
     openssl->EVP_PKEY_CTX_free(context);
     return good;
 }
 
-/* Makes `mixed` with the other end's public key. false: it is not one, or out of memory. */
-static bool agree(struct pccl_renewal *renewal, const uint8_t *other, bool is_client)
+/* Makes `mixed` with the other end's public key. Returns false if out of memory; with a reason if the key is invalid. */
+static bool agree(struct pccl_renewal *renewal, const uint8_t *other, bool is_client, struct pccl_text *reason)
 {
     static const char label[] = "pccl record exchange 1";
     enum { EACH = PCCL_RECORD_KEY_BYTES };
@@ -39,7 +40,7 @@ static bool agree(struct pccl_renewal *renewal, const uint8_t *other, bool is_cl
     memcpy(input, is_client ? renewal->public : other, EACH);
     memcpy(input + EACH, is_client ? other : renewal->public, EACH);
     renewal->is_agreed =
-        exchange(renewal, key, input + 2 * EACH) &&
+        exchange(renewal, key, input + 2 * EACH, reason) &&
         openssl->HMAC(openssl->EVP_sha256(), label, (int)sizeof label, input, sizeof input, renewal->mixed.bytes, NULL);
     pccl_wipe(input, sizeof input);
     openssl->EVP_PKEY_free(key);
@@ -66,17 +67,16 @@ bool pccl_renewal_take(struct pccl_renewal *renewal, const struct pccl_record_re
 {
     bool is_key = reader->met == PCCL_RECORD_KEY, good = true;
     if (!is_in_turn(renewal, is_key, is_client)) {
-        pccl_text_format(reason, "the other end renews the keys out of turn");
+        pccl_text_format(reason, "renewal of the keys: unexpected record of the other end");
         return false;
     }
     if (is_key)
-        good = (is_client || pccl_renewal_begin(renewal, in->openssl)) && agree(renewal, reader->key, is_client);
+        good =
+            (is_client || pccl_renewal_begin(renewal, in->openssl)) && agree(renewal, reader->key, is_client, reason);
     if (good && is_client == is_key) /* else the direction has its new key behind NEXT */
         good = pccl_record_mix(in, &renewal->mixed);
     if (!is_key)
         pccl_renewal_end(renewal);
-    if (!good)
-        pccl_text_format(reason, "the keys cannot be renewed: out of memory, or the other end's key is none");
     *reply = !is_key ? PCCL_RECORD_NONE : is_client ? PCCL_RECORD_NEXT : PCCL_RECORD_KEY;
     return good;
 }

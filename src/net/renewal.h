@@ -32,8 +32,8 @@ static inline bool pccl_renewal_is_open(const struct pccl_renewal *renewal)
 PCCL_MUST_CHECK bool pccl_renewal_begin(struct pccl_renewal *renewal, const struct pccl_openssl *openssl);
 /*
  * Acts on a record of the other end that the reader has met. reply: the record to seal, KEY with `public` or NEXT,
- * after which the caller calls pccl_renewal_replied; NONE: there is nothing to send. false, with a reason: the
- * connection cannot go on.
+ * after which the caller calls pccl_renewal_replied; NONE: there is nothing to send. Returns false if the connection
+ * cannot go on: with a reason, because of the other end; without, out of memory.
  */
 PCCL_MUST_CHECK bool pccl_renewal_take(struct pccl_renewal *renewal, const struct pccl_record_reader *reader,
                                        struct pccl_record_line *in, bool is_client, enum pccl_record_kind *reply,
