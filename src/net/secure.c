@@ -1,5 +1,6 @@
 #include "net/secure.h"
 
+#include "net/clock.h"
 #include "net/keys.h"
 #include "net/knock.h"
 #include "net/record.h"
@@ -17,6 +18,8 @@ enum {
     VERDICT_BYTES = 4,             /* tell a record of TLS from one of ours, whose fourth byte is its kind */
     GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
+    RENEWAL_US = 10 * 1000,        /* clients begin no renewal before this time since the last one (rekey_ms) */
+    RENEWALS_AT_ONCE = 4,          /* a server accepts some that a busy machine has held up */
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* of records */
@@ -56,8 +59,9 @@ struct pccl_secure {
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
     struct pccl_renewal renewal;
-    bool dry;   /* the socket has nothing more */
-    bool moved; /* bytes of it, since somebody asked */
+    uint64_t renewal_due_us; /* of a server: the client has used up its renewals until this time */
+    bool dry;                /* the socket has nothing more */
+    bool moved;              /* bytes of it, since somebody asked */
 
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
@@ -400,25 +404,37 @@ static bool seal_turn(struct pccl_secure *secure, enum pccl_record_kind kind)
 
 void pccl_secure_renew(struct pccl_secure *secure)
 {
-    if (secure->state != OPEN || secure->finished || pccl_renewal_is_open(&secure->renewal))
+    if (secure->state != OPEN || secure->ended || secure->finished || pccl_renewal_is_open(&secure->renewal))
         return;
     if (!pccl_renewal_begin(&secure->renewal, secure->openssl) || !seal_turn(secure, PCCL_RECORD_KEY))
         secure->ended = UV_ENOMEM;
 }
 
-/* Acts on the record that the reader has met. false: the connection has failed. */
-static bool go_on_renewing(struct pccl_secure *secure)
+/* Counts a renewal that a client begins. Returns false, with a reason, if there are too many: each costs time. */
+static bool may_begin(struct pccl_secure *secure)
+{
+    uint64_t now_us = pccl_now_us();
+    secure->renewal_due_us = pccl_max_u64(secure->renewal_due_us, now_us) + RENEWAL_US;
+    bool may = secure->renewal_due_us <= now_us + RENEWALS_AT_ONCE * RENEWAL_US;
+    if (!may)
+        pccl_text_format(&secure->why, "renewal of the keys: the other end begins too often");
+    return may;
+}
+
+/* Acts on the record that the reader has met. 0, or why the connection has failed. */
+static int go_on_renewing(struct pccl_secure *secure)
 {
     enum pccl_record_kind reply;
-    bool good =
-        pccl_renewal_take(&secure->renewal, &secure->reader, &secure->in, is_client(secure), &reply, &secure->why);
+    bool client = is_client(secure), begins = !client && secure->reader.met == PCCL_RECORD_KEY;
+    bool good = (!begins || may_begin(secure)) &&
+                pccl_renewal_take(&secure->renewal, &secure->reader, &secure->in, client, &reply, &secure->why);
     secure->reader.met = PCCL_RECORD_NONE;
     if (good && reply != PCCL_RECORD_NONE && !secure->finished)
-        good = seal_turn(secure, reply) && pccl_renewal_replied(&secure->renewal, &secure->out, is_client(secure));
-    if (!good && !secure->why.length)
-        pccl_text_format(&secure->why, "%s", pccl_status_text(PCCL_MEMORY));
-    secure->state = good ? OPEN : FAILED;
-    return good;
+        good = seal_turn(secure, reply) && pccl_renewal_replied(&secure->renewal, &secure->out, client);
+    if (good)
+        return 0;
+    secure->state = FAILED;
+    return secure->ended = secure->why.length ? UV_EPROTO : UV_ENOMEM;
 }
 
 /* ---- in ---- */
@@ -473,10 +489,11 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
         ptrdiff_t got = pccl_record_take(reader, &secure->in, first, first_length, second, second_length);
         secure->was_told = reader->met == PCCL_RECORD_END;
         bool renews = reader->met && !secure->was_told;
-        if (renews && !go_on_renewing(secure) && got == 0)
-            return UV_EPROTO;
+        error = renews ? go_on_renewing(secure) : 0;
         if (got > 0 || secure->was_told)
             return got > 0 ? got : UV_EOF;
+        if (error)
+            return error;
         if (renews)
             continue;
         if (got < 0) {

@@ -407,6 +407,28 @@ static void test_out_of_turn_is_said(void **state)
     teardown(&f);
 }
 
+/* A client that begins again and again makes a server work. */
+static void test_flood_ends_the_connection(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    link_up(&f);
+    exchange(&f, 1000, 1000);
+    for (int turn = 0; !f.server.failed; turn++) {
+        assert_true(turn < 20000);
+        pccl_secure_renew(f.client.secure);
+        write_some(&f.client, NULL, f.client.sent);
+        read_some(&f.server);
+        write_some(&f.server, NULL, f.server.sent);
+        read_some(&f.client);
+        assert_false(f.client.failed);
+    }
+    assert_int_equal(f.server.failed, UV_EPROTO);
+    assert_string_equal(pccl_secure_why(f.server.secure), "renewal of the keys: the other end begins too often");
+    teardown(&f);
+}
+
 static void test_who_renews(void **state)
 {
     (void)state;
@@ -436,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_data_goes_on_without_an_answer),
         cmocka_unit_test(test_forged_turn_ends_the_connection),
         cmocka_unit_test(test_out_of_turn_is_said),
+        cmocka_unit_test(test_flood_ends_the_connection),
         cmocka_unit_test(test_who_renews),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
