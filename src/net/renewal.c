@@ -29,7 +29,7 @@ static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *oth
     return good;
 }
 
-/* Makes `mixed` with the other end's public key. Returns false if out of memory; with a reason if the key is invalid. */
+/* Makes `mixed` with the other end's public key. Returns false if out of memory; with a reason if it is invalid. */
 static bool agree(struct pccl_renewal *renewal, const uint8_t *other, bool is_client, struct pccl_text *reason)
 {
     static const char label[] = "pccl record exchange 1";
