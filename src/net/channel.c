@@ -162,7 +162,7 @@ void pccl_handover_drop(struct pccl_handover *handover)
 
 /* ---- waiting ---- */
 
-/* Sends what the renewal of keys has sealed, unless other output waits, which it goes out with. */
+/* Sends the sealed records of a renewal of keys. Output that already waits takes them along. */
 static void renew(struct pccl_channel *channel)
 {
     if (channel->renews)

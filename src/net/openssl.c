@@ -61,9 +61,9 @@ static void load(void)
         pccl_text_format(&failure, "this host's OpenSSL cannot be used: its configuration is bad");
     }
     /*
-     * Private keys go where core dumps do not reach, also those that other code of this process makes later, and older
-     * ones stay where they are. Without it they are in the heap. It must suffice for all handshakes at once: a key
-     * takes 64 bytes. Not under ASan, which does not look there for pointers and reports what they point to as leaks.
+     * Core dumps omit OpenSSL's secure heap. It holds all private keys that this process makes from now on, and must
+     * suffice for all handshakes at once: a key takes 64 bytes. Where there is none, keys are in the heap. Not under
+     * ASan, which finds no pointers there and reports leaks.
      */
 #ifndef __SANITIZE_ADDRESS__
     if (loaded && !functions.CRYPTO_secure_malloc_initialized())

@@ -1,5 +1,5 @@
 /*
- * OpenSSL 3, found at run time, as far as net/keys and what is above it need it: the library
+ * OpenSSL 3, found at run time, as far as net/keys and the files above it need it: the library
  * is neither linked nor needed for building, and a host without it runs as before without a token.
  * These declarations are ours; tests/unit/test_openssl.c compares them with the system's headers,
  * where there are any. The library is never unloaded, and leaves nothing to be run at exit, where

@@ -34,7 +34,7 @@ enum pccl_record_kind {
     PCCL_RECORD_CONTENT, /* at least one byte */
     PCCL_RECORD_END,     /* nothing, and nothing follows */
     PCCL_RECORD_KEY,     /* a public key, for new keys (net/renewal.h) */
-    PCCL_RECORD_NEXT,    /* nothing; what follows has the new key */
+    PCCL_RECORD_NEXT,    /* nothing; later records have the new key */
 };
 
 enum pccl_record_cipher { PCCL_RECORD_AES_128_GCM, PCCL_RECORD_CHACHA20_POLY1305 };
@@ -55,7 +55,7 @@ struct pccl_record_line {
 PCCL_MUST_CHECK bool pccl_record_begin(struct pccl_record_line *line, const struct pccl_openssl *openssl,
                                        enum pccl_record_cipher cipher, const struct pccl_secret *secret, bool seals);
 void pccl_record_end(struct pccl_record_line *line);
-/* Mixes a secret into that of the line, for the next record and all later ones. false: the line is useless. */
+/* Mixes a secret into the secret of the line, for all later records. false: the line is useless. */
 PCCL_MUST_CHECK bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *secret);
 
 /*
@@ -87,10 +87,10 @@ void pccl_record_reader_fini(struct pccl_record_reader *reader);
 uint8_t *pccl_record_space(struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length);
 void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
 /*
- * Moves content to the first place and what is left to the second, as far as there is some: a
- * record that fits is opened there, and only then counted; of another one, what is left waits for
- * the next call. It stops at a record of another kind: see `met`. Returns the bytes; 0: more must be received, or see
- * `met`. -1: what comes is not what the other end sealed; the places may have been written to.
+ * Moves received content to the first place, and the rest of it to the second. A record that fits is opened there, and
+ * only then counted; the rest of a larger one waits for the next call. Stops at a record of another kind: see `met`.
+ * Returns the bytes; 0: more must be received, or see `met`. -1: the other end has not sealed these bytes; the places
+ * may have been written to.
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);

@@ -11,8 +11,8 @@ bool pccl_renewal_begin(struct pccl_renewal *renewal, const struct pccl_openssl 
 }
 
 /*
- * Returns false if out of memory; with a reason if `other` is a point of small order, with which everybody would know
- * the result.
+ * Returns false if out of memory; with a reason if `other` is a point of small order, for which the result is
+ * known.
  */
 static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *other, uint8_t *shared,
                      struct pccl_text *reason)

@@ -1,11 +1,10 @@
 /*
  * New keys for a connection by a new key exchange (PROTOCOL 17.5): X25519 between its ends, whose result is mixed into
- * the secrets of both directions. Three records: the client's public key (KEY), the server's, behind which that
- * direction has the new key, and the client's NEXT, behind which the other one has it. Nothing waits for any of them.
+ * the secrets of both directions. Three records: the client's public key (KEY); the server's (KEY), after which the
+ * server seals with the new key; and the client's NEXT, after which the client does. No output waits for any of them.
  *
- * The exchange is protected by the present keys only. So a key that has become known opens nothing that is sent after
- * the next renewal, unless its holder changes what is on the network during each of them. Nobody proves an identity
- * again.
+ * Only the present keys protect the exchange: identities are not proved again. A key that has become known opens no
+ * record after the next renewal, unless its holder changes records on the network during each renewal.
  */
 #ifndef PCCL_NET_RENEWAL_H
 #define PCCL_NET_RENEWAL_H
@@ -38,7 +37,7 @@ PCCL_MUST_CHECK bool pccl_renewal_begin(struct pccl_renewal *renewal, const stru
 PCCL_MUST_CHECK bool pccl_renewal_take(struct pccl_renewal *renewal, const struct pccl_record_reader *reader,
                                        struct pccl_record_line *in, bool is_client, enum pccl_record_kind *reply,
                                        struct pccl_text *reason);
-/* The reply is sealed; what `out` seals next has the new key. false: out of memory. */
+/* The reply is sealed: `out` seals later records with the new key. false: out of memory. */
 PCCL_MUST_CHECK bool pccl_renewal_replied(struct pccl_renewal *renewal, struct pccl_record_line *out, bool is_client);
 /* Forgets all keys. */
 void pccl_renewal_end(struct pccl_renewal *renewal);

@@ -12,7 +12,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* The system merges neighbors, so many blocks are few mappings. */
+/* The system merges neighboring blocks into few mappings. */
 static void *map(size_t bytes)
 {
     void *block = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

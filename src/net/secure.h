@@ -66,8 +66,8 @@ bool pccl_secure_was_cut(const struct pccl_secure *secure);
 /* The end of the output, to be written like the rest. */
 void pccl_secure_finish(struct pccl_secure *secure);
 /*
- * Time in milliseconds after which this end renews the keys of the connection; 0: never. The end that has dialed does,
- * unless the connection goes on with TLS or in the clear.
+ * Time in milliseconds after which this end renews the keys of the connection; 0: never. Only the end that
+ * has dialed renews, and only connections with records of their own (net/record.h).
  */
 uint32_t pccl_secure_renewal_ms(const struct pccl_secure *secure);
 /*

@@ -14,7 +14,7 @@ enum {
     REASON_NO_KNOCK = 1049, /* the alert access_denied */
 };
 
-/* Whose handshake has failed. */
+/* The connection whose handshake has failed. */
 struct failure {
     const struct pccl_keys *keys;
     enum pccl_secure_role role;

@@ -100,8 +100,8 @@ def test_holders_of_the_pin(run):
 
 
 def test_peers_of_another_version(run):
-    """With the right token a peer of another protocol version gets its refusal in words. With one of another master it
-    gets as far as the fixed refusal, as everybody does."""
+    """With the right token a peer of another protocol version gets its refusal in words. With a token
+    of another master it gets only the fixed refusal, as all strangers do."""
     honest = _secured(run)
     known = Mutant(run, 1, MUTANT_VERSION="999")
     known.joins.wait()

@@ -1,6 +1,6 @@
 /*
- * New keys for a connection that stays open: what one who has the present keys can still read, turns that are none, and
- * both ends under load, over a real socket.
+ * New keys for an open connection: the records that a holder of earlier keys can read, records out of turn, and both
+ * ends under load over a real socket.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 /* ---- without a socket ---- */
 
-/* One end: its renewal, both directions, and what it has received. */
+/* One end: its renewal, both directions, and the received content. */
 struct half {
     bool is_client;
     struct pccl_renewal renewal;
@@ -66,7 +66,7 @@ static void end(struct halves *halves)
     }
 }
 
-/* One record to the other end, which opens it with `in`. Returns what a take came to. */
+/* Passes one record to the other end, which opens it with `in`. Returns the result of pccl_record_take. */
 static ptrdiff_t pass(struct half *from, struct half *to, struct pccl_record_line *in, enum pccl_record_kind kind,
                       const uint8_t *bytes, size_t length)
 {
@@ -180,7 +180,7 @@ static void test_new_secret_is_that_of_the_protocol(void **state)
     end(&halves);
 }
 
-/* Keys change by volume before each record, or each other one, also before those of a renewal. */
+/* Keys also change by volume before each record, or each other one, in the middle of a renewal too. */
 static void test_by_volume_and_by_exchange(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void test_own_key_is_in_the_secure_heap(void **state)
     uv_dlclose(&library);
 }
 
-/* Records of a renewal with another length are none. */
+/* Records of a renewal that have another length are refused. */
 static void test_wrong_lengths(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void test_wrong_lengths(void **state)
     }
 }
 
-/* What an end sends that does not keep to the turns ends the connection, and nothing else. */
+/* A record out of turn ends the connection, and nothing else. */
 static void test_turns_that_are_none(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void test_turns_that_are_none(void **state)
     begin(&halves);
     assert_false(turn(server, client, PCCL_RECORD_NEXT, &reply));
     end(&halves);
-    begin(&halves); /* a client that ends what has not begun */
+    begin(&halves); /* a client that ends no exchange */
     assert_false(turn(client, server, PCCL_RECORD_NEXT, &reply));
     end(&halves);
     begin(&halves); /* one that begins twice */
@@ -314,7 +314,7 @@ static void test_renewed_again_and_again_under_load(void **state)
     }
 }
 
-/* Reads what an end has sent and passes it on. Returns the kind of its first record. */
+/* Reads the output of one end and passes it to the other. Returns the kind of its first record. */
 static int pass_on(struct end *end, int from, int to)
 {
     uint8_t bytes[1000];
@@ -357,7 +357,7 @@ static void test_data_goes_on_without_an_answer(void **state)
         await(&f.server);
         assert_int_equal(f.server.received, (size_t)(i + 1) * sizeof content);
     }
-    assert_int_equal(pass_on(&f.server, wire.server, wire.client), PCCL_RECORD_KEY); /* and now it comes */
+    assert_int_equal(pass_on(&f.server, wire.server, wire.client), PCCL_RECORD_KEY); /* the late answer */
     await(&f.client);
     assert_int_equal(pass_on(&f.client, wire.client, wire.server), PCCL_RECORD_NEXT);
     size_t bytes = seal(&f.client, wire.client, content, sizeof content, sealed);
@@ -369,7 +369,7 @@ static void test_data_goes_on_without_an_answer(void **state)
     teardown(&f);
 }
 
-/* Somebody between the ends changes one bit of a record of the renewal. */
+/* An attacker on the network changes one bit of a record of the renewal. */
 static void test_forged_turn_ends_the_connection(void **state)
 {
     (void)state;

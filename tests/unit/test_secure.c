@@ -176,7 +176,7 @@ TEST(test_a_read_takes_one_key_update)
     teardown(&f);
 }
 
-/* Whether core dumps have the page at this address. */
+/* Returns true if core dumps contain the page at this address. */
 static bool is_dumped(const void *at)
 {
     char line[512];
