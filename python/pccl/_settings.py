@@ -87,7 +87,7 @@ class Declared:
 
 
 def _annotations(cls: type) -> Dict[str, Any]:
-    """Returns the annotations of the class, without those of its bases."""
+    """Returns the annotations of the class itself, without its bases."""
     if sys.version_info < (3, 10):
         return dict(cls.__dict__.get("__annotations__", {}))
     return dict(cls.__annotations__)

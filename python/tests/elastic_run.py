@@ -7,10 +7,10 @@ kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sample
 with an ElasticSampler and a DataLoader, with a worker where a replica is one process; resnet and resnet_fsdp2: with a
 model with batch normalization, whose running statistics differ on all replicas. replicas: how many there are.
 at_vote: victims die where they would vote on a step. stops: number of replicas that are stopped and return, with a
-master that waits only briefly. drains: of so many replicas one process, drawn, is drained before any is killed; all
-its processes must leave in order, and no step of the others be dropped or repeated. shards: processes of a replica of
-kind fsdp2. Prints one line of JSON: seconds until the survivors' next step, the largest difference of loss from a run
-without kills, and more. It fails if two processes ever held different parameters after the same step.
+master that waits only briefly. drains: number of replicas to drain before any is killed, by one process drawn at
+random; all processes of the replica must leave in order, and the others drop or repeat no step. shards: processes of a
+replica of kind fsdp2. Prints one line of JSON: seconds until the survivors' next step, the largest difference of loss
+from a run without kills, and more. It fails if two processes ever held different parameters after the same step.
 """
 
 import collections
@@ -239,7 +239,7 @@ class Run:
         return [min(line["at"] for line in one.steps if line["at"] > at) - at for one in alive]
 
     def drain(self, leaving):
-        """Drains one process of a replica: all its processes leave behind the same step, and another replica comes."""
+        """Drains one process of a replica: all its processes leave after the same step, and a new replica joins."""
         self.replicas.remove(leaving)
         os.kill(random.choice(leaving).pid, signal.SIGUSR1)
         self.until("the replica's end", lambda: not set(leaving) & set(self._open))

@@ -5,7 +5,7 @@ program: it imports torch once and forks all processes.
 
 Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with
 all; or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary. Then a third
-trainer comes. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
+trainer joins. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
 that all sums are exact. Prints for each step at which something was applied what a shard of the first trainer has to
 say of it. It fails if two shards of a trainer, or two trainers, ever held different things.
 """

@@ -1,5 +1,5 @@
-"""Collectives of peers in threads of one process: arguments, results, exceptions and groups as Python sees them. What
-collectives give for every type, operator and size is in tests/unit/test_api_matrix.c."""
+"""Collectives of peers in threads of one process: arguments, results, exceptions and groups as Python sees them. The
+results for every type, operator and size are checked in tests/unit/test_api_matrix.c."""
 
 import array
 import asyncio

@@ -54,7 +54,7 @@ def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("how", [{"sync_every": 2}, {"sync_every": 6, "fragments": 3, "fragment_sync_delay": 2}])
 def test_one_shard_is_drained(script, address, how):
-    """Its sibling leaves with it, after the same round; the other trainer repeats nothing; then a third one comes."""
+    """Its sibling leaves after the same round, the other trainer repeats nothing, and a third one joins."""
     said = run(script, address, how={**how, "rounds": 5}, drains=4)
     assert {cost[1] for line in said for cost in line["costs"]} == {2}  # trainers, in all reductions
     if "fragments" not in how:

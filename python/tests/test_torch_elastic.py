@@ -815,5 +815,5 @@ def test_processes_that_die_where_they_would_vote(script, address):
 @pytest.mark.nightly
 @pytest.mark.parametrize("shards", [2, 3])
 def test_drained_processes_of_replicas(script, address, shards):
-    """Of several processes one is drained: its siblings leave with it, and the other replicas repeat nothing."""
+    """One of several processes is drained: its siblings leave with it, and the other replicas repeat nothing."""
     run(script, address, kind="fsdp2", kills=0, drains=4, shards=shards)

@@ -42,7 +42,7 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
     return pccl_id_equal(&descriptor->root, &p->config.id);
 }
 
-/* Of as many members as the caller counts on, or else take part. */
+/* Returns true if the payload fits the number of members that the caller counts on, or else `world` members. */
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
     world = launch->members != NULL ? launch->member_count : world;
@@ -55,7 +55,7 @@ static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_lau
                                        p->tiny_bytes_max);
 }
 
-/* Of an operation in this group (PROTOCOL 15.3). */
+/* Returns OK if an operation may be launched in this group (PROTOCOL 15.3). */
 static enum pccl_status may_launch_in(struct pccl_peer *p, uint64_t group)
 {
     const struct pccl_peer_participants *all = pccl_peer_participants(p, group);
@@ -70,7 +70,7 @@ static enum pccl_status may_launch_in(struct pccl_peer *p, uint64_t group)
     return group == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
 }
 
-/* Where the caller counts on certain members, the master compares these with the view. */
+/* Returns true if the root is no member. If the launch lists members, the master compares these with the view. */
 static bool has_root_elsewhere(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
     const struct pccl_id *root = &launch->descriptor.root;

@@ -27,7 +27,7 @@ uint64_t pccl_peer_deadline(const struct pccl_peer *peer);
 bool pccl_peer_is_alone(const struct pccl_peer *peer);
 /* Returns the members of the group in the current view, in canonical order (by admission). NULL: in no run yet. */
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *peer, uint32_t *count);
-/* The members of the whole group (0) in its view, or of a subgroup that is not closed here; NULL: there is none. */
+/* Returns the members of the whole group (0) in its view, or of a subgroup. NULL: it is unknown or closed here. */
 const struct pccl_peer_participants *pccl_peer_participants(const struct pccl_peer *peer, uint64_t subgroup);
 
 /* The subgroup that this founding has founded: from its commit on. NULL: it has not. */

@@ -1,7 +1,6 @@
 /*
- * The participants of the operations of any group. The subgroups that this peer is in: a table of them, the
- * links that they rely on, and what the master is told of them. What an end does to their operations is in
- * operations.c.
+ * Participants of the operations of any group. Subgroups of this peer: their table, the links that they rely on, and
+ * the reports about them to the master. operations.c ends the operations of a subgroup that has ended.
  */
 #ifndef PCCL_PEER_SUBGROUPS_H
 #define PCCL_PEER_SUBGROUPS_H
@@ -15,7 +14,7 @@ struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, ui
  * such group.
  */
 const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p, uint64_t name);
-/* Returns true if the peer is one of these members; NULL: there are none. */
+/* Returns true if the peer is one of these members. `all` may be NULL: no members. */
 bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all,
                           const struct pccl_id *id);
 /* Returns true if the peer takes part in the operation of this name, if it exists. */

@@ -1,6 +1,6 @@
 /*
- * What each collective gives, one element at a time and in plain arithmetic: the reference of unit/api_matrix. Uses the
- * public headers only, and nothing of the library's kernels.
+ * Reference results of each collective for unit/api_matrix, computed one element at a time in plain arithmetic. Uses
+ * only the public headers and no kernel of the library.
  */
 #ifndef PCCL_TESTS_UNIT_COLLECTIVES_REFERENCE_H
 #define PCCL_TESTS_UNIT_COLLECTIVES_REFERENCE_H

@@ -1,5 +1,5 @@
 /*
- * The public functions in one process: what is known of a failure, lists of PCCL 1.0, waits, and the ends of masters.
+ * The public functions in one process: reports of failures, lists of PCCL 1.0, waits, and the ends of masters.
  * Codes of arguments and states are in unit/api_codes, results in unit/api_matrix.
  */
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * How reductions that peers move among themselves begin and end, through the public functions: a master and up to three
- * peers here. Results are in unit/api_matrix.
+ * Launch and completion of peer-to-peer reductions through the public functions, with a master and up to three peers in
+ * this process. unit/api_matrix checks the results.
  */
 #include <stdarg.h>
 #include <stddef.h>

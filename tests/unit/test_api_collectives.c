@@ -1,6 +1,6 @@
 /*
- * Members, groups, and what collectives refuse, through the public functions: three peers here. Results are in
- * unit/api_matrix.
+ * Members, groups, and errors of collectives through the public functions, with three peers in this process.
+ * unit/api_matrix checks the results.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -383,7 +383,7 @@ static void a_tag_and_a_handle_are_used_once(void **state)
     assert_int_equal(pcclAwaitOperation(NULL, 0, NULL), pcclInvalidArgument);
 }
 
-/* What the third peer passes otherwise. counts: of a reduce-scatter, whose last share is one element shorter. */
+/* Arguments that differ on the third peer. counts: it passes a last share that is one element shorter. */
 static const struct difference {
     pcclCollective_t kind, other_kind;
     uint32_t root, other_root;

@@ -23,10 +23,10 @@ struct team {
     const char *name;
     pcclComm_t *comms[PEERS];
     uint32_t world;
-    bool tiny; /* what is small goes through the master */
+    bool tiny; /* small payloads go through the master */
 };
 
-/* One peer's memory: two blocks, or one in place. What it must be in the end is next to it. */
+/* One peer's memory: two blocks, or one in place, each with its expected contents. */
 struct side {
     uint8_t *blocks[2], *expected[2];
     size_t bytes[2];
@@ -68,7 +68,7 @@ static bool is_scan(const struct cell *cell)
     return cell->row->id == pcclCollectiveExclusiveScan || cell->row->id == pcclCollectiveInclusiveScan;
 }
 
-/* ---- what peers put in, and what they get ---- */
+/* ---- inputs and expected results ---- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -106,11 +106,11 @@ static union number given(const struct cell *cell, uint32_t rank, size_t at)
     const uint64_t draw = mix((cell->tag << 40) + ((uint64_t)rank << 32) + at);
     uint64_t bits = cell->type->family == REAL ? bits_of_real(cell->type, real_given(cell, draw)) : draw;
     if (cell->type->family == TRUTH)
-        return (union number){.whole = draw % 3 * 3}; /* moved as it is */
+        return (union number){.whole = draw % 3 * 3}; /* moved unchanged */
     return read_number(cell->type, &bits);
 }
 
-/* What is reduced: multiplied, and rounded to the type; every byte but 0 is true. */
+/* Returns the operand of the reduction: multiplied by the factor and rounded to the type; every byte but 0 is true. */
 static union number contribution(const struct cell *cell, uint32_t rank, size_t at)
 {
     union number number = given(cell, rank, at);
@@ -240,7 +240,7 @@ static void make_operation(struct cell *cell, uint32_t rank)
     side->operation.options = &side->options;
 }
 
-/* By the function of the kind; where they say all, by those of PCCL 1.0. */
+/* Launches with the function of the collective, or with its PCCL 1.0 function if that has all arguments. */
 static pcclResult_t launch_by_function(const pcclOperation_t *o, const pcclComm_t *comm, pcclAsyncReduceOp_t *handle)
 {
     const pcclReduceDescriptor_t descriptor = {.count = o->count,
@@ -319,7 +319,7 @@ static void check_exactly(const struct cell *cell, uint32_t rank)
             }
 }
 
-/* Near the exact results, and where all get the same, the same bits; what is only read stays. */
+/* Results must be near the exact ones, with equal bits where all peers get the same, and the input unchanged. */
 static void check_packed(const struct cell *cell, uint32_t rank)
 {
     const struct side *side = &cell->sides[rank];
@@ -463,7 +463,7 @@ static void add_packed(const struct team *team)
     }
 }
 
-/* So many at once, awaited in another order at each peer. */
+/* Runs up to FLIGHT cells at once; peers launch and await them in different orders. */
 static void run_table(void)
 {
     for (size_t first = 0; first < cell_count; first += FLIGHT) {

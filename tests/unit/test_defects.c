@@ -588,7 +588,7 @@ CALLER_TEST(that_writes_to_the_master_from_a_list, WRITING, call_reduce_list, ca
 CALLER_TEST(that_votes, VOTE, call_sync, call_lone_report)
 CALLER_TEST(that_makes_a_load, LOAD, call_optimize, call_lone_report)
 
-/* Another thread's synchronization, which has begun meanwhile, ends as well. */
+/* A synchronization that another thread begins during the preparations fails as well. */
 static void caller_that_prepares(void **state)
 {
     struct world *world = *state;

@@ -65,8 +65,8 @@ class Transfer(Work):
             output.detach().zero_()
 
     def _claim(self) -> bool:
-        """Returns true for one thread. For others, once it has parts or is over. A thread that was interrupted behind
-        its claim has it again when it comes back."""
+        """Returns true for one thread. Others wait until the transfer has parts or is over, and get false. An
+        interrupted thread keeps its claim for its next call."""
         self._claims.append(threading.get_ident())
         while not self._parts and not self._over:
             if self._is_mine():
