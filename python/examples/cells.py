@@ -19,22 +19,25 @@ import numpy as np
 if typing.TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats, Ints, Bools = NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m, a step 10 s: agents fly at 10 m/s
 DRIFT = 0.03  # of a crowd, in cells a step
 CHANNEL, MIN_RATE = 1.0, 1.0  # MHz, Mbit/s
 HEIGHT, LOSS, NOISE = 1.0, 3.0, 1 / 70  # cells; exponent; relative to the power at one cell: no interference: 4 cells
 SENSE, ROOM = 6.0, 20  # cells at which an agent hears users; users of an agent, and of the ground station
-BASE = np.array([SIDE // 2, SIDE // 2])
-MOVES = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]])
+BASE: Ints = np.array([SIDE // 2, SIDE // 2])
+MOVES: Ints = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]])
 REMEMBERED = 100  # steps since a user was heard
 NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # of the features
 NOBODY = -1
 SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # that suffices
-FAR = np.sqrt(np.arange(2 * SIDE**2 + 1))  # by squared distance, as the next ones
-POWER = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received
-PULL, CROWD = np.exp(-FAR / 4), np.exp(-FAR / 3.5)
+FAR: Floats = np.sqrt(np.arange(2 * SIDE**2 + 1))  # by squared distance, as the next ones
+POWER: Floats = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received
+PULL: Floats = np.exp(-FAR / 4)
+CROWD: Floats = np.exp(-FAR / 3.5)
 
 
 class World:
@@ -64,12 +67,14 @@ class World:
 
 def depot(number: int) -> Ints:
     """Cell in which an agent takes off: around the ground station."""
-    return BASE + MOVES[number % len(MOVES)]
+    cell: Ints = BASE + MOVES[number % len(MOVES)]
+    return cell
 
 
 def moves(place: Ints) -> Ints:
     """Cells that an agent can be in after the next step, by action."""
-    return np.minimum(np.maximum(place + MOVES, 0), SIDE)
+    there: Ints = np.minimum(np.maximum(place + MOVES, 0), SIDE)
+    return there
 
 
 def apart(users: Ints, places: Ints) -> Ints:
@@ -81,7 +86,8 @@ def apart(users: Ints, places: Ints) -> Ints:
 def reaches(users: Ints, places: Ints, interference: Floats | float = 0.0) -> Bools:
     """(..., places, users): true where the rate suffices while all places send. interference: of others."""
     power = POWER[apart(users, places)]
-    return power >= SINR * (NOISE + interference + power.sum(-2, keepdims=True) - power)
+    enough: Bools = power >= SINR * (NOISE + interference + power.sum(-2, keepdims=True) - power)
+    return enough
 
 
 def associate(users: Ints, places: Ints, before: Ints, wanting: Bools) -> Ints:
@@ -128,6 +134,8 @@ def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints,
 
 def _nearer(pull: Floats) -> Floats:
     """Change by each move, from -1 to 1."""
-    change = pull - pull[0]
+    change: Floats = pull - pull[0]
     most = float(np.abs(change).max())
-    return change / most if most > 0 else change
+    if most > 0:
+        change /= most
+    return change
