@@ -2,10 +2,13 @@
 offloading.py live through a kill and a late joiner, where parameters are common with equal bits in every round;
 and they learn."""
 
+import re
 import signal
+import statistics
 
 import launcher
 import pytest
+import support
 from test_examples_diloco import states
 
 pytest.importorskip("numpy")
@@ -74,19 +77,36 @@ def test_churn_of_averages(address, script, more, count):
     assert [peer.end() for peer in peers] == [0, 0, 0]
 
 
+def served(peer):
+    """Agents, and the users that all of them serve, by round."""
+    found = (re.match(r"round (\d+): (\d+) agents, .* of (\d+) ", line) for line in peer.lines)
+    return {int(one[1]): (int(one[2]), int(one[3])) for one in found if one}
+
+
+def phases(gone, came, last):
+    """The 50 rounds before the kill, those until the newcomer came, and the 50 rounds after."""
+    return {
+        "before the kill": range(gone - 50, gone), "after it": range(gone, came),
+        "with the newcomer": range(came, min(came + 49, last) + 1),
+    }
+
+
 @pytest.mark.sampled(3)
 def test_agents_come_and_go(address, script):
     """One is killed in flight, one comes, and one lands whenever its battery is empty and takes off again; the weights
-    have the same bits on all."""
+    have the same bits on all, and all count the same users."""
     peers = [
-        launcher.start(script, "offloading.py", address, "--number", i, *more)
+        launcher.start(script, "offloading.py", address, "--seed", 4, "--number", i, *more)
         for i, more in enumerate([(), (), ("--battery", 150)])
     ]
     launcher.wait_for(peers, ": 3 agents")
-    peers.pop(1).kill()
+    for _ in range(100):
+        peers[0].line(": 3 agents")
+    killed = peers.pop(1)
+    killed.kill()
     launcher.wait_for(peers, ": 2 agents")
     launcher.make_way(peers)
-    peers.append(launcher.start(script, "offloading.py", address, "--number", 3))
+    peers.append(launcher.start(script, "offloading.py", address, "--seed", 4, "--number", 3))
     launcher.wait_for(peers, ": 3 agents")
     peers[1].line("landed after ")
     peers[1].line(": 3 agents")
@@ -94,6 +114,10 @@ def test_agents_come_and_go(address, script):
         peer.kill(signal.SIGTERM)
     assert [peer.end() for peer in peers] == [0, 0, 0]
     equal_where_both_were(peers)
+    one, other, late = map(served, peers)
+    assert all({**found, **one} == {**one, **found} for found in (other, late))
+    for name, rounds in phases(max(served(killed)) + 1, min(late), max(one)).items():
+        support.figure(f"agents.{name}", statistics.mean(one[round][1] for round in rounds), f"users, rounds {rounds}")
 
 
 @pytest.mark.nightly

@@ -171,6 +171,7 @@ COMPARED = [  # all in pairs of the same seed
     ("SARSA in place of hand-set weights", (EXAMPLE, True), ("hand-set weights", True)),
     ("SARSA in place of hand-set weights that explore", (EXAMPLE, True), (HANDS_EXPLORE, True)),
     ("particle swarm in place of SARSA", ("particle swarm", True), (EXAMPLE, True)),
+    ("particle swarm in place of hand-set weights that explore", ("particle swarm", True), (HANDS_EXPLORE, True)),
 ]
 
 
