@@ -84,7 +84,7 @@ def served(peer):
 
 
 def phases(gone, came, last):
-    """The 50 rounds before the kill, those until the newcomer came, and the 50 rounds after."""
+    """Rounds: 50 before the kill, all until the newcomer is in, and 50 from then on."""
     return {
         "before the kill": range(gone - 50, gone), "after it": range(gone, came),
         "with the newcomer": range(came, min(came + 49, last) + 1),
@@ -93,8 +93,8 @@ def phases(gone, came, last):
 
 @pytest.mark.sampled(3)
 def test_agents_come_and_go(address, script):
-    """One is killed in flight, one comes, and one lands whenever its battery is empty and takes off again; the weights
-    have the same bits on all, and all count the same users."""
+    """One is killed in flight, one is new, and one lands each time its battery is empty and takes off again; the
+    weights have the same bits on all, and all count the same users."""
     peers = [
         launcher.start(script, "offloading.py", address, "--seed", 4, "--number", i, *more)
         for i, more in enumerate([(), (), ("--battery", 150)])

@@ -1,4 +1,4 @@
-"""CooperativeSarsa: its results, agents that join and leave, and the cellular world of examples/offloading.py."""
+"""CooperativeSarsa: its arithmetic, agents that join and leave, and the cellular world of examples/offloading.py."""
 
 import logging
 
@@ -218,7 +218,7 @@ def check_quality(users, places, serving):
 
 
 def test_an_agent_keeps_its_users_when_another_one_falls():
-    """The quality of service holds, and no agent has more users than it has room for."""
+    """The quality of service holds, and no agent has more users than room."""
     dice = np.random.default_rng(0)
     seen = 0
     for _ in range(50):
