@@ -317,6 +317,7 @@ class Operation:
         blobs = work.blobs.take() if work is not None and work.blobs is not None else []
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
+        work = None  # it has the buffers, which the caller may resize as soon as the end is known
         self._let_go()
         self._end(code, why, told, blobs)
 

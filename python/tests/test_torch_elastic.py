@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import json
 import random
 import threading
@@ -453,7 +454,7 @@ def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
     content = _replica.Content(model, torch.optim.SGD(model.parameters(), lr=0.1), {}, 0)
     two = [_replica.Replicas(comm, Siblings(), content, 1, []) for comm in group(2).members]
     two[0].established = True
-    assert support.parallel([one._is_whole for one in two]) == [siblings_see == "the same"] * 2
+    assert support.parallel([functools.partial(one._is_whole, True) for one in two]) == [siblings_see == "the same"] * 2
 
 
 def test_what_was_received_in_part_is_undone():
