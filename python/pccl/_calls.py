@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Type, TypeVar
 
 from . import _collectives, _native, _threads
 from ._core import Core
-from ._errors import ConnectionError_, DrainedError, InvalidArgument, PCCLError, VersionMismatchError
+from ._errors import ConnectionError_, DrainedError, InvalidArgument, PCCLError, VersionMismatchError, raise_if
 from ._handles import _Handle
 from ._operation import Operation, Work
 from ._operations import ListedOperation
@@ -104,9 +104,7 @@ class _Calls:
 
     @staticmethod
     def _await(call: Callable[[], Optional[PCCLError]], interrupted: Optional[Callable[[], None]] = None) -> None:
-        error = _threads.blocking(call, interrupted)
-        if error is not None:
-            raise error
+        raise_if(_threads.blocking(call, interrupted))
 
 
 def milliseconds(timeout: Optional[float]) -> int:

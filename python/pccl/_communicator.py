@@ -13,7 +13,7 @@ from . import _collectives, _core, _feedback, _native, _recorder, _threads
 from ._calls import _Calls, milliseconds
 from ._described import takes
 from ._enums import Attribute, Result, SharedStateSyncStrategy, member, number
-from ._errors import InvalidArgument, PCCLError, TimeoutError_
+from ._errors import InvalidArgument, PCCLError, TimeoutError_, raise_if
 from ._handles import AsyncBlobHandle, AsyncBlobsHandle, AsyncReduceHandle
 from ._operations import (
     AllGather,
@@ -552,11 +552,11 @@ class Communicator(_Calls):
         run = Run(operations, *self._members(), max_in_flight, rebuild)
         call = self._bound("pcclRunOperations", run.call, run)
         error = _threads.blocking(call, self._give_up, run.errands)
-        run.end()
-        if run.errands.error is not None:
-            raise run.errands.error
-        if error is not None:
-            raise error
+        try:
+            run.end()
+            raise_if(run.errands.error or error)
+        finally:
+            del error
         return run.infos()
 
     # ---- end

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Protocol, Set, Union
 
 from . import _native
 from ._enums import Result
-from ._errors import InvalidArgument, PCCLError, failure, not_connected
+from ._errors import InvalidArgument, PCCLError, failure, not_connected, raise_if
 
 _log = logging.getLogger("pccl")
 
@@ -157,9 +157,7 @@ class Core:
 
     def call(self, function: str, *arguments: Any) -> None:
         """Calls a function that takes the communicator first. PCCLError if it fails."""
-        error = self.attempt(function, *arguments)
-        if error is not None:
-            raise error
+        raise_if(self.attempt(function, *arguments))
 
     def attempt(self, function: str, *arguments: Any) -> Optional[PCCLError]:
         return self.attempt_with(function, lambda handle: getattr(_native.lib, function)(handle, *arguments))

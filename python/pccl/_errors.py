@@ -100,6 +100,16 @@ class PCCLError(Exception):
             raise failure(func_name, result, _native.Why(""))
 
 
+def raise_if(error: Optional[BaseException]) -> None:
+    """Raises it, unless it is None. No frame keeps it: an error that its own traceback keeps would keep the caller's
+    buffers with it, until Python looks for cycles."""
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error
+
+
 def _headline(function: str, code: int) -> str:
     return f"{function} failed with error: {result_name(code)}"
 
@@ -280,6 +290,6 @@ def failure(
     )
 
 
-def not_connected(what: str, advice: str = "") -> NotConnected:
+def not_connected(what: str, advice: str = "", tag: Optional[int] = None) -> NotConnected:
     reason = f"{what}: the communicator is closed" + (f"; {advice}" if advice else "")
-    return NotConnected(reason, result=Result.INVALID_USAGE)
+    return NotConnected(reason, result=Result.INVALID_USAGE, tag=tag)

@@ -9,7 +9,7 @@ from typing import Any, Generator, Generic, List, Optional, Tuple, TypeVar
 
 from . import _operation, _threads
 from ._enums import Result
-from ._errors import PCCLError, TimeoutError_
+from ._errors import PCCLError, TimeoutError_, raise_if
 from ._lazy import torch
 from ._operation import Operation, Outcome
 from ._reduce import OperationInfo
@@ -71,9 +71,8 @@ class _Handle(Generic[_T]):
         return None
 
     def _value(self) -> _T:
-        error, outcome = self._operation.error(), self._operation.outcome
-        if error is not None:
-            raise error
+        raise_if(self._operation.error())
+        outcome = self._operation.outcome
         assert outcome is not None
         return self._of(outcome)
 

@@ -214,9 +214,7 @@ class Operation:
             assert work is not None
             visit = core.enter()
             if visit is None:
-                closed = not_connected(function)
-                closed.tag = self.tag
-                raise closed
+                raise not_connected(function, tag=self.tag)
             try:
                 if work.world is None:
                     code = self._launch_among(visit.handle, work)
@@ -229,7 +227,7 @@ class Operation:
                 core.leave(visit)
         except BaseException:
             if not self._handle.comm:
-                core.release(self)
+                self._let_go()
             raise
 
     def carry_out(self) -> None:

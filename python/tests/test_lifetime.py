@@ -2,6 +2,7 @@
 inside, and what a forked child or the end of the interpreter leaves of it. Where an exception may
 come at any time, it comes at each."""
 
+import array
 import ctypes
 import gc
 import itertools
@@ -236,6 +237,24 @@ def test_a_forgotten_reduction_keeps_its_memory(group):
     assert alive() is not None
     two.members[1].all_reduce(np.ones(LARGE, np.float32), np.ones(LARGE, np.float32), op=ReduceOp.SUM)
     until(lambda: alive() is None)
+
+
+def test_a_failed_call_keeps_no_buffer(address):
+    """The caller may resize its array after the error was handled. Python does not look for cycles."""
+    comm = pccl.Communicator(address)
+    comm.close()
+    gc.disable()
+    try:
+        for call in comm.all_reduce, comm.all_reduce_async, lambda given: comm.broadcast(given, root=0):
+            mine = array.array("d", [1.0, 2.0, 3.0])
+            try:
+                call(mine)
+            except pccl.PCCLError:
+                with pytest.raises(pccl.PCCLError):
+                    comm.size  # noqa: B018
+            mine.pop()
+    finally:
+        gc.enable()
 
 
 def test_closing_while_somebody_asks_for_the_end(group, monkeypatch):
