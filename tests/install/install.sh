@@ -120,7 +120,7 @@ add_subdirectory_built)
     PCCL_BUILT=$build PCCL_COPIED=$work/copied
     export PCCL_BUILT PCCL_COPIED
     : >"$PCCL_COPIED"
-    options=$(sed -n -E 's/^(CMAKE_BUILD_TYPE|CMAKE_C_FLAGS|PCCL_WERROR):([^=]*)=(.*)$/-D\1=\3/p' "$build/CMakeCache.txt")
+    options=$(sed -n -E 's/^(CMAKE_BUILD_TYPE|CMAKE_C_FLAGS(_RELWITHDEBINFO)?|PCCL_WERROR):([^=]*)=(.*)$/-D\1=\4/p' "$build/CMakeCache.txt")
     old_separators=$IFS
     IFS='
 '
