@@ -73,7 +73,7 @@ struct pccl_record_reader {
     const struct pccl_memory *memory;
     uint8_t *buffer;
     uint32_t capacity, start, end;      /* sealed bytes */
-    uint32_t opened_start, opened_end;  /* content that was opened in the buffer, and that nobody has taken */
+    uint32_t opened_start, opened_end;  /* opened content in the buffer that was not taken yet */
     uint32_t ahead;                     /* so much is received beyond the record that is awaited */
     enum pccl_record_kind met;          /* END; or KEY or NEXT, until the owner has acted on it and cleared this */
     uint8_t key[PCCL_RECORD_KEY_BYTES]; /* of KEY */

@@ -22,7 +22,9 @@ from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence
 from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
-from .._errors import DrainedError, InternalError, InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError
+from .._errors import (
+    DrainedError, InternalError, InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError, raise_if,
+)
 from .._lazy import Lazy
 from .._state import SharedState
 from .._told import told_by_all
@@ -252,8 +254,7 @@ class Membership:
             self._is_whole(False)
             self.comm.update_topology()
             raise InternalError("a process of this trainer was drained, and this one, which had asked for it, was not")
-        if drained is not None:
-            raise drained
+        raise_if(drained)
 
     def _fill(self, update: Callable[[], None]) -> None:
         """Updates the topology until all processes of all trainers are in. Newcomers come in one by one, and cannot
