@@ -453,27 +453,41 @@ def test_garbage_and_the_log(run):
     within(grown, 0, 32 << 10, "bytes of log after 1000 times garbage")
 
 
+class AddedShare:
+    """The share of a core that the master spends from now on, without what it spends on the members' steps. That is
+    measured first, for a second."""
+
+    def __init__(self, run, honest):
+        self.run, self.honest, self.began_us = run, honest, harness.now_us()
+        self.began = self._spent()
+        cpu_s, steps = self._since(1)
+        self.began, self.step_s, self.began_us = self._spent(), cpu_s / steps, harness.now_us()
+
+    def _spent(self):
+        return self.run.master.cpu_s(), len(self.honest.loops[0].steps)
+
+    def length_s(self):
+        return (harness.now_us() - self.began_us) / 1e6
+
+    def _since(self, at_least_s):
+        harness.poll(lambda: self.length_s() > at_least_s, f"{at_least_s} seconds to pass")
+        return [now - before for now, before in zip(self._spent(), self.began)]
+
+    def share(self, at_least_s):
+        cpu_s, steps = self._since(at_least_s)
+        return (cpu_s - steps * self.step_s) / self.length_s()
+
+
 def figure_hellos(run):
     """A thousand a second ask to be let in: what they cost the master, and how long an honest
     newcomer takes."""
     honest = Run(run, count=2)
-
-    def spent():
-        return run.master.cpu_s(), len(honest.loops[0].steps)
-
-    def window(begun, length_s, start_us):
-        """What the master has spent since then, and on how many steps of the members."""
-        harness.poll(lambda: harness.now_us() - start_us > length_s * 1e6, f"{length_s} seconds to pass")
-        cpu_s, steps = spent()
-        return cpu_s - begun[0], steps - begun[1]
-
-    cpu_s, steps = window(spent(), 3, harness.now_us())
-    step_s = cpu_s / steps
-    knocks, began, began_us = [], spent(), harness.now_us()
+    added = AddedShare(run, honest)
+    knocks = []
     standing = 100  # connections at a time
 
     def knock():
-        while len(knocks) * 1000 < harness.now_us() - began_us:
+        while len(knocks) * 1000 < harness.now_us() - added.began_us:
             knocks.append(dial(run.port))
             say_hello(knocks[-1], group=len(knocks))
             if len(knocks) > standing:
@@ -482,10 +496,8 @@ def figure_hellos(run):
     with Repeated(knock, 0.005):
         for _ in range(5):
             harness.figure("seconds until an honest newcomer is in", honest.newcomer(), "s")
-        cpu_s, steps = window(began, 5, began_us)
-        length_s = (harness.now_us() - began_us) / 1e6
-        harness.figure("processor share of the master", (cpu_s - steps * step_s) / length_s, "")
-        harness.figure("hellos a second", len(knocks) / length_s, "1/s")
+        harness.figure("processor share of the master", added.share(5), "")
+        harness.figure("hellos a second", len(knocks) / added.length_s(), "1/s")
 
 
 def test_rebound_name(run):
@@ -601,16 +613,15 @@ def test_dropped_connect(run):
 def _half_hellos(run, count):
     _many_descriptors()
     honest = _secured(run)
-    before_kib, before_s, began_us = run.master.rss_kib(), run.master.cpu_s(), harness.now_us()
+    before_kib, added = run.master.rss_kib(), AddedShare(run, honest)
     with HalfHellos(run, 1500) as flood:
         harness.poll(lambda: flood.count > 5000, "more half hellos than the master keeps")
         waits = [honest.newcomer() for _ in range(count)]
         if SLOW == 1:
             within(run.master.rss_kib() - before_kib, -1 << 30, 32 << 10, "KiB that the master has grown by")
-        length_s = (harness.now_us() - began_us) / 1e6
         figure("longest until an honest newcomer is in beside half hellos", max(waits), "s")
-        figure("half hellos a second", flood.count / length_s, "1/s")
-        figure("processor share of the master", (run.master.cpu_s() - before_s) / length_s, "")
+        figure("half hellos a second", flood.count / added.length_s(), "1/s")
+        figure("processor share of the master", added.share(0), "")
     honest.go_on()
 
 
