@@ -1,10 +1,11 @@
-"""Runs torch's own suite of a backend, torch.testing._internal.distributed.distributed_test: three ranks, forked.
+"""Runs torch's own suite of a backend, torch.testing._internal.distributed.distributed_test: forked ranks.
 
     BACKEND=gloo SUITE_GROUPS=pccl python torch_suite.py RESULTS [NAME...]
 
 The suite reads BACKEND to select tests and expected words. SUITE_GROUPS=pccl gives it groups of this backend wherever
-it asks for gloo's; get_backend() then still returns gloo. The program appends a line to RESULTS for each test: name,
-one of passed, skipped and failed, and the reason.
+it asks for gloo's; get_backend() then still returns gloo. SUITE_RANKS is the number of ranks, 3 by default; tests of
+groups skip with 3. The program appends a line to RESULTS for each test: name, one of passed, skipped and failed,
+and the reason.
 """
 
 import json
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import unittest
 
-RANKS, LIMIT_S = 3, 150
+RANKS, LIMIT_S = int(os.environ.get("SUITE_RANKS", "3")), 150
 
 
 def gloo_is_pccl(dist, suite):
