@@ -4,8 +4,8 @@ program: it imports torch once and forks all processes.
     python sharded_run.py ADDRESS '{"dies": {"fragment": 1, "slot": 3}, "how": {"fragments": 3, "delay": 2}}'
 
 Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with
-all; or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary. Then a third
-trainer joins. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
+all; or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary; or ("joining": 0)
+this shard asks while the trainer joins, and both leave. Then a third trainer joins. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
 that all sums are exact. Prints for each step at which something was applied what a shard of the first trainer has to
 say of it. It fails if two shards of a trainer, or two trainers, ever held different things.
 """
@@ -23,6 +23,10 @@ import torch
 import torch.distributed.fsdp
 
 SHARDS = 2
+DRAINED = {  # in the run, and before
+    "the master drained this peer: it asked for its drain",
+    "this communicator was drained by pcclDrain, and does not enter a run again",
+}
 ROWS, COLUMNS = (1537, 1025, 513), 8  # so that the first is cut; one shard has a row more
 
 
@@ -77,6 +81,16 @@ def mortal(address, shard, dies):
     return Mortal(address, shard)
 
 
+def drain_at(call):
+    """Returns a method that asks for the drain and then makes the call."""
+
+    def drained(comm, *given, **named):
+        comm.drain()
+        return call(comm, *given, **named)
+
+    return drained
+
+
 def trainer(say, about, store, shard, number, dies, drains):
     import pccl
     from pccl.diloco import Nesterov
@@ -91,9 +105,17 @@ def trainer(say, about, store, shard, number, dies, drains):
     inner = torch.optim.SGD(model.parameters(), lr=1.0)
     how = {"outer_optimizer": Nesterov(1.0, 0.0), "min_peers": 2, "bucket_bytes": 2048, "verify_every": 4}
     how.update(about["how"])
-    engine = DiLoCo(mortal(about["address"], shard, dies), [model], inner, **how)
+    comm = mortal(about["address"], shard, dies)
+    if drains == "joining":  # the last shard while it connects, another one while it waits for the next
+        name = "connect" if shard == SHARDS - 1 else "update_topology"
+        setattr(type(comm), name, drain_at(getattr(type(comm), name)))
+    engine = DiLoCo(comm, [model], inner, **how)
     pull = torch.tensor(float(12 << number))
     values = lambda: {name: p.to_local().detach().clone() for name, p in model.named_parameters()}
+    try:
+        engine.diloco.join()
+    except pccl.DrainedError:
+        return say(end=None, drained=engine.diloco.drained, round=0)
     with engine:
         before = values()
         if engine.diloco.round == 0:  # all shards of all began as those of one trainer did
@@ -176,25 +198,29 @@ def check_drained(ended):
     """All processes of the trainer have left after the same round, with its parameters."""
     assert {status for status, _ in ended} <= {0, signal.SIGABRT}, ended
     ends = [said.pop("end") for _, said in ended]
-    assert {end["drained"] for end in ends} == {"the master drained this peer: it asked for its drain"}, ends
+    assert {end["drained"] for end in ends} <= DRAINED, ends
     assert len({end["round"] for end in ends}) == 1, ends
 
 
 def run(about, folder):
-    def start(number, dies, drains=None):
+    def start(number, *givens):
         store = f"{folder}/store{number}"
         return [
             Process(about, store, shard, number, *given, folder=folder, number=number, shard=shard)
-            for shard, given in enumerate([({}, None)] * (SHARDS - 1) + [(dies, drains)])
+            for shard, given in enumerate(givens)
         ]
 
-    first, second = start(0, {}), start(1, about.get("dies", {}), about.get("drains"))
+    usual = ({}, None)
+    last = (about.get("dies", {}), about.get("drains"))
+    joining = ["joining" if about.get("joining") == shard else None for shard in range(SHARDS)]
+    first = start(0, usual, usual)
+    second = start(1, *[({}, each) for each in joining] if any(joining) else (usual, last))
     ended = [process.end() for process in second]
-    if "drains" in about:
+    if "drains" in about or "joining" in about:
         check_drained(ended)
     else:
         assert [ended[1][0], ended[0][0] != 0] == [signal.SIGKILL, True], [status for status, _ in ended]
-    third = start(3, {})
+    third = start(3, usual, usual)
     stay = [process.end() for process in [*first, *third]]
     # Gloo's threads may abort a process that has done its work.
     assert {status for status, _ in stay} <= {0, signal.SIGABRT}, [status for status, _ in stay]

@@ -62,6 +62,13 @@ def test_one_shard_is_drained(script, address, how):
         assert of_fragment(said, 0) == [(2 * (round + 1), 2, each) for round, each in enumerate(moved)]
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("shard", [0, 1])
+def test_one_shard_is_drained_while_its_trainer_joins(script, address, shard):
+    """Its sibling leaves with it: neither it nor the other trainer waits for the drained shard."""
+    run(script, address, how={"sync_every": 2, "rounds": 3}, joining=shard)
+
+
 class Siblings(_inside.Inside):
     """Of a process whose sibling comes to these numbers, one after the other."""
 

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 import torch
 
+from .. import _threads
 from .._communicator import Communicator
 from .._enums import Attribute
-from ._monitored import monitored_barrier
+from .._errors import DrainedError, InternalError
 
 _CONFIRM_S = 60.0
+_TURN_TAG, _REPORT_TAG, _ANSWER_TAG = 1, 2, 3  # of messages among siblings
 
 
 def grid_is_full(comm: Communicator, expected_groups: int) -> bool:
@@ -78,18 +81,89 @@ def connect_grid(
 def connect_in_turn(
     comm: Communicator, process_group: Any, n_attempts: int, confirm_s: float, fill: Callable[[], None]
 ) -> None:
-    """connect_grid(). fill: called by each process that is in, until all are."""
-    distributed = torch.distributed
-    rank, size = distributed.get_rank(process_group), distributed.get_world_size(process_group)
-    group = process_group or distributed.group.WORLD
-    turn, passed_on = torch.zeros(1), None
-    if rank > 0:
-        distributed.recv(turn, distributed.get_global_rank(group, rank - 1), group)
-    comm.connect(n_attempts)
-    if rank + 1 < size:
-        passed_on = distributed.isend(turn, distributed.get_global_rank(group, rank + 1), group)
-    fill()
+    """Does the work of connect_grid(). Each process that is in the run calls fill(), which returns when all are. If
+    one is drained before, the others ask for their drain, so DrainedError is raised in all."""
+    rank, size = torch.distributed.get_rank(process_group), torch.distributed.get_world_size(process_group)
+    siblings = _Siblings(comm, process_group or torch.distributed.group.WORLD, rank, size)
+    passed_on = None
+    try:
+        if rank > 0:
+            siblings.receive(rank - 1, _TURN_TAG)
+        try:
+            comm.connect(n_attempts)
+        finally:
+            if rank + 1 < size:
+                passed_on = siblings.send(rank + 1, _TURN_TAG, False)
+        fill()
+    except DrainedError:
+        siblings.report_drain(confirm_s)
+        raise
     if passed_on is not None:
         passed_on.wait()
-    barrier = monitored_barrier if distributed.get_backend(group) == "pccl" else distributed.monitored_barrier
-    barrier(group, timeout=timedelta(seconds=confirm_s))
+    if siblings.all_are_in(confirm_s):
+        return
+    comm.update_topology()
+    raise InternalError("a sibling of this process was drained, and this process, which asked for its drain, was not")
+
+
+class _Siblings:
+    """Exchange among the processes of one peer: each reports to rank 0 that it is in the run, or drained before, and
+    rank 0 answers when all are in or one is drained."""
+
+    def __init__(self, comm: Communicator, group: Any, rank: int, size: int) -> None:
+        self._comm, self._group, self._rank, self._others = comm, group, rank, range(1, size)
+        self._answers: List[Any] = []
+        self.is_drained = False
+        self._lock = threading.Lock()
+        self._watch = _threads.start(self._collect if rank == 0 else self._wait_for_answer)
+
+    def send(self, rank: int, tag: int, drained: bool) -> Any:
+        to = torch.distributed.get_global_rank(self._group, rank)
+        return torch.distributed.isend(torch.tensor([float(drained)]), to, self._group, tag)
+
+    def receive(self, rank: Optional[int], tag: int) -> bool:
+        """`rank` may be None: receives from any rank."""
+        drained = torch.zeros(1)
+        source = None if rank is None else torch.distributed.get_global_rank(self._group, rank)
+        torch.distributed.recv(drained, source, self._group, tag)
+        return bool(drained.item())
+
+    def _collect(self) -> None:
+        for _ in self._others:
+            if self.receive(None, _REPORT_TAG):
+                self._answer(True)
+
+    def _answer(self, drained: bool) -> None:
+        with self._lock:
+            if not self._answers:
+                self._answers = [self.send(rank, _ANSWER_TAG, drained) for rank in self._others]
+                self.is_drained = drained
+        if drained:
+            self._comm.drain()
+
+    def _wait_for_answer(self) -> None:
+        self.is_drained = self.receive(0, _ANSWER_TAG)
+        if self.is_drained:
+            self._comm.drain()
+
+    def _deliver(self, drained: bool, limit_s: float) -> None:
+        if self._rank == 0:
+            self._answer(drained)
+        for work in self._answers if self._rank == 0 else [self.send(0, _REPORT_TAG, drained)]:
+            work.wait(timedelta(seconds=limit_s))
+
+    def report_drain(self, limit_s: float) -> None:
+        """Rank 0 also waits for the reports of the others, whose sends fail once its process has ended."""
+        self._deliver(True, limit_s)
+        self._watch.wait(limit_s)
+
+    def all_are_in(self, limit_s: float) -> bool:
+        """Returns false if a sibling was drained. Raises RuntimeError if one is dead or does not report in time."""
+        if self._rank > 0:
+            self._deliver(False, limit_s)
+        if not self._watch.wait(limit_s):
+            raise RuntimeError(f"rank {self._rank}: not all processes of this peer are in the run after {limit_s} s")
+        self._watch.value()
+        if self._rank == 0:
+            self._deliver(False, limit_s)
+        return not self.is_drained
