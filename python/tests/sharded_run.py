@@ -5,9 +5,10 @@ program: it imports torch once and forks all processes.
 
 Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with
 all; or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary; or ("joining": 0)
-this shard asks while the trainer joins, and both leave. Then a third trainer joins. Each step of trainer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
-that all sums are exact. Prints for each step at which something was applied what a shard of the first trainer has to
-say of it. It fails if two shards of a trainer, or two trainers, ever held different things.
+this shard asks while the trainer joins, and both leave. Then a third trainer joins. Each step of trainer i takes
+12 * 2**i from all parameters and the outer step is the plain mean, so that all sums are exact. Prints a line of the
+first trainer's shard for each step that applied something. Fails if two shards of a trainer, or two trainers, ever
+held different things.
 """
 
 import ctypes

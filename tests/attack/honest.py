@@ -78,3 +78,28 @@ class Run:
         for process, rss_kib in self.before:
             if SLOW == 1:  # sanitizers keep what was freed
                 within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
+
+
+class AddedShare:
+    """Share of a core that the master spends from now on, without the cost of the members' own steps, which the
+    constructor measures for a second."""
+
+    def __init__(self, run, honest):
+        self.run, self.honest, self.began_us = run, honest, harness.now_us()
+        self.began = self._spent()
+        cpu_s, steps = self._since(1)
+        self.began, self.step_s, self.began_us = self._spent(), cpu_s / steps, harness.now_us()
+
+    def _spent(self):
+        return self.run.master.cpu_s(), len(self.honest.loops[0].steps)
+
+    def length_s(self):
+        return (harness.now_us() - self.began_us) / 1e6
+
+    def _since(self, at_least_s):
+        harness.poll(lambda: self.length_s() > at_least_s, f"{at_least_s} seconds to pass")
+        return [now - before for now, before in zip(self._spent(), self.began)]
+
+    def share(self, at_least_s):
+        cpu_s, steps = self._since(at_least_s)
+        return (cpu_s - steps * self.step_s) / self.length_s()

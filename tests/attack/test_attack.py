@@ -21,7 +21,7 @@ import harness
 import messages
 import wire
 from harness import SLOW, check, equal, figure, within
-from honest import Run
+from honest import AddedShare, Run
 from loops import BULK, SMALL, all_right, more_steps, start_loop
 from namespaces import SKIPPED
 from phases import PATIENT
@@ -451,31 +451,6 @@ def test_garbage_and_the_log(run):
     honest.go_on()
     grown = sum(len(text) for _, text in run.master.lines) - before
     within(grown, 0, 32 << 10, "bytes of log after 1000 times garbage")
-
-
-class AddedShare:
-    """The share of a core that the master spends from now on, without what it spends on the members' steps. That is
-    measured first, for a second."""
-
-    def __init__(self, run, honest):
-        self.run, self.honest, self.began_us = run, honest, harness.now_us()
-        self.began = self._spent()
-        cpu_s, steps = self._since(1)
-        self.began, self.step_s, self.began_us = self._spent(), cpu_s / steps, harness.now_us()
-
-    def _spent(self):
-        return self.run.master.cpu_s(), len(self.honest.loops[0].steps)
-
-    def length_s(self):
-        return (harness.now_us() - self.began_us) / 1e6
-
-    def _since(self, at_least_s):
-        harness.poll(lambda: self.length_s() > at_least_s, f"{at_least_s} seconds to pass")
-        return [now - before for now, before in zip(self._spent(), self.began)]
-
-    def share(self, at_least_s):
-        cpu_s, steps = self._since(at_least_s)
-        return (cpu_s - steps * self.step_s) / self.length_s()
 
 
 def figure_hellos(run):
