@@ -47,8 +47,10 @@ enum {
     PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that only sends need, or have needed lately */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
-    PCCL_LINKS_AHEAD_MAX = 64, /* to a peer, from peers that it does not know as members, as its view may be behind */
-    PCCL_POOL_AHEAD_MAX = 8,   /* connections of each of these */
+    PCCL_LINKS_AHEAD_MAX = 64,  /* to a peer, from peers that it does not know as members, as its view may be behind */
+    PCCL_POOL_AHEAD_MAX = 8,    /* connections of each of these */
+    PCCL_GONE_KEPT = 256,       /* ends of connections that a peer reports again to a restarted master */
+    PCCL_GONE_QUEUE_MAX = 4096, /* unacknowledged messages to a peer beyond which it is sent no link_gone */
     PCCL_LONG_PATH_RTT_US = 2000,               /* the least round trip of a path that counts as long */
     PCCL_SEGMENT_BYTES_MAX = 4 << 20,           /* of one data message */
     PCCL_TENSORS_MAX = 65536,                   /* of a shared state */

@@ -129,6 +129,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_engine_add(struct pccl_engine *engine, con
  * follows.
  */
 void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot);
+/* Ends a connection like one that the other side closes: `ended` follows, and the operations that rely on it fail. */
+void pccl_engine_cut(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot);
 /*
  * Whether there is such a connection that was not closed and has not ended. slot PCCL_POOL_MAX: any
  * slot.

@@ -4,6 +4,7 @@
 #include "net/clock.h"
 #include "net/heap.h"
 #include "net/path.h"
+#include "net/socket.h"
 
 #include <string.h>
 
@@ -84,6 +85,16 @@ void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, b
     }
     uv_mutex_unlock(&engine->lock);
     wake(engine);
+}
+
+void pccl_engine_cut(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
+{
+    uv_mutex_lock(&engine->lock);
+    for (const struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
+         stream = pccl_stream_known(engine, stream->in_known.next))
+        if (is_meant(stream, peer, outgoing, slot))
+            pccl_socket_shutdown(stream->channel.socket); /* the thread reads the end */
+    uv_mutex_unlock(&engine->lock);
 }
 
 bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)

@@ -77,6 +77,15 @@ static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link
     pccl_comm_step(link->comm, &event);
 }
 
+/* The end of an incoming connection is gone here, and its sender may not know. */
+static void end_gone(struct pccl_comm_link *link, uint32_t slot)
+{
+    struct pccl_peer_event event = {
+        .kind = PCCL_PEER_END_GONE, .peer = link->peer, .number = link->slots[slot].accepted};
+    if (event.number != 0)
+        pccl_comm_step(link->comm, &event);
+}
+
 void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                           enum pccl_link_end how, bool purposely, const struct pccl_text *rejected)
 {
@@ -86,12 +95,16 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (!(*standing & bit(slot)))
         return;
-    *standing &= ~bit(slot);
-    if (how == PCCL_LINK_SILENT && *standing) {
+    uint64_t ended = bit(slot);
+    if (how == PCCL_LINK_SILENT && *standing != ended) {
         /* The whole host is silent: the other connections would fail one by one. */
         pccl_engine_close(comm->data.engine, peer, outgoing, PCCL_POOL_MAX);
-        *standing = 0;
+        ended = *standing;
     }
+    *standing &= ~ended;
+    for (uint32_t i = 0; i < PCCL_POOL_MAX && !outgoing && !purposely && !rejected; i++)
+        if (ended & bit(i))
+            end_gone(link, i);
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && (purposely || rejected));
     pccl_comm_link_queue(link); /* the loop dials again, or releases the link if nothing is left */
@@ -171,12 +184,15 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
         return;
     }
     uint64_t before = link->incoming;
+    link->slots[hello->slot].accepted = hello->number;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
     pccl_comm_link_queue(link); /* the loop releases the link if nothing stands */
     if (stands)
         link_up(link, true, 0);
-    else if (before && !link->incoming)
+    else
+        end_gone(link, hello->slot);
+    if (before && !link->incoming)
         link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* we closed it ourselves: no evidence */
 }
 
@@ -284,7 +300,10 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     if (!connection && how == 0)
         tell_shortage(link->comm, reason);
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
-    bool stands = connection && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
+    bool is_gone = connection && slot->dialed == 0;
+    if (is_gone)
+        pccl_connection_close(connection, 0);
+    bool stands = connection && !is_gone && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
     link->troubled = link->troubled || !stands;
     pccl_comm_link_queue(link);
     if (link->asked)
@@ -296,11 +315,13 @@ static bool start_dialing(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
     struct pccl_communicator *comm = link->comm;
+    slot->dialed = ++comm->links.dialed;
     struct pccl_msg_link_hello hello = {.lineage = *pccl_peer_lineage(comm->peer),
                                         .from = comm->id,
                                         .to = link->peer,
                                         .kind = PCCL_LINK_RING,
                                         .slot = (uint8_t)(slot - link->slots),
+                                        .number = slot->dialed,
                                         .authentication = pccl_bytes_of_secret(&link->ticket)};
     struct pccl_address plausible[PCCL_CANDIDATES_MAX];
     struct pccl_dial dial = {.addresses = plausible,

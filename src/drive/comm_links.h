@@ -11,10 +11,12 @@
 
 struct pccl_communicator;
 
-/* One connection of a link to another peer, while it is dialed. */
+/* One connection of a link to another peer in each direction. */
 struct pccl_comm_slot {
     struct pccl_comm_link *link;
-    struct pccl_dialer *dialer;
+    struct pccl_dialer *dialer; /* while it is dialed */
+    uint64_t dialed;            /* number of the latest one dialed; 0: none, or its other end is gone */
+    uint64_t accepted;          /* number of the latest one accepted; 0: none */
 };
 
 /*
@@ -47,6 +49,7 @@ struct pccl_comm_link {
 struct pccl_comm_links {
     struct pccl_table by_peer; /* struct pccl_comm_link by hash of the peer's id */
     struct pccl_comm_link *queued;
+    uint64_t dialed; /* number of the latest connection that was dialed, of all links */
 };
 
 /* The link to this peer. NULL: there is none; the second makes one, NULL: out of memory. */
@@ -72,5 +75,6 @@ extern const struct pccl_connection_events pccl_comm_link_events;
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                 const struct pccl_address *candidates, uint32_t count);
 void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool incoming);
+void pccl_comm_effect_cut_link(void *context, const struct pccl_id *peer, uint64_t number);
 
 #endif

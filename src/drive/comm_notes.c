@@ -116,6 +116,19 @@ void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool
     pccl_comm_link_queue(link);
 }
 
+void pccl_comm_effect_cut_link(void *context, const struct pccl_id *peer, uint64_t number)
+{
+    struct pccl_communicator *comm = context;
+    struct pccl_comm_link *link = pccl_comm_link_find(comm, peer);
+    for (uint32_t slot = 0; link && slot < PCCL_POOL_MAX; slot++) {
+        if (link->slots[slot].dialed != number)
+            continue;
+        link->slots[slot].dialed = 0; /* if its handshake ends only now, it is closed */
+        if (link->outgoing & UINT64_C(1) << slot)
+            pccl_engine_cut(comm->data.engine, peer, true, slot);
+    }
+}
+
 void pccl_comm_links_close_all(struct pccl_communicator *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;

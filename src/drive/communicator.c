@@ -375,6 +375,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .accept_master = pccl_comm_effect_accept_master,
                                         .dial_link = pccl_comm_effect_dial_link,
                                         .close_link = pccl_comm_effect_close_link,
+                                        .cut_link = pccl_comm_effect_cut_link,
                                         .call_done = effect_call_done,
                                         .op_decided = pccl_comm_effect_op_decided,
                                         .op_start = pccl_comm_effect_op_start,

@@ -78,6 +78,12 @@ void pccl_master_take_over_hubs(struct pccl_peer_group *group);
  * `link_up`: the link stands, or a figure of it has moved; what it was evidence of is taken back.
  */
 void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
+/*
+ * `link_gone`: the sender's end of a connection is gone. Passes it on to the peer that dialed the connection, which may
+ * not know, unless too much waits for that one.
+ */
+void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from,
+                           const struct pccl_msg_link_gone *gone);
 /* Keeps what a peer says of a link. */
 void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
                            enum pccl_link_end how);

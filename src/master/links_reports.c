@@ -240,6 +240,15 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
         pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* one may wait for this link */
 }
 
+void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_link_gone *gone)
+{
+    struct pccl_remote *dialer = pccl_master_find(m, &gone->peer);
+    struct pccl_msg msg = {.type = PCCL_MSG_link_gone, .as.link_gone = {.peer = from->id, .number = gone->number}};
+    if (!m->recovering && dialer != NULL && dialer->group_number == from->group_number &&
+        dialer->session.queued_count < PCCL_GONE_QUEUE_MAX)
+        pccl_master_send(m, dialer, &msg, 0);
+}
+
 void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)
 {
     if (msg->type == PCCL_MSG_link_lost)

@@ -44,6 +44,8 @@ struct pccl_peer_effects {
                       const struct pccl_address *candidates, uint32_t count);
     /* Send link_bye and close, or stop dialing; no event follows. */
     void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
+    /* The other end of the outgoing connection of this number is gone: end it like one that closes. */
+    void (*cut_link)(void *context, const struct pccl_id *peer, uint64_t number);
     /*
      * A blocking call has ended: connect, update, pending, sync or optimize. `value`: the answer of
      * pending.

@@ -20,8 +20,9 @@ enum pccl_peer_event_kind {
     PCCL_PEER_MASTER_GARBAGE,  /* undecodable bytes came; `reason` says which, `frame` whether they came whole */
     PCCL_PEER_LINK_UP,         /* an outgoing link stands, or an incoming one was accepted */
     PCCL_PEER_LINK_DOWN,       /* it closed, or dialing failed; `how` says why */
-    PCCL_PEER_SHORTAGE,        /* this host lacks what opening or accepting links takes; `reason` says what */
-    PCCL_PEER_TICK,            /* the deadline has passed */
+    PCCL_PEER_END_GONE, /* an incoming connection ended here without link_bye, and no newer one has replaced it */
+    PCCL_PEER_SHORTAGE, /* this host lacks what opening or accepting links takes; `reason` says what */
+    PCCL_PEER_TICK,     /* the deadline has passed */
 
     /* ---- data ---- */
 
@@ -232,7 +233,8 @@ struct pccl_peer_event {
     const struct pccl_proof *proof;                  /* SYNC_PROVEN */
     const struct pccl_msg_ready *ready;              /* ANNOUNCED */
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
-    struct pccl_id peer;                             /* LINK_*, ANNOUNCED */
+    struct pccl_id peer;                             /* LINK_*, END_GONE, ANNOUNCED */
+    uint64_t number;                                 /* END_GONE: of the connection */
     const struct pccl_msg_sight *sight;              /* SIGHT */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, and nothing happens */
     bool shared;            /* LINK_MEASURED: other links used the same line, so the rate may be higher */

@@ -40,6 +40,12 @@ uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view);
 /* Returns true if the link that this peer has dialed to us is up. */
 bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id);
+/* The end of an incoming connection is gone: reports it to the master, as its sender may not know. */
+void pccl_peer_end_gone(struct pccl_peer *p, const struct pccl_peer_event *event);
+/* Reports the latest of these to a restarted master, which may not have passed them on. */
+void pccl_peer_resend_gone(struct pccl_peer *p);
+/* The other end of a connection that this peer has dialed is gone: ends it, unless a newer one has replaced it. */
+void pccl_peer_link_gone(struct pccl_peer *p, const struct pccl_msg_link_gone *gone);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
 /*

@@ -155,6 +155,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
         if (event->incoming)
             link_from_changed(p, &event->peer);
         break;
+    case PCCL_PEER_END_GONE: pccl_peer_end_gone(p, event); break;
     case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;
     case PCCL_PEER_TICK: tick(p); break;
 

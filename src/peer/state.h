@@ -45,6 +45,12 @@ struct pccl_sync_call {
     struct pccl_text reason; /* why it failed for all */
 };
 
+/* The end here of an incoming connection of this number of the peer that dialed it, which is gone. */
+struct pccl_gone_end {
+    struct pccl_id peer;
+    uint64_t number;
+};
+
 enum pccl_dial_state { PCCL_DIAL_DOWN, PCCL_DIAL_DIALING, PCCL_DIAL_UP };
 
 /* What this peer knows of its links with another one, in both directions. */
@@ -224,6 +230,8 @@ struct pccl_peer {
 
     struct pccl_peer_link *links;
     uint32_t link_count, link_capacity;
+    struct pccl_gone_end gone[PCCL_GONE_KEPT]; /* the latest, in turn */
+    uint64_t gone_count;
     uint64_t shortage_us, shortage_told_us, shortage_logged_us; /* when there was one at last; 0: never */
     struct pccl_text shortage;                                  /* its reason */
 };

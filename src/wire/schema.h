@@ -20,7 +20,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 13u
+#define PCCL_PROTOCOL_VERSION 14u
 #define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
@@ -288,6 +288,10 @@
 
 #define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* the sender has something to send to this member: `warm_up` */
 
+#define PCCL_FIELDS_link_gone(F) /* the end at the dialed peer of a connection that carries data */                    \
+    F(ID, peer, 1, )             /* to the master: that dialed it; from the master: that was dialed */                 \
+    F(U64, number, 1, )          /* of its link_hello */
+
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, rtt_us, , )  /* round trip, as measured by the system; 0: unknown */                                        \
@@ -469,7 +473,8 @@
     F(ID, to, 1, )                                 /* the peer that the caller wants to reach */                       \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
     F(U8, slot, 0, PCCL_POOL_LAST)                 /* which connection of the pool */                                  \
-    F(BYTES, authentication, , PCCL_AUTH_MAX)      /* the ticket; nothing for a probe */
+    F(U64, number, , )                        /* RING: of the connection, for `link_gone` (PROTOCOL 7.4); else 0 */    \
+    F(BYTES, authentication, , PCCL_AUTH_MAX) /* the ticket; nothing for a probe */
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
@@ -570,6 +575,7 @@
     X(47, subgroup_ended, "master to peer")                                                                            \
     X(48, verdicts, "master to peer")                                                                                  \
     X(49, offer, "master to peer")                                                                                     \
+    X(50, link_gone, "peer to master, and from there to the peer that dialed")                                         \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \

@@ -73,18 +73,19 @@ class Proxy:
 
         self._order(close_one)
 
-    def cut(self, reset=False, only_inner=False):
-        """Breaks all connections; new ones work. only_inner: the target is not told."""
+    def cut(self, reset=False, only_inner=False, only_outer=False):
+        """Breaks all connections; new ones work. only_inner: the target is not told; only_outer: the side that has
+        dialed is not, and its bytes are acknowledged."""
 
         def close_all():
             for sock in [sock for sock in self._pairs if sock.getsockname()[1] == self.port]:
-                if only_inner:
+                if only_inner or only_outer:
                     outer = self._pairs.pop(sock)
                     self._pairs.pop(outer)
                     self._selector.unregister(outer)
                     self._selector.unregister(sock)
-                    self._orphans.append(outer)
-                    sock.close()
+                    self._orphans.append(outer if only_inner else sock)
+                    (sock if only_inner else outer).close()
                 else:
                     self._close(sock, reset)
 

@@ -1,10 +1,10 @@
 """Connections that break, stand still or trickle, while everybody is alive."""
 
 import harness
-from harness import INVALID_USAGE, LOST, SUCCESS
+from harness import INVALID_USAGE, LARGE, LOST, SUCCESS
 from harness import check, equal, now_us, say, wait_ms
 from loops import SMALL, all_right, in_both_sizes, longest_pause_ms, more_steps, start_loops
-from phases import PATIENT, STRICT, agree, knew
+from phases import PATIENT, STRICT, agree, knew, reduce_marked
 from proxy import Proxy, join_behind_proxies
 
 
@@ -133,6 +133,47 @@ def half_open(run, count):
     for call in calls:
         call.wait(rc=SUCCESS)
     equal(proxies[0].count, 2, "connections of the peer")
+
+
+def break_at_receivers(proxies):
+    """Breaks links at the receiver's end only, and acknowledges further bytes for that end. Waits until each
+    sender dials again."""
+    before = [proxy.count for proxy in proxies]
+    for proxy in proxies:
+        proxy.cut(only_outer=True)
+    for proxy, count in zip(proxies, before):
+        harness.poll(lambda proxy=proxy, count=count: proxy.count == count + 2, "both links to be dialed again")
+
+
+def test_half_reset_links(run):
+    """The sender cannot see that the receiver's end is gone, and learns it over the master. So the next operation
+    of all, and the next send, are right."""
+    run.start_master(**PATIENT)
+    members, proxies = join_behind_proxies(run, 3, dial_max_ms=50)
+    for count in range(6):
+        agree(reduce_marked(members, 1, 400000), SUCCESS)
+        break_at_receivers(proxies[: 1 + count % 3])
+    for source, destination in ((0, 1), (2, 1)):
+        calls = [members[source].start("send", destination, 1, 100000, 5),
+                 members[destination].start("recv", source, 1, 100000)]
+        for call in calls:
+            call.wait(rc=SUCCESS)
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+
+
+def test_half_reset_links_in_mid_transfer(run):
+    """Such links may fail the operation under way, alike for all, and not the next one."""
+    run.start_master(**PATIENT)
+    members, proxies = join_behind_proxies(run, 3, dial_max_ms=50)
+    codes = []
+    for turn in range(6):
+        calls = reduce_marked(members, 1, LARGE)
+        wait_ms(5 + 10 * turn)
+        break_at_receivers(proxies[turn % 3 : turn % 3 + 1])
+        codes.append(agree(calls, LOST, SUCCESS)[0]["rc"])
+        agree(reduce_marked(members, 1, 400000), SUCCESS)
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+    say(f"{codes.count(LOST)} of {len(codes)} failed")
 
 
 def test_here(run):

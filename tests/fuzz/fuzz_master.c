@@ -202,6 +202,7 @@ static void patch(struct world *world, const struct pccl_remote *from, struct pc
         break;
     case PCCL_MSG_link_up: msg->as.link_up.peer = some_peer(world); break;
     case PCCL_MSG_link_lost: msg->as.link_lost.peer = some_peer(world); break;
+    case PCCL_MSG_link_gone: msg->as.link_gone.peer = some_peer(world); break;
     case PCCL_MSG_want_link: msg->as.want_link.peer = some_peer(world); break;
     case PCCL_MSG_sync_vote: msg->as.sync_vote.round = near(world, sync); break;
     case PCCL_MSG_sync_done: msg->as.sync_done.round = near(world, sync); break;

@@ -56,13 +56,22 @@ static uint32_t place_of(const struct sim_bulk *bulk, const struct pccl_id *id)
     return place;
 }
 
+/* Both ends of the connection stand. */
+static bool is_whole(const struct sim_peer *to, const struct sim_link *outgoing)
+{
+    bool whole = false;
+    for (uint32_t i = 0; to != NULL && i < to->link_count; i++)
+        whole = whole || (to->links[i].up && to->links[i].incoming && to->links[i].conn == outgoing->conn);
+    return whole && outgoing->up && !outgoing->incoming;
+}
+
 /* Can data flow along a link that the operation needs? */
 static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct pccl_id *to_id)
 {
     const struct sim_peer *from = sim_peer_find(sim, from_id), *to = sim_peer_find(sim, to_id);
     bool up = false;
     for (uint32_t i = 0; from != NULL && i < from->link_count; i++)
-        up = up || (from->links[i].up && !from->links[i].incoming && pccl_id_equal(&from->links[i].peer, to_id));
+        up = up || is_whole(to, &from->links[i]);
     return up && to != NULL && sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
 }
 

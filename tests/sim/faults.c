@@ -268,6 +268,14 @@ static void reset(struct sim *sim, bool control)
     struct sim_conn *conn = pick_conn(sim, control);
     if (conn == NULL)
         return;
+    const uint64_t drawn = sim_mix(conn->id, sim->now);
+    if (!control && drawn % 3 == 0 && conn->ends[1].established) {
+        const bool answered = drawn / 3 % 2 == 0;
+        sim_note(sim, "FAULT c%llu is reset at its accepted end only%s", (unsigned long long)conn->id,
+                 answered ? ", and somebody answers for that" : "");
+        sim_conn_half_reset(sim, conn, answered);
+        return;
+    }
     sim_note(sim, "FAULT c%llu (%s) is reset", (unsigned long long)conn->id, control ? "control" : "link");
     sim_conn_reset(sim, conn);
 }

@@ -95,8 +95,9 @@ static void report(const struct sim_totals *t, double seconds)
            (unsigned long long)t->pair_commits, (unsigned long long)t->chosen);
     printf("  %llu rings planned anew, %llu operations begun again at peers; %llu views with hubs whose links stand\n",
            (unsigned long long)t->replans, (unsigned long long)t->restarts, (unsigned long long)t->hub_views);
-    printf("  %llu master crashes, %llu stops, %llu resets, %llu failed handshakes\n", (unsigned long long)t->crashes,
-           (unsigned long long)t->stops, (unsigned long long)t->resets, (unsigned long long)t->handshakes_failed);
+    printf("  %llu master crashes, %llu stops, %llu resets, %llu at one end only, %llu failed handshakes\n",
+           (unsigned long long)t->crashes, (unsigned long long)t->stops, (unsigned long long)t->resets,
+           (unsigned long long)t->half_resets, (unsigned long long)t->handshakes_failed);
 }
 
 static bool replay_is_equal(uint64_t seed, uint64_t hash)

@@ -293,6 +293,11 @@ static void deliver(struct sim *sim, void *subject, uint64_t number, uint64_t un
     from->scheduled = false;
     if (conn->broken || (from->first == NULL && !from->fin))
         return;
+    if (conn->answered) {
+        drop_outgoing(from, 0);
+        from->fin = false;
+        return;
+    }
     if (from->blackhole || sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane) != SIM_WHOLE) {
         stall(sim, conn, end);
         return;
@@ -362,6 +367,16 @@ void sim_conn_reset(struct sim *sim, struct sim_conn *conn)
             dial_failed(sim, conn, PCCL_LINK_CLOSED);
     }
 }
+
+void sim_conn_half_reset(struct sim *sim, struct sim_conn *conn, bool answered)
+{
+    sim->totals.half_resets++;
+    conn->ends[0].blackhole = conn->ends[1].blackhole = true;
+    conn->answered = answered;
+    end_of_input(sim, conn, 1, true);
+}
+
+void sim_conn_shutdown(struct sim *sim, struct sim_conn *conn, int end) { end_of_input(sim, conn, end, false); }
 
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end)
 {

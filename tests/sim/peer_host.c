@@ -103,7 +103,11 @@ static void end_link(struct sim *sim, struct sim_peer *peer, struct sim_link *li
     sim_note(sim, "p%u: link %s %02x%02x down: %d%s", peer->process.number, link->incoming ? "from" : "to",
              link->peer.bytes[0], link->peer.bytes[1], (int)how, purposely ? " (bye)" : "");
     bool stood = link->up;
+    struct pccl_peer_event gone = {.kind = PCCL_PEER_END_GONE, .peer = link->peer, .number = link->number};
+    const bool is_unknown = link->incoming && !purposely && invalid == NULL; /* to the end that has dialed */
     drop_link(peer, link);
+    if (is_unknown)
+        step(sim, peer, &gone);
     if (stood && (!purposely || invalid != NULL))
         sim_bulk_link_down(sim, peer, &event.peer, invalid != NULL);
     step(sim, peer, &event);
@@ -192,6 +196,7 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                                                    .from = peer->id,
                                                    .to = link->peer,
                                                    .kind = PCCL_LINK_RING,
+                                                   .number = link->conn->id,
                                                    .authentication = pccl_bytes_of_secret(&link->ticket)}};
         send_msg(sim, link->conn, 0, &hello);
     }
@@ -239,8 +244,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
 static bool is_deaf(const struct sim *sim, const struct sim_conn *conn, int end)
 {
     const struct sim_end *other = &conn->ends[1 - end];
-    return sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane) != SIM_WHOLE || other->blackhole ||
-           (!other->open && !other->fin && !conn->ends[end].ended);
+    return !conn->answered && (sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane) != SIM_WHOLE ||
+                               other->blackhole || (!other->open && !other->fin && !conn->ends[end].ended));
 }
 
 void sim_peer_watch_links(struct sim *sim)
@@ -298,7 +303,7 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
     end->hello_seen = true;
     end->peer = hello->from;
     peer->links[peer->link_count++] =
-        (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .conn = conn};
+        (struct sim_link){.peer = hello->from, .incoming = true, .up = true, .number = hello->number, .conn = conn};
     sim_note(sim, "p%u: link from %02x%02x up", peer->process.number, hello->from.bytes[0], hello->from.bytes[1]);
     struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP, .peer = hello->from, .incoming = true};
     step(sim, peer, &event);
@@ -472,6 +477,14 @@ static void on_close_link(void *context, const struct pccl_id *other, bool incom
         send_msg(sim, link->conn, end_of(link), &msg);
     }
     drop_link(peer, link);
+}
+
+static void on_cut_link(void *context, const struct pccl_id *other, uint64_t number)
+{
+    struct sim_peer *peer = context;
+    struct sim_link *link = find_link(peer, other, false);
+    if (link != NULL && link->conn != NULL && link->conn->id == number)
+        sim_conn_shutdown(peer->process.sim, link->conn, 0);
 }
 
 static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
@@ -675,6 +688,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .accept_master = on_accept_master,
                                               .dial_link = on_dial_link,
                                               .close_link = on_close_link,
+                                              .cut_link = on_cut_link,
                                               .call_done = on_call_done,
                                               .op_decided = on_op_decided,
                                               .op_start = on_op_start,

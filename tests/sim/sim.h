@@ -140,6 +140,7 @@ struct sim_conn {
     uint16_t port;
     uint64_t slow_until, slow_by;
     bool broken;
+    bool answered;          /* a middlebox acknowledges all bytes of the end that dialed, and drops them */
     struct sim_end ends[2]; /* 0 dialed */
     struct sim_conn *next;
 };
@@ -154,6 +155,13 @@ void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const ui
 void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end);
 /* Both ends break; bytes in flight are lost from a random point on. */
 void sim_conn_reset(struct sim *sim, struct sim_conn *conn);
+/*
+ * Breaks the accepted end only: the end that dialed gets nothing more, and notices it by the silence, or, if a
+ * middlebox has answered, never.
+ */
+void sim_conn_half_reset(struct sim *sim, struct sim_conn *conn, bool answered);
+/* Ends the input of this end, after the bytes that have arrived. */
+void sim_conn_shutdown(struct sim *sim, struct sim_conn *conn, int end);
 /* What `end` sends disappears from now on, without notice to either side. */
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
 /*
@@ -253,6 +261,7 @@ bool sim_master_is_up(const struct sim *sim);
 struct sim_link {
     struct pccl_id peer, ticket;
     bool incoming, up;
+    uint64_t number; /* of its link_hello */
     struct sim_conn *conn;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count, candidate;
@@ -766,11 +775,11 @@ uint32_t sim_population(const struct sim *sim);
 /* ---- the world ---- */
 
 struct sim_totals {
-    uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, updates,
-        steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs, syncs_failed,
-        fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits, subgroups_ended,
-        pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn, tests, tests_begun,
-        tests_failed, searches, adoptions, reports, replans, restarts, hub_views, drains;
+    uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, half_resets,
+        updates, steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs,
+        syncs_failed, fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits,
+        subgroups_ended, pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn,
+        tests, tests_begun, tests_failed, searches, adoptions, reports, replans, restarts, hub_views, drains;
 };
 
 struct sim {

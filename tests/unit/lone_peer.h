@@ -42,6 +42,13 @@ static void on_dial_link(void *context, const struct pccl_id *peer, const struct
     (void)count;
     ((struct world *)context)->dials++;
 }
+static void on_cut_link(void *context, const struct pccl_id *peer, uint64_t number)
+{
+    (void)context;
+    (void)peer;
+    (void)number;
+}
+
 static void on_close_link(void *context, const struct pccl_id *peer, bool incoming)
 {
     (void)context;
@@ -120,6 +127,7 @@ static void begin(struct world *w)
                                         .accept_master = on_nothing,
                                         .dial_link = on_dial_link,
                                         .close_link = on_close_link,
+                                        .cut_link = on_cut_link,
                                         .call_done = on_call_done,
                                         .op_decided = on_op_decided,
                                         .op_start = on_op_start,

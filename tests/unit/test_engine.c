@@ -329,6 +329,31 @@ TEST(a_connection_that_is_replaced_fails_nothing)
     world_end(&world);
 }
 
+/* Its other end is open and silent: the operation fails, and the next one takes another connection. */
+TEST(a_connection_that_is_cut_ends_as_if_it_was_closed)
+{
+    struct operation operation;
+    world_begin(&world, 2, 0);
+    struct node *sender = &world.nodes[0], *receiver = &world.nodes[1];
+    int silent = engine_link_bare(sender, &receiver->id, true, 0, NULL, 0);
+    engine_link(receiver, sender, 0);
+    operation_begin(&operation, 1, 300000, true, false);
+    operation_start(&operation);
+    pccl_engine_cut(sender->engine, &receiver->id, true, 1); /* another slot: nothing happens */
+    pccl_engine_cut(sender->engine, &receiver->id, true, 0);
+    node_until_count(sender, &sender->seen.ended, 1);
+    assert_int_equal(sender->seen.ended_how, PCCL_LINK_CLOSED);
+    assert_false(sender->seen.ended_purposely);
+    assert_false(pccl_engine_holds(sender->engine, &receiver->id, true, 0));
+    node_until(sender, &operation.works[0].failed);
+    assert_int_equal(operation.works[0].class, PCCL_CLASS_PEER_LOST);
+    operation_undo(&operation, PCCL_JOB_ABORTED);
+    engine_link(sender, receiver, 0);
+    run(2, 300000, false, false);
+    close(silent);
+    world_end(&world);
+}
+
 TEST(a_connection_closed_before_it_began_says_bye_too)
 {
     world_begin(&world, 2, 0);
