@@ -370,6 +370,7 @@ void scenario_hubs_restart_all(struct sim *sim)
     scenario_run_ms(sim, 1);
     sim_peer_kill(sim, p[MANY - 1], false);
     WAIT(sim, 500, p[0]->machine->group.count == MANY - 1);
+    scenario_run_ms(sim, 1);
     MUST(sim, all_have_hubs(MANY - 1, false, all_hubs(MANY - 1), 0));
     scenario_restart_master(sim, 100);
     WAIT(sim, 3000, sim->master->machine->member_count == MANY - 1);

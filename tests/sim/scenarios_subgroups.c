@@ -437,6 +437,7 @@ void scenario_subgroup_gone(struct sim *sim)
     WAIT(sim, 500, scenario_is_decided(late));
     MUST(sim, strstr(late->reason.bytes, "no member (any more): peer") != NULL);
     MUST(sim, scenario_take(sim, p[1], late) == PCCL_CLASS_MEMBERS_CHANGED);
+    scenario_run_ms(sim, 1);
     late = launch_founding(sim, p[2], 2 | 4 | 8, 0);
     MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[2], late) == PCCL_CLASS_MEMBERS_CHANGED);
     scenario_commit_all(sim, p, 3, 1, 1);
