@@ -159,17 +159,33 @@ static bool is_mismatched(const struct rig_attempt *attempt)
     return attempt->use == 0 && odd != RIG_NOBODY && (attempt->view >> odd & 1) != 0;
 }
 
+/* Whether its result is made of the part of the other rank, whatever the schedule. */
+static bool needs_part_of(const struct rig_attempt *attempt, uint32_t other)
+{
+    const struct rig_op *op = &attempt->world->spec->ops[attempt->op];
+    const uint8_t collective = op->descriptor.collective;
+    const uint32_t *positions = attempt->place.positions;
+    if (collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN)
+        return positions[other] < positions[attempt->place.seat.rank];
+    return !pccl_collective_has_root(collective) && !op->given;
+}
+
 /*
- * Whether the attempt cannot be done because of that. Where there is a root, and where parts may be
- * empty, it is enough that the rank before the odd one and the odd one itself are not.
+ * Returns true if the attempt cannot be done because of that (PROTOCOL 7.1): it is the odd one's, it has a flow to the
+ * odd one, whose READY differs, or it needs the part of the odd one, which no other rank has granted.
  */
 static bool must_notice(const struct rig_attempt *attempt)
 {
-    const struct rig_op *op = &attempt->world->spec->ops[attempt->op];
+    const struct rig_spec *spec = attempt->world->spec;
     const struct rig_place *place = &attempt->place;
-    if (!is_mismatched(attempt) || (!pccl_collective_has_root(op->descriptor.collective) && !op->given))
+    struct pccl_plan plan;
+    uint32_t odd = 0;
+    if (!is_mismatched(attempt) || attempt->odd)
         return is_mismatched(attempt);
-    return attempt->odd || place->ring[pccl_seat_next(place->seat, place->seat.rank)] == op->odd_rank;
+    while (place->ring[odd] != spec->ops[attempt->op].odd_rank)
+        odd++;
+    PCCL_ASSERT(rig_plan(spec, attempt->op, place, &plan));
+    return needs_part_of(attempt, odd) || pccl_schedules[plan.algorithm]->sends(plan.seat, place->seat.rank, odd);
 }
 
 /* Whether its own part becomes what it is unpacked to. */
