@@ -1,4 +1,4 @@
-"""Handshakes of encrypted connections that fail."""
+"""Handshakes of encrypted connections that fail, and connections that end at one side only."""
 from .bug import Bug
 
 PLANTS = [
@@ -53,5 +53,29 @@ PLANTS = [
             ("src/master/links_reports.c",
              "pccl_ticket(&remote->link_key, &(struct pccl_id){{0}}, &remote->id)",
              "pccl_ticket(&remote->link_key, &remote->id, &(struct pccl_id){{0}})"),
+        ]),
+    Bug("gone_ends_are_kept_from_senders",
+        "7.4: who has dialed never learns that the other end is gone",
+        ["I12"], ["end-gone", "end-gone-sender-away"],
+        [
+            ("src/master/links_reports.c",
+             "dialer->session.queued_count < PCCL_GONE_QUEUE_MAX",
+             "dialer == from"),
+        ]),
+    Bug("gone_ends_are_told_once",
+        "7.4: a master that dies with the report of a gone end takes it along",
+        ["I12"], ["end-gone-master-dies"],
+        [
+            ("src/peer/resume.c",
+             "pccl_peer_resend_gone(p);",
+             ";"),
+        ]),
+    Bug("gone_ends_fill_queues",
+        "2.4: a member that reports ends without number has others removed",
+        [], ["end-gone-lies"],
+        [
+            ("src/master/links_reports.c",
+             "dialer->session.queued_count < PCCL_GONE_QUEUE_MAX",
+             "dialer != from"),
         ]),
 ]
