@@ -22,6 +22,7 @@ import tidy
 
 KNOWN = layers.KNOWN
 FOLDERS = ("src", "include", "tools", "tests", "bench", "examples", "python")
+PROSE = ("README.md", "docs/guide/*.md", "man/*.[1-9]")
 SHORT = ("src/", "tools/", "python/pccl/")
 SHORT_LINES_MAX = 600
 FLAGS_MAX = 4
@@ -48,6 +49,7 @@ class Tree:
     code: dict
     symbols: dict
     below: dict
+    prose: dict  # the pages that users read, by path
 
 
 def read(root, nm, objects):
@@ -59,7 +61,9 @@ def read(root, nm, objects):
                 texts[relative.as_posix()] = path.read_text(encoding="utf-8")
     symbols = {path: found for path, found in layers.symbols_of(nm, objects).items() if path in texts}
     code = {path: without_comments(path, text) for path, text in texts.items()}
-    return Tree(texts, code, symbols, {**layers.graph(root, symbols), **layers.imports(code)})
+    prose = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+             for pattern in PROSE for path in sorted(root.glob(pattern))}
+    return Tree(texts, code, symbols, {**layers.graph(root, symbols), **layers.imports(code)}, prose)
 
 
 def without_comments(path, text):
@@ -131,8 +135,8 @@ def duplicates(tree):
 
 
 def marks(tree):
-    for path, text in tree.texts.items():
-        for offset, comment in comments(path, text):
+    for path, text in [*tree.texts.items(), *tree.prose.items()]:
+        for offset, comment in (sentences if path in tree.prose else comments)(path, text):
             if ANY_MARK.search(comment):
                 found = ", ".join(name for name, pattern in MARKS if re.search(pattern, comment))
                 yield path, comment, tidy.line_of(text, offset), f"{comment[:60]!r}: plain English has no '{found}'"
@@ -150,6 +154,37 @@ def comments(path, text):
         comment = " ".join(re.sub(r"\n\s*\*\s?", " ", match.group().strip("/")).split()).strip(" *-/")
         if len(comment.split()) >= 4 and not comment.startswith(("Copyright", "SPDX")):
             yield match.start(), comment
+
+
+def sentences(path, text):
+    """(offset, text) of the sentences of a page, and of the cells of its tables, without code."""
+    for offset, block in manual_blocks(text) if path.startswith("man/") else markdown_blocks(text):
+        for sentence in re.split(r"(?<=[.:?!])\s+", " ".join(block.split())):
+            if len(sentence.split()) >= 4:
+                yield offset, sentence
+
+
+def markdown_blocks(text):
+    """(offset, text) of the paragraphs, list items, headings and cells."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group())
+    text = re.sub(r"^( *)(```|~~~).*?^ *\2|<!--.*?-->", blank, text, flags=re.S | re.M)
+    text = re.sub(r"`[^`]*`", lambda match: re.sub(r"[^\s]", "x", match.group()), text)
+    text = re.sub(r"(?<=\])\([^)\s]*\)|\]\[[^]]*\]", lambda match: " " * len(match.group()), text)
+    row, item = r"^ *\|.*", r"^ *(?:[*-]|\d+\.|#+) "
+    for match in re.finditer(rf"{row}|(?:(?!{row}).+\n?)+", text, re.M):
+        part = r"[^|]+" if re.match(row, match.group()) else rf"(?:\A|{item}).*?(?={item}|\Z)"
+        for part in re.finditer(part, match.group(), re.S | re.M):
+            yield match.start() + part.start(), re.sub(r"[*\[\]#!]", "", part.group()).strip(" -")
+
+
+def manual_blocks(text):
+    """(offset, text) of the paragraphs of a manual page."""
+    text = re.sub(r"^\.(nf|EX)$.*?^\.(fi|EE)$", lambda match: ".PP" + "\n" * match.group().count("\n"), text,
+                  flags=re.S | re.M)
+    for match in re.finditer(r"(?:^(?!\.(?:TH|SH|SS|PP|P|TP|IP|RS|RE|SY|YS|OP|br|\\)).*\n?)+", text, re.M):
+        words = re.sub(r'^\.[A-Z]+ |\\f[A-Z]|\\&|"', "", match.group(), flags=re.M)
+        yield match.start(), words.replace("\\-", "-")
 
 
 def long_files(tree):
@@ -174,7 +209,7 @@ def next_hundred(count, _):
 
 def folder_of(path):
     folder, _, name = path.rpartition("/")
-    return folder if "." in name else path
+    return folder or path if "." in name else path
 
 
 def area_of(path):
@@ -204,7 +239,7 @@ MEASURES = {
     "external": Measure("external symbols", lambda tree: per_folder(external(tree).values()), floor=sys.maxsize),
     "flags": Measure(f"structs with more than {FLAGS_MAX} flags", flags),
     "duplicates": Measure(f"pairs of blocks with more than {EQUAL_LINES_MAX} equal lines", duplicates),
-    "marks": Measure("comments with marks of non-native English", marks),
+    "marks": Measure("comments or sentences with marks of non-native English", marks),
     "long": Measure("lines", long_files, group=str, floor=SHORT_LINES_MAX),
     "lines": Measure("lines", lambda tree: per_folder(tree.texts, lambda path: tree.texts[path].count("\n")),
                      next_hundred),
