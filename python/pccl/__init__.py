@@ -1,8 +1,8 @@
-"""PCCL: collective communication over TCP between peers that may come, go and die at any time.
+"""PCCL: collective communication over TCP between peers that may join, leave and fail at any time.
 
-A master (MasterNode, `pccl_master`) decides who takes part. Each peer makes a Communicator,
-connects, and reduces with the others; shared state makes all of them hold the same bits. An
-operation that fails does so for all peers alike, and can be retried.
+A master (MasterNode, `pccl_master`) decides the membership. Each peer creates a Communicator, connects, and reduces
+with the other peers. Shared state gives all peers the same bits. An operation fails on all peers alike, and can be
+retried.
 """
 
 from typing import List as _List
@@ -76,7 +76,7 @@ from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
 
-# The same without the underscores. Not in __all__: there they would hide those of Python.
+# Aliases without the underscores. They are not in __all__, where they would hide Python's built-ins.
 ConnectionError = ConnectionError_
 TimeoutError = TimeoutError_
 
@@ -159,7 +159,7 @@ __all__ = [
     "set_log_level",
 ]
 
-from . import _pccl  # noqa: E402,F401 - it has names of these
+from . import _pccl  # from . import _pccl # noqa: E402,F401 - it re-exports names of this module
 
 
 def __dir__() -> _List[str]:

@@ -1,8 +1,7 @@
-"""Memory that others own, as (address, elements, data type): nothing is copied.
+"""Views of the caller's memory as (address, elements, data type), without copies.
 
-Accepts numpy arrays, torch tensors, and anything with the buffer protocol, __array_interface__ or
-__dlpack__. numpy and torch are used only if the caller has imported them: otherwise the object
-cannot be theirs.
+Accepts numpy arrays, torch tensors, and objects with the buffer protocol, __array_interface__ or __dlpack__. Uses numpy
+and torch only if the caller has imported them: otherwise the object cannot be an array or tensor.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 class Buffer:
-    """A piece of memory. `owner` keeps it alive and in place; for torch tensors `storage` does,
-    because they can be given another one (`.data = ...`, set_())."""
+    """A piece of memory. `owner` keeps it alive and in place. For torch tensors `storage` does so, because a program
+    can give a tensor another storage (`.data = ...`, set_())."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 
@@ -41,7 +40,7 @@ class Buffer:
         self.dtype = dtype
         self.device = device
         self.owner = owner
-        self.obstacle = obstacle  # why no result can be written to it
+        self.obstacle = obstacle  # reason why results cannot be written to it
         self.family = family  # "torch" or "buffer"
         self.storage = storage
 
@@ -65,7 +64,7 @@ class _HasDLPack(Protocol):
 if TYPE_CHECKING:
     from typing_extensions import Buffer as _HasBuffer
 
-    Memory = Union[_HasBuffer, _HasArrayInterface, _HasDLPack]  # what of() takes, as far as types tell
+    Memory = Union[_HasBuffer, _HasArrayInterface, _HasDLPack]  # types that of() accepts, for annotations
 else:
     Memory = Any
 
@@ -75,7 +74,7 @@ def address(what: str, value: Any) -> int:
 
 
 def describe(thing: Any) -> str:
-    """A short description of a buffer, for messages."""
+    """Returns a short description of a buffer, for messages."""
     parts = [type(thing).__name__]
     for name in ("shape", "dtype", "format", "device"):
         value = getattr(thing, name, None)
@@ -85,8 +84,7 @@ def describe(thing: Any) -> str:
 
 
 def of(thing: Any, argument: str) -> Buffer:
-    """The memory of an object that a user passed as `argument`. LayoutError or DTypeError if it is
-    unsuitable."""
+    """Returns the memory of the user's `argument`. Raises LayoutError or DTypeError if it is unsuitable."""
     if isinstance(thing, Buffer):
         return thing
     torch = sys.modules.get("torch")
@@ -95,7 +93,7 @@ def of(thing: Any, argument: str) -> Buffer:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(thing, getattr(numpy, "ndarray", ())):
         return _of_numpy(thing, argument)
-    # A number of numpy's has an interface to a copy of it; as a buffer it is read-only.
+    # A numpy scalar has an interface to a copy; as a buffer it is read-only.
     is_number = numpy is not None and isinstance(thing, getattr(numpy, "generic", ()))
     if hasattr(thing, "__array_interface__") and not is_number:
         return _of_array_interface(thing, argument)
@@ -116,13 +114,13 @@ def of(thing: Any, argument: str) -> Buffer:
 
 
 def of_another_copy(given: Any) -> Buffer:
-    """A Buffer of another copy of this package as one of this copy."""
+    """Converts a Buffer of another copy of this package to a Buffer of this copy."""
     dtype, device = DataType(int(given.dtype)), DeviceType(int(given.device))
     return Buffer(given.address, given.count, dtype, given.owner, device=device, family=given.family, storage=given)
 
 
 def digest(named: Iterable[Tuple[str, Any]]) -> str:
-    """A digest of names, types and content, in hexadecimal."""
+    """Returns a digest of names, types and contents, in hexadecimal."""
     hashed = hashlib.sha256()
     for name, thing in named:
         buffer = of(thing, name)
@@ -177,8 +175,8 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
 
 
 def _torch_storage(tensor: Any, argument: str) -> Any:
-    """The storage; None for wrappers of other tensors and fake ones, which have none, or one
-    without memory."""
+    """Returns the storage; None for tensors without one: fake tensors and wrappers of other tensors. Raises LayoutError
+    if the tensor has elements but no memory."""
     count = int(tensor.numel())
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
@@ -213,7 +211,7 @@ _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
 def _of_kind(kind: Optional[str], bits: int) -> Optional[DataType]:
-    """The type of a kind that comes in several sizes, or in one of 8 bits."""
+    """Returns the type of a kind that has several sizes, or a single size of 8 bits."""
     found = by_name(f"{kind}{bits}")
     return by_name(kind) if found is None and kind is not None and bits == 8 else found
 
@@ -226,8 +224,8 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], itemsize: int) -> bool:
-    """Whether it lies row by row without gaps. Strides have the unit of itemsize; those of extents
-    of 1 do not matter."""
+    """Returns true if the elements are row by row without gaps. Strides have the unit of itemsize; a dimension of
+    extent 1 may have any stride."""
     if strides is None:
         return True
     expected = itemsize
@@ -244,7 +242,7 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
     itemsize = int(typestr[2:])
     dtype = _of_kind(_KINDS.get(typestr[1]), 8 * itemsize)
     if dtype is None:
-        named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the interface itself has no letter for it
+        named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the interface has no letter for this type
         dtype = named if named is not None and named.itemsize == itemsize else None
     if dtype is None or typestr[0] == _OTHER_ORDER:
         raise _bad_dtype(thing, argument, f"no data type of PCCL (typestr {typestr})")
@@ -254,7 +252,7 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
     data = interface.get("data")
     if not isinstance(data, tuple):
         raise _bad_layout(thing, argument, "its __array_interface__ says no address")
-    # Both: the interface may be made anew each time, and own what it points to.
+    # Keeps both: the interface may be a new object for each access, and may own the memory.
     obstacle = _READ_ONLY if data[1] else ""
     return Buffer(int(data[0]), _product(shape), dtype, (thing, interface), obstacle=obstacle)
 
@@ -278,7 +276,8 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
-# By index: what attributes give is shared with whoever else declares it, also with another copy of this package.
+# Looked up by index: a function object from an attribute is shared with all other users, including another copy of this
+# package.
 _get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_int], c_int
 _release_buffer = ctypes.pythonapi["PyBuffer_Release"]
@@ -290,7 +289,7 @@ _FORMATS.update({letter: "uint" for letter in "BHILQN"})
 
 
 def _address_of(view: memoryview) -> int:
-    """The address: memoryview does not tell it, and ctypes does so only for writable memory."""
+    """Returns the address, which memoryview does not expose and ctypes exposes only for writable memory."""
     raw = _PyBuffer()
     _get_buffer(view, ctypes.byref(raw), 0)
     try:
@@ -308,7 +307,7 @@ def _of_memoryview(view: memoryview, thing: Any, argument: str) -> Buffer:
         raise _bad_dtype(thing, argument, f"no data type of PCCL (format {view.format!r})")
     if not view.c_contiguous:
         raise _not_contiguous(thing, argument, view.strides)
-    # The view holds the owner's memory in place: a bytearray cannot be resized while there is one.
+    # The view keeps the owner's memory in place: a bytearray cannot be resized while it has a view.
     obstacle = _READ_ONLY if view.readonly else ""
     return Buffer(_address_of(view), view.nbytes // view.itemsize, dtype, view, obstacle=obstacle)
 
@@ -358,8 +357,8 @@ _DL_READ_ONLY, _DL_IS_COPIED = 1, 2
 
 
 def _dlpack_capsule(thing: Any) -> Any:
-    """A capsule of the version that says whether it may be written to, if the producer knows that
-    one. Never a copy."""
+    """Returns a capsule without a copy; a versioned capsule, which has a read-only flag, if the producer supports it.
+    """
     attempts: Tuple[Callable[[], Any], ...] = (
         lambda: thing.__dlpack__(max_version=(1, 0), copy=False),
         lambda: thing.__dlpack__(max_version=(1, 0)),
@@ -367,7 +366,7 @@ def _dlpack_capsule(thing: Any) -> Any:
     for attempt in attempts:
         try:
             return attempt()
-        except TypeError:  # it does not know that argument
+        except TypeError:  # the producer does not know that argument
             pass
     return thing.__dlpack__()
 
@@ -408,7 +407,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
         int(tensor.data or 0) + int(tensor.byte_offset),
         _product(shape),
         dtype,
-        (thing, capsule),  # an unconsumed capsule gives the tensor back when it goes
+        (thing, capsule),  # an unconsumed capsule returns the tensor when it is freed
         obstacle=obstacle,
         device=DeviceType.CUDA if on_device else DeviceType.CPU,
     )
@@ -418,7 +417,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
 
 
 def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
-    """Checks that their elements are of one kind and in one kind of memory."""
+    """Checks that both have the same data type and device, and that both or neither are torch tensors."""
     if (send.family == "torch") != (recv.family == "torch"):
         raise DTypeError(f"{where}: one of send and recv is a torch tensor, the other is not")
     if send.dtype is not recv.dtype:

@@ -1,4 +1,4 @@
-"""Parts of the calls of a communicator: binds them to its memory, launches, awaits and aborts them."""
+"""Parts of a communicator's calls: binds a call to its memory, launches, awaits and aborts operations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ._operations import ListedOperation
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
-_ATTEMPT_S = 2.0  # on average: where something else than a master listens, an attempt takes ten
-_LASTING = VersionMismatchError, DrainedError  # another attempt cannot succeed
+_ATTEMPT_S = 2.0  # average; if the address belongs to another service, one attempt takes ten
+_LASTING = VersionMismatchError, DrainedError  # failures that another attempt cannot change
 
 
 class _Calls:
-    """The base of Communicator."""
+    """Base of Communicator."""
 
     _core: Core
-    _launching: Any  # where somebody keeps whatever is launched, by tag; None: nowhere
+    _launching: Any  # dictionary that records each launched operation by tag, or None
 
     def _launched(self, work: Work, kind: Type[_H]) -> _H:
         handle = kind(Operation(self._core, work, False))
@@ -35,8 +35,8 @@ class _Calls:
         return handle
 
     def _carried_out(self, work: Work, kind: Type[_Handle[_T]]) -> _T:
-        """The handle is there before the launch: if that is interrupted, it takes care of what was
-        launched."""
+        """Carries out an operation and returns its value. Creates the handle before the launch, so that an interrupt
+        leaves the launched operation to the handle."""
         handle = kind(Operation(self._core, work, True))
         try:
             handle._operation.carry_out()
@@ -48,7 +48,7 @@ class _Calls:
         return handle._value()
 
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
-        """The members, and this peer's rank among them."""
+        """Returns the members, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self._id())
 
     def _do(self, where: str, operation: ListedOperation, kind: Type[_Handle[_T]]) -> _T:
@@ -61,8 +61,8 @@ class _Calls:
         self._core.attempt("pcclAbortOperations")
 
     def _bound(self, function: str, call: Callable[[Any], int], keep: object) -> Callable[[], Optional[PCCLError]]:
-        """A call that another thread can finish when nobody waits for it any more, with all that it
-        needs, except the communicator itself: dropping that is what ends such a call."""
+        """Returns a call that another thread can finish after its caller has stopped waiting. Keeps the call's memory
+        alive, but not the communicator: dropping the communicator ends the call."""
         core = self._core
 
         def bound(_keep: object = keep) -> Optional[PCCLError]:

@@ -1,4 +1,4 @@
-"""How the elements of large payloads are packed for transport, and what that costs."""
+"""Codecs, which pack the elements of large payloads for transport, and their error."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ NO_FEEDBACK = "feedback: it is for the codecs e4m3, e5m2, int4, e3m0, e2m1 and a
 
 @dataclass
 class QuantizationOptions:
-    """How the elements of large payloads are packed for transport: as a narrower integer, by an
-    algorithm of PCCL 1.0; or in a format of eight or four bits, which is given in place of the data
-    type: QuantizationOptions("int4", block=64, scale="bfloat16", rounding="stochastic"). A block of
-    so many elements has a scale of its own, which travels as this type. With feedback, for sums and
-    averages, what packing takes is part of this peer's next contribution with the same tag; that
-    takes 8 bytes for each element (Communicator.get_feedback).
+    """Codec for the elements of large payloads: a narrower integer type with an algorithm of PCCL 1.0, or a format of
+    eight or four bits, given in place of the data type: QuantizationOptions("int4", block=64, scale="bfloat16",
+    rounding="stochastic"). Each block of `block` elements has a scale, which is sent as this type. With feedback, for
+    sums and averages, the rounding error of this peer is added to its next contribution with the same tag; this takes 8
+    bytes per element (Communicator.get_feedback).
 
-    QuantizationOptions("auto", budget_ms=50) is for sums and averages: each operation gets as many
-    bits, exact, 16, 8 or 4, as the last one with its tag lets expect to take no longer than that. With
-    budget_percent=20 in its place, no longer than that share of the time between two uses of the tag,
-    of which the first two are exact. All peers choose the same; the result's codec and why tell what
-    was chosen, and why.
+    QuantizationOptions("auto", budget_ms=50) is for sums and averages: each operation uses the widest format (exact,
+    16, 8 or 4 bits) that is expected to take at most the budget, judging by the previous operation with its tag.
+    budget_percent=20 sets the budget as a share of the time between two uses of the tag; the first two uses are exact.
+    All peers choose the same format. The result's `codec` and `why` report the choice and its reason.
     """
 
     quantized_datatype: Union[DataType, QuantizationAlgorithm, str] = DataType.UINT8
@@ -82,12 +80,12 @@ _FORMATS = [kind.name for kind in QuantizationAlgorithm if kind >= QuantizationA
 
 @dataclass(frozen=True)
 class CodecError:
-    """What coding costs.
+    """Error and size of a codec's output.
 
     largest       the largest error, as a share of the largest magnitude
-    rms           the root of the mean square of the errors, as a share of that of the elements
-    not_finite    elements left out: they, or what they became, are NaN or infinite
-    packed_bytes  how long the elements are when they travel
+    rms           root mean square of the errors, as a share of the root mean square of the elements
+    not_finite    number of elements left out because they are NaN or infinite before or after coding
+    packed_bytes  size of the packed elements
     """
 
     largest: float
@@ -97,8 +95,7 @@ class CodecError:
 
 
 def measure_codec(elements: Any, quantization: QuantizationOptions) -> CodecError:
-    """Packs and unpacks these elements, once and for nobody, and tells how far they come out from
-    what they were."""
+    """Packs and unpacks these elements locally, without communication, and returns the error."""
     buffer = _buffers.of(elements, "measure_codec: elements")
     if buffer.device is not DeviceType.CPU:
         raise InvalidArgument("measure_codec: the elements are in an accelerator's memory")

@@ -16,13 +16,13 @@ from ._staged import Staged, on_device
 
 OnArrival = Callable[[str, memoryview], Any]
 
-_ID_SIZE = 33  # with its terminator
+_ID_SIZE = 33  # includes the terminator
 _PREMUL_SUM = int(ReduceOp.PREMUL_SUM)
 _OPTIONS_BYTES = ctypes.sizeof(_native.CollectiveOptionsC)
 
 
 def peer_ids(where: str, given: Sequence[str]) -> Any:
-    """A list of ids as the library takes it."""
+    """Returns ids as an array for the library."""
     ids = [text(where, one) for one in given]
     for one in ids:
         if len(one) != _ID_SIZE - 1:
@@ -31,7 +31,7 @@ def peer_ids(where: str, given: Sequence[str]) -> Any:
 
 
 def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[str, ...], int]:
-    """What a caller counts on, and this peer's rank among them. own: its id."""
+    """Returns the caller's member list, and the rank of the peer `own` in it."""
     given = tuple(members)
     if own not in given:
         raise InvalidArgument(f"{where}: members: this peer, {own}, is not among them")
@@ -39,7 +39,8 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
 
 
 def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
-    """The factor that such a reduction is given, or such reductions."""
+    """Returns the factor of a reduction or a list of reductions. Raises InvalidArgument if a premultiplied sum lacks a
+    factor, or another reduction has one."""
     each = op if isinstance(op, (list, tuple)) else (op,)
     is_wanted = _PREMUL_SUM in [member("op", ReduceOp, one) for one in each]
     if is_wanted != (factor is not None):
@@ -52,9 +53,9 @@ def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
 
 
 class Options:
-    """Arguments of an operation other than its buffers. Keeps the memory of the C struct.
+    """Arguments of an operation except its buffers. Keeps the memory of the C struct alive.
 
-    members, rank   the members that the operation needs, and this peer's place among them, if they are given
+    members, rank   the members that the operation requires, and this peer's rank among them, if given
     """
 
     counts: Optional[List[int]] = None
@@ -181,7 +182,7 @@ def need_equal(where: str, source: Buffer, target: Buffer) -> None:
 
 
 def reductions(where: str, op: Any, count: int) -> List[int]:
-    """Of each tensor of a list."""
+    """Returns the reduction of each tensor of a list."""
     if not isinstance(op, (list, tuple)):
         return [member("op", ReduceOp, op)] * count
     each = [member("op", ReduceOp, one) for one in op]
@@ -193,7 +194,7 @@ def reductions(where: str, op: Any, count: int) -> List[int]:
 def coalesced(
     where: str, send: Any, recv: Any, op: int, stages: List[Staged]
 ) -> Tuple[_native.CoalescedTensorC, Tuple[Buffer, Buffer]]:
-    """One tensor of several, and its memory."""
+    """Returns the C descriptor of one tensor and its buffers. Adds a staged copy to `stages` if it is on a device."""
     source = _buffers.of(send, where)
     target = source if recv is send else _buffers.of(recv, where)
     _buffers.need_writable(target, recv, where)
@@ -206,7 +207,7 @@ def coalesced(
 
 
 def bytes_of(where: str, data: Any) -> Tuple[Any, int, int]:
-    """What keeps them, where they are, and how many they are."""
+    """Returns the owner of the memory, the address, and the length in bytes."""
     buffer = _buffers.of(data, where)
     length = buffer.count * buffer.dtype.itemsize
     if not on_device(buffer):
@@ -216,7 +217,7 @@ def bytes_of(where: str, data: Any) -> Tuple[Any, int, int]:
 
 
 def part_list(options: Options, parts: Any) -> Tuple[Any, Any]:
-    """What keeps them, and the list as the library takes it."""
+    """Returns the owners of the memory, and the list for the library."""
     where, members = options.where, options.members
     try:
         given = list(parts)

@@ -20,12 +20,12 @@ _log = logging.getLogger("pccl")
 
 Option = Union[str, int, bool]
 
-# How long close() waits for calls to return. A later one frees the communicator itself.
+# Limit for close() to wait for calls to return. A call that returns later frees the communicator itself.
 _LEAVING_S = 2.0
 
 
 def text(what: str, value: Any) -> bytes:
-    """A string for the library."""
+    """Returns a string for the library. Raises InvalidArgument if the value cannot be passed."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{what}: expected text, not {value!r}")
     if "\0" in value:
@@ -37,7 +37,7 @@ def text(what: str, value: Any) -> bytes:
 
 
 def label(where: str, given: str) -> bytes:
-    """The library checks the label before anything is launched."""
+    """Returns a label for the library, which checks it before the launch."""
     if given == "":
         return b""
     written = text(f"{where}: label", given)
@@ -93,8 +93,8 @@ class Options:
 
 
 class Visit:
-    """Marks a use of the handle that is about to begin or in progress. If its user is interrupted,
-    the use ends when this is dropped."""
+    """Marks a use of the handle that is about to begin or in progress. If its user is interrupted, the use ends when
+    this is dropped."""
 
     __slots__ = ("handle", "mark", "__weakref__")
 
@@ -103,12 +103,12 @@ class Visit:
 
 
 class Core:
-    """Knows who is inside the library with the handle, so that nobody uses it after its end.
+    """A communicator's handle, with a record of the calls that use it: no call uses it after its end.
 
-    A signal handler may raise between any two lines on the main thread. So entering and leaving
-    take no lock that could stay locked forever (as that of a Condition could, whose with statement
-    runs Python): they add to a set and remove from it. One side sets "closing" and then checks who
-    is inside, the other one enters and then checks "closing": at least one of them sees the other.
+    A signal handler may raise between any two lines on the main thread. So entering and leaving take no lock that could
+    stay locked forever (as the lock of a Condition could, whose with statement runs Python): they add to a set and
+    remove from it. One side sets "closing" and then checks for users; the other one enters and then checks "closing":
+    at least one of them sees the other.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -117,18 +117,18 @@ class Core:
         self._visits: Set[weakref.ref[Visit]] = set()
         self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the thread that closes
         self._closing = False
-        self._closer = threading.Lock()  # taken once, by the thread that closes it
+        self._closer = threading.Lock()  # acquired once, by the thread that closes it
         self._closed = threading.Event()
         self._late = False  # the last user frees the handle on leaving
-        self._freed = threading.Lock()  # taken once, by the thread that frees it
+        self._freed = threading.Lock()  # acquired once, by the thread that frees it
         self._dependents: Set[Dependent] = set()
         open_cores.add(self)
 
     # ---- use
 
     def enter(self) -> Optional[Visit]:
-        """Returns the handle for use, or None if it is gone. Call leave() after each success."""
-        visit = Visit()  # without a constructor, which would cost more than the rest of this
+        """Returns the handle for use, or None if it is closing. Call leave() after each success."""
+        visit = Visit()  # without a constructor, which would cost more than the rest of this method
         visit.handle = self._handle
         visit.mark = weakref.ref(visit)
         if self._pid != os.getpid():
@@ -145,7 +145,7 @@ class Core:
             self.left()
 
     def left(self) -> None:
-        """Somebody has, while it is being closed."""
+        """Records that a call has left while the communicator is closing; the last one frees the handle."""
         if self.is_of_this_process:
             self._left.put(None)
             if self._late and self._inside == 0:
@@ -156,7 +156,7 @@ class Core:
         return sum(mark() is not None for mark in self._visits.copy())
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Calls a function that takes the communicator first. PCCLError if it fails."""
+        """Calls a function that takes the communicator first. Raises PCCLError if it fails."""
         raise_if(self.attempt(function, *arguments))
 
     def attempt(self, function: str, *arguments: Any) -> Optional[PCCLError]:
@@ -204,10 +204,10 @@ class Core:
             dependent.wait()
 
     def close(self) -> None:
-        """Leaves the run and frees the communicator; calls in progress return. Any thread, any
-        number of times."""
+        """Leaves the run and frees the communicator; calls in progress return. Any thread may call it any number of
+        times."""
         if self._pid != os.getpid():
-            self._closing = True  # it is the parent's
+            self._closing = True  # it belongs to the parent process
             return
         if not self._closer.acquire(blocking=False):
             self._closed.wait()
@@ -226,7 +226,7 @@ class Core:
         self._closed.set()
 
     def drop(self) -> None:
-        """Closes a communicator to which nobody has a reference."""
+        """Closes a communicator without references."""
         left = len(self._dependents)
         if left and self.is_of_this_process:
             _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", left)
@@ -250,7 +250,7 @@ open_cores: Set[Core] = set()
 
 
 def create(addresses: str, values: Dict[str, Option]) -> Core:
-    """An unconnected communicator."""
+    """Creates an unconnected communicator."""
     handle = ctypes.c_void_p()
     with Options(values) as options:
         code = _native.lib.pcclCreateCommunicatorWithOptions(

@@ -34,7 +34,7 @@ class Field(NamedTuple):
 
 
 def argument(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
-    """A positional field. kw_only must be False: type checkers read it."""
+    """Declares a positional field. kw_only must be False: type checkers read it."""
     assert not kw_only
     return _Positional(default)
 

@@ -1,4 +1,4 @@
-"""The beginning of the package, and the end of the interpreter."""
+"""Start of the package, and cleanup at the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from . import _core, _logging, _master, _native, _threads
 from ._errors import PCCLError
 
-_CLOSE_S = 5.0  # leaving a run does not depend on others
+_CLOSE_S = 5.0  # leaving a run does not depend on other peers
 
 
 def _close_communicators() -> None:
-    """Lets the janitor do it, which exists if a communicator does: no new thread can be started
-    now."""
+    """Closes all communicators on the janitor thread, which exists if a communicator does: new threads cannot be
+    started at this point."""
     cores = [core for core in list(_core.open_cores) if core.is_of_this_process]
     if not cores:
         return

@@ -55,7 +55,7 @@ class DeviceType(_Code):
 
     @classmethod
     def from_torch_device_type(cls, device_type: str) -> DeviceType:
-        """From torch's name, tensor.device.type. ValueError for other kinds of memory."""
+        """Converts torch's name, tensor.device.type. Raises ValueError for other kinds of memory."""
         try:
             return cls[device_type.upper()]
         except (AttributeError, KeyError):
@@ -112,11 +112,11 @@ class DataType(_Code):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Size of one element in bytes."""
         return _ITEMSIZES[self]
 
     def to_torch_dtype(self) -> Any:
-        """The torch.dtype. ValueError if this version of torch has none."""
+        """Returns the torch.dtype. Raises ValueError if this version of torch has none."""
         name = _NAMES[self]
         found = getattr(torch, name, None)
         if found is None:
@@ -125,15 +125,14 @@ class DataType(_Code):
 
     @classmethod
     def from_torch_dtype(cls, dtype: Any) -> DataType:
-        """ValueError for a type that cannot be sent."""
+        """Converts a torch.dtype. Raises ValueError for a type that cannot be sent."""
         kind = BY_NAME.get(str(dtype).replace("torch.", "", 1))
         if kind is None:
             raise ValueError(f"PCCL has no data type for {dtype}; there are {known_names()}")
         return kind
 
     def to_numpy_dtype(self) -> Any:
-        """The numpy.dtype. bfloat16 and the floats of 8 bits are ml_dtypes' where that is installed,
-        otherwise ValueError."""
+        """Returns the numpy.dtype. bfloat16 and the 8-bit floats need ml_dtypes; raises ValueError without it."""
         if self not in _OF_ML_DTYPES:
             return numpy.dtype(_NAMES[self])
         try:
@@ -143,7 +142,7 @@ class DataType(_Code):
 
     @classmethod
     def from_numpy_dtype(cls, dtype: Any) -> DataType:
-        """DTypeError, which is a ValueError and a TypeError, for a type that cannot be sent."""
+        """Converts a numpy.dtype. Raises DTypeError, a ValueError and a TypeError, for a type that cannot be sent."""
         dtype = numpy.dtype(dtype)
         kind = BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
@@ -182,12 +181,12 @@ def known_names() -> str:
 
 
 def by_name(name: str) -> DataType | None:
-    """The type with this name in numpy and torch."""
+    """Returns the type with this name in numpy and torch; None if there is none."""
     return BY_NAME.get(name)
 
 
 def of_ml_dtypes(text: str) -> DataType | None:
-    """The type of ml_dtypes whose name is in the text."""
+    """Returns the type of ml_dtypes whose name is in the text; None if there is none."""
     return next((kind for kind in _OF_ML_DTYPES if _NAMES[kind] in text), None)
 
 
@@ -195,7 +194,7 @@ _E = TypeVar("_E", bound=_Code)
 
 
 def member(what: str, kind: Type[_E], value: Any) -> int:
-    """The number of a member of an enumeration, which may be given by its name, too."""
+    """Returns the number of a member of an enumeration, given as a number or by name."""
     if not isinstance(value, str):
         return number(what, value)
     found: Any = kind._member_map_.get(value.upper())
@@ -206,7 +205,7 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
 
 
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
-    """A whole number for a field of the C interface, which would otherwise cut it short."""
+    """Returns a whole number for a field of the C interface. Raises InvalidArgument if it is out of range."""
     try:
         given = operator.index(value)
     except TypeError:

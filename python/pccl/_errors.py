@@ -1,5 +1,4 @@
-"""Exceptions. All derive from PCCLError and, where there is one, from the matching exception of
-Python."""
+"""Exceptions. All derive from PCCLError and, where possible, from the matching exception of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any, Dict, Iterable, Optional, Tuple, Type, Union
 from . import _native
 from ._results import Result, result_name
 
-# What PCCL 1.0 returns where the library has a more precise code, by function; RANK_CONNECTION_LOST for reductions.
+# Result of PCCL 1.0 for a precise code of the library, by function; RANK_CONNECTION_LOST for reductions.
 _LOSSES = {
     "pcclConnect": Result.MASTER_CONNECTION_FAILED,
     "pcclUpdateTopology": Result.UPDATE_TOPOLOGY_FAILED,
@@ -27,7 +26,7 @@ _BASES = {
 
 
 def base_result(function: str, code: int) -> int:
-    """The code that PCCL 1.0 has for this one."""
+    """Returns the code of PCCL 1.0 for this code."""
     if code <= Result.TOPOLOGY_OPTIMIZATION_FAILED:
         return code
     try:
@@ -40,14 +39,14 @@ def base_result(function: str, code: int) -> int:
 class PCCLError(Exception):
     """A call failed.
 
-    result     the code that PCCL 1.0 has for it
-    ext        the more precise one, or the same
-    reason     why, as a sentence of the library or this package; `words` is the same
+    result     the code of PCCL 1.0
+    ext        the precise code; equal to result if there is none
+    reason     the reason as a sentence of the library or this package; `words` is the same
     operation  the function of the C interface, or "" if it was not reached
-    tag        the tag of the reduction, or None
+    tag        the tag of the operation, or None
     sequence   its number within the tag, the same on all peers; None if it was not launched
-    peers      ids of those who left the group during the call or operation, at most 16, as get_topology() lists them
-    names      their names, in the same order; "" if unknown
+    peers      ids of the peers that left the group during the call or operation, at most 16, as in get_topology()
+    names      names of these peers, in the same order; "" if unknown
     elapsed    seconds from the beginning of the call or operation, or None
     """
 
@@ -84,7 +83,7 @@ class PCCLError(Exception):
 
     @property
     def words(self) -> str:
-        """The reason."""
+        """Alias of reason."""
         return self.reason
 
     def __str__(self) -> str:
@@ -101,8 +100,8 @@ class PCCLError(Exception):
 
 
 def raise_if(error: Optional[BaseException]) -> None:
-    """Raises it, unless it is None. No frame keeps it: an error that its own traceback keeps would keep the caller's
-    buffers with it, until Python looks for cycles."""
+    """Raises the error, unless it is None. Removes the frame's reference: a cycle of the error and its traceback would
+    keep the caller's buffers until the garbage collector runs."""
     if error is not None:
         try:
             raise error
@@ -132,7 +131,7 @@ class NotInitialized(PCCLError):
 
 
 class InternalError(PCCLError):
-    """A resource is short, or the library has a bug."""
+    """A resource is exhausted, or the library has a bug."""
 
 
 class InvalidArgument(PCCLError, ValueError):
@@ -140,15 +139,12 @@ class InvalidArgument(PCCLError, ValueError):
 
 
 class LayoutError(InvalidArgument, AssertionError):
-    """A buffer is not contiguous, has the wrong size, is read-only, or is not in the memory of this
-    process.
-
-    An AssertionError too, because that is what PCCL 1.0 raises.
-    """
+    """A buffer is not contiguous, has the wrong size, is read-only, or is not in the memory of this process. Also an
+    AssertionError, for compatibility with PCCL 1.0."""
 
 
 class DTypeError(InvalidArgument, TypeError, AssertionError):
-    """A data type that cannot be sent, or does not match another one."""
+    """A data type cannot be sent, or does not match another one."""
 
 
 class InvalidUsage(PCCLError):
@@ -160,7 +156,7 @@ class NotConnected(InvalidUsage):
 
 
 class StateMismatch(InvalidUsage):
-    """Peers called the same operation with different arguments; the reason says who and in what."""
+    """Peers called the same operation with different arguments; the reason names the peers and the arguments."""
 
 
 class Unsupported(InvalidUsage, NotImplementedError):
@@ -180,8 +176,8 @@ class TopologyError(PCCLError):
 
 
 class PeerLostError(PCCLError):
-    """A peer was lost and the operation failed on all peers of the group; usually a retry with the
-    remaining ones succeeds."""
+    """A peer was lost, and the operation failed on all peers of the group; a retry with the remaining peers usually
+    succeeds."""
 
 
 class AbortedError(PCCLError):
@@ -189,10 +185,9 @@ class AbortedError(PCCLError):
 
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
-    """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a joint call, or
-    `stuck_ms` of calls that can never meet; or only that of result(timeout). The reason names who was
-    missing and, after `stuck_ms`, which call to add or to leave out. Perhaps nobody has left, so the
-    same call may fail again."""
+    """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a joint call, `stuck_ms` of calls that
+    can never meet, or the timeout of result(). The reason names the missing peers and, after `stuck_ms`, the call to
+    add or to remove. Possibly no peer has left, so the same call may fail again."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):
@@ -200,11 +195,11 @@ class ConnectionError_(PCCLError, builtins.ConnectionError):
 
 
 class MasterLostError(ConnectionError_):
-    """The master did not come back in time."""
+    """The master did not return in time."""
 
 
 class ExpelledError(ConnectionError_):
-    """The master removed this peer from the run; connect() makes it a newcomer."""
+    """The master removed this peer from the run; after connect() it is a newcomer."""
 
 
 class DrainedError(ExpelledError):
@@ -216,18 +211,18 @@ class RefusedError(ConnectionError_):
 
 
 class VersionMismatchError(ConnectionError_):
-    """The address leads to a master of another version, or to no master."""
+    """The address belongs to a master of another version, or to another service."""
 
 
 class MembersChangedError(PCCLError):
-    """The members are not those that a caller counted on: begin again with the members that there are now."""
+    """The members differ from the members that the caller required: begin again with the present members."""
 
 
 class OutOfMemory(InternalError, MemoryError):
-    """Memory is short."""
+    """The system is out of memory."""
 
 
-# Failures of an operation through a loss, not through a mistake of the program.
+# Failures of an operation through a loss, not through an error of the program.
 LOSS_ERRORS = (
     PeerLostError,
     TooFewPeersError,
@@ -267,7 +262,7 @@ _KINDS: Dict[int, Type[PCCLError]] = {
 def failure(
     function: str, code: int, why: _native.Why, *, tag: Optional[int] = None, elapsed: Optional[float] = None
 ) -> PCCLError:
-    """The exception for a failed call of the C interface."""
+    """Returns the exception for a failed call of the C interface."""
     code = why.precise or code
     base = base_result(function, code)
     reason = why.reason

@@ -1,4 +1,4 @@
-"""Handles of launched operations, which users wait with."""
+"""Handles of launched operations, for their users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _H = TypeVar("_H", bound="_Handle[Any]")
 
 
 class _Handle(Generic[_T]):
-    """What handles of operations of all kinds do."""
+    """Base of the handles of all operations."""
 
     def __init__(self, operation: Operation) -> None:
         self._future: Optional[Future[_T]] = None
@@ -27,7 +27,7 @@ class _Handle(Generic[_T]):
 
     @staticmethod
     def _of(outcome: Outcome) -> _T:
-        """What it gives its caller."""
+        """Returns the result for the caller."""
         raise NotImplementedError
 
     @property
@@ -35,8 +35,8 @@ class _Handle(Generic[_T]):
         return self._operation.tag
 
     def wait(self) -> Tuple[bool, int, _T]:
-        """Waits for the end: (is_success, status, what result() returns). Never raises for an operation that failed;
-        status is the number of its Result. May be called again."""
+        """Waits for the end. Returns (is_success, status, result). Never raises for an operation that failed; status is
+        the number of its Result. May be called again."""
         self._operation.wait()
         outcome = self._operation.outcome
         assert outcome is not None
@@ -44,12 +44,12 @@ class _Handle(Generic[_T]):
         return error is None, int(Result.SUCCESS if error is None else error.result), self._of(outcome)
 
     def test(self) -> bool:
-        """Whether wait() would return at once. Does not wait."""
+        """Returns true if wait() would return at once. Does not wait."""
         return self._operation.test()
 
     def result(self, timeout: Optional[float] = None) -> _T:
-        """Waits for the end; PCCLError if the operation failed, TimeoutError_ if it still runs
-        after so many seconds."""
+        """Waits for the end and returns the result. Raises PCCLError if the operation failed, TimeoutError_ if it still
+        runs after `timeout` seconds."""
         begin = time.monotonic()
         if not self._operation.wait(timeout):
             raise TimeoutError_(
@@ -63,7 +63,7 @@ class _Handle(Generic[_T]):
         return self._value()
 
     def exception(self, timeout: Optional[float] = None) -> Optional[PCCLError]:
-        """Waits for the end; returns what result() would raise, or None."""
+        """Waits for the end. Returns the exception that result() would raise, or None."""
         try:
             self.result(timeout)
         except PCCLError as error:
@@ -77,8 +77,8 @@ class _Handle(Generic[_T]):
         return self._of(outcome)
 
     def future(self) -> Future[_T]:
-        """The end as a concurrent.futures.Future: result() is that of the handle. It cannot be canceled.
-        One thread waits for the futures of all operations; their callbacks run on it."""
+        """Returns a concurrent.futures.Future with the result of result(). It cannot be canceled. One thread waits for
+        the futures of all operations; their callbacks run on it."""
         operation = self._operation
         if operation.foreign:
             operation.wait()
@@ -101,7 +101,7 @@ class _Handle(Generic[_T]):
         return self._future
 
     def torch_future(self) -> Any:
-        """The same as a torch.futures.Future."""
+        """Returns a torch.futures.Future with the result of result()."""
         made: Any = torch.futures.Future()
 
         def ended(future: Future[_T]) -> None:
@@ -115,12 +115,12 @@ class _Handle(Generic[_T]):
         return made
 
     def __await__(self) -> Generator[Any, None, _T]:
-        """In asyncio: the result, or PCCLError. Canceling the task only stops waiting; the operation
+        """In asyncio: returns the result, or raises PCCLError. Canceling the task only stops the waiting; the operation
         continues."""
         return asyncio.wrap_future(self.future()).__await__()
 
     def close(self) -> None:
-        """Waits for the end; any number of times."""
+        """Waits for the end. May be called any number of times."""
         self._operation.wait()
 
     def __enter__(self: _H) -> _H:
@@ -136,9 +136,8 @@ class _Handle(Generic[_T]):
 
 
 class AsyncReduceHandle(_Handle[OperationInfo]):
-    """A launched operation. Its buffers stay alive until it has ended, even if the handle is
-    dropped. The communicator does not: dropping or closing it leaves the run, and the operation
-    fails."""
+    """A launched operation. Its buffers stay alive until it has ended, even if the handle is dropped. The communicator
+    does not: dropping or closing it leaves the run, and the operation fails."""
 
     @staticmethod
     def _of(outcome: Outcome) -> OperationInfo:
@@ -146,9 +145,9 @@ class AsyncReduceHandle(_Handle[OperationInfo]):
 
 
 class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
-    """A launched operation that gives blobs, whose result is what the method without _async returns;
-    empty in wait() of one that failed. on_arrival is called by whatever waits: wait(), result(), or the
-    thread that waits for futures, where what it raises is only logged."""
+    """A launched operation with blobs. Its result is the result of the method without _async; empty in wait() of a
+    failed operation. on_arrival is called in wait() and result(), or on the thread that waits for futures, where its
+    exceptions are only logged."""
 
     @staticmethod
     def _of(outcome: Outcome) -> List[Tuple[str, memoryview]]:
@@ -156,8 +155,8 @@ class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
 
 
 class AsyncBlobHandle(_Handle[memoryview]):
-    """A launched scatter of blobs, whose result is the part that scatter_v returns; empty in wait() of
-    one that failed."""
+    """A launched scatter of blobs. Its result is the part that scatter_v returns; empty in wait() of a failed
+    operation."""
 
     @staticmethod
     def _of(outcome: Outcome) -> memoryview:

@@ -1,8 +1,8 @@
 """Passes log lines of the C library to logging.getLogger("pccl").
 
-The library calls back from a thread that has nothing else to do, so it may wait for the
-interpreter's lock. The callback puts the line into a queue, and a thread of ours passes it to
-logging, so that a stuck handler does not delay the end, where the library waits for its thread.
+The library calls back from a dedicated thread, so the callback may wait for the interpreter's lock. The callback puts
+the line into a queue, and a thread of this package passes it to logging. So a stuck handler does not delay the end,
+where the library waits for its thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Relay:
         self._lost = 0
 
     def put(self, line: _Line) -> None:
-        """Called by one thread at a time."""
+        """Adds a line. Called by one thread at a time."""
         if self.lines.qsize() < _LINES_MAX:
             self.tell_lost()
             self.lines.put(line)
@@ -64,8 +64,8 @@ def emit(level: int, subsystem: str, message: str) -> None:
 
 
 class _Unconfigured(logging.Handler):
-    """For programs that have not configured logging: standard error, as Python does, but with our
-    name."""
+    """Handler for programs that have not configured logging: writes to standard error, as Python does, but with the
+    logger's name."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not self._others(logging.getLogger(record.name)):
@@ -74,7 +74,7 @@ class _Unconfigured(logging.Handler):
             logging.lastResort.emit(named)
 
     def _others(self, at: Optional[logging.Logger]) -> bool:
-        """Whether any other handler takes what is logged here."""
+        """Returns true if another handler receives lines of this logger."""
         while at is not None:
             if any(handler is not self for handler in at.handlers):
                 return True
@@ -89,17 +89,17 @@ def _take(level: int, subsystem: Optional[bytes], message: Optional[bytes], _use
     words = (message or b"").decode("utf-8", "replace")
     try:
         _relay.put((_LEVELS.get(level, logging.ERROR), (subsystem or b"").decode("utf-8", "replace"), words))
-    except RuntimeError:  # no thread can be started, at the very end or without resources; the next line retries
+    except RuntimeError:  # at the very end or without resources no thread can be started; the next line retries
         pass
 
 
-_callback = _native.LogCallback(_take)  # lives as long as the library may call it
+_callback = _native.LogCallback(_take)  # keeps the callback alive as long as the library may call it
 _NO_CALLBACK = _native.LogCallback()
 
 
 def set_log_level(level: int | str) -> None:
-    """Suppresses lines below this level of `logging` in the library. Overrides PCCL_LOG_LEVEL,
-    whose default is WARN."""
+    """Suppresses lines below this level of `logging` in the library. Overrides PCCL_LOG_LEVEL, whose default is WARN.
+    """
     if isinstance(level, str):
         number = logging.getLevelName(level.upper())
         if not isinstance(number, int):
@@ -115,8 +115,8 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Before the interpreter ends: lets the library write to standard error again, and passes on
-    the lines in the queue."""
+    """Lets the library write to standard error again before the interpreter ends, and passes on the lines in the queue.
+    """
     _native.lib.pcclSetLogCallback(_NO_CALLBACK, None)
     thread = _relay.thread
     if thread is not None and thread.is_alive():
@@ -126,7 +126,7 @@ def stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The thread that hands lines on is not here, and locks may be held by threads that are not here.
+    # The child has no relay thread, and locks may be held by threads that do not exist here.
     global _relay
     _relay = _Relay()
 

@@ -1,4 +1,4 @@
-"""The loop of a program that lives with peers that come, go and die."""
+"""The training loop of a program whose peers join, leave and fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ._reduce import OperationInfo
 from ._state import SharedState, TensorInfo
 
 State = Union[SharedState, Mapping[str, Memory], None]
-_STEPS = "pccl.loop.steps"  # the tensor that the loop adds to the state
+_STEPS = "pccl.loop.steps"  # name of the tensor that the loop adds to the state
 
 
 class _Handle:
@@ -48,24 +48,24 @@ class _Handle:
 
 
 class Step:
-    """A step of a loop, which has begun. It is used as a context, once: `with step: ...`. It is completed if no
-    exception leaves this context and no all_reduce of it has failed; else the loop begins it again.
+    """A step of a loop. Enter it once as a context: `with step: ...`. It is completed if no exception leaves this
+    context and none of its all_reduce calls has failed; otherwise the loop begins it again.
 
-    index      steps that the run has completed before this one; the same on all peers of the group
-    revision   of the shared state
-    size       peers of the group when it began
-    rank       of this peer among them
-    again      this peer has begun the step of this index before, and it was not completed
-    joined     this peer has been admitted since its last step: its state is now the run's
-    diverged   this peer was in the run since its last step, but its state differed from the others': it was replaced
+    index      number of steps that the run has completed before this one; the same on all peers of the group
+    revision   revision of the shared state
+    size       number of peers of the group when the step began
+    rank       rank of this peer among them
+    again      true if this peer has begun the step of this index before, without completing it
+    joined     true if this peer has been admitted since its last step: its state is now the state of the run
+    diverged   true if this peer was in the run since its last step, but its state differed and was replaced
     comm       the communicator, for operations of all kinds; InvalidUsage after a failed all_reduce of this step
     """
 
     def __init__(self, loop: Loop, told: _native.LoopStepC) -> None:
-        self._loop = weakref.ref(loop)  # a loop that nobody uses any more leaves the run
+        self._loop = weakref.ref(loop)  # a loop without other references leaves the run
         self._has_succeeded = False
         self._is_inside = self._is_left = False  # `with step` has been entered, or left
-        self._over: Optional[str] = None  # the reason why it has no more operations
+        self._over: Optional[str] = None  # the reason why it accepts no further operations
         self._comm = loop.comm
         self._take(told)
 
@@ -103,11 +103,11 @@ class Step:
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """The same as Communicator.all_reduce, and repeats it when a peer was lost: with the remaining peers, if there
-        are min_peers; else, if it is the first operation of the step, when there are min_peers again. Otherwise, or if
-        the others have continued without this peer, it raises the operation's error, and `with step` makes the loop
-        begin the step again, even if that error is caught: the step has no more operations. With min_peers=1 a peer
-        that is alone carries it out by itself."""
+        """Does the same as Communicator.all_reduce, and repeats it when a peer was lost: with the remaining peers, if
+        they are at least min_peers; otherwise, if it is the first operation of the step, after waiting for min_peers.
+        Raises the operation's error if it cannot be repeated, or if the others have continued without this peer. Then
+        `with step` makes the loop begin the step again, even if the program catches the error: the step accepts no
+        further operations. With min_peers=1 a peer that is alone carries it out by itself."""
         self._refuse_if_over()
         try:
             return self._reduce(operation)
@@ -164,10 +164,10 @@ class Step:
 
 
 class Loop(Iterator[Step]):
-    """What loop() returns: an iterator of steps, which ends only when this peer was drained. close() leaves the run,
-    and so does the end of `with loop: ...` and of the last reference to it.
+    """An iterator of steps, made by loop(). It ends only when this peer was drained. close() leaves the run, as do the
+    end of `with loop: ...` and the loss of the last reference.
 
-    drained    why this peer was drained, which has ended the loop; None: it was not
+    drained    the reason of the drain that ended the loop; None if this peer was not drained
     """
 
     def __init__(
@@ -203,13 +203,14 @@ class Loop(Iterator[Step]):
             self.comm = Communicator(address, options=options)
         self.drained: Optional[str] = None
         self._outcome: int = Result.SUCCESS
-        self._step: Optional[Step] = None  # the current one
-        self._ahead: Optional[_native.LoopStepC] = None  # the step that all_reduce has begun, and cannot be in
+        self._step: Optional[Step] = None  # the current step
+        self._ahead: Optional[_native.LoopStepC] = None  # a step that all_reduce has begun, for the next __next__()
         self._handle = _Handle(self.comm, 0 if self.state is None else self.state.revision, given)
         self.comm._has_loop = True
 
     def __next__(self) -> Step:
-        """Ends the current step, which must have been left, and begins the next one. InvalidUsage if not."""
+        """Ends the current step and begins the next one. Raises InvalidUsage if the program has not left the current
+        step."""
         if self.drained is not None:
             raise StopIteration
         step = self._step
@@ -242,7 +243,7 @@ class Loop(Iterator[Step]):
         def begin(_: Any) -> int:
             code = handle.next(outcome, told)
             if code == Result.SUCCESS and state is not None:
-                state.revision = told.revision  # even if nobody waits for the call any more
+                state.revision = told.revision  # even if the caller has stopped waiting
             return code
 
         try:
@@ -273,13 +274,13 @@ class Loop(Iterator[Step]):
         try:
             return self.comm.size
         except PCCLError:
-            return 0  # out of the run
+            return 0  # not in the run
 
     # ---- the end
 
     def drain(self) -> None:
-        """Asks for the drain of this peer, as Communicator.drain(): it completes its step, and then the loop ends. A
-        handler of a signal may call it."""
+        """Requests the drain of this peer, as Communicator.drain(): it completes its step, and then the loop ends. A
+        signal handler may call it."""
         self.comm.drain()
 
     def close(self) -> None:
@@ -296,7 +297,7 @@ class Loop(Iterator[Step]):
     def __del__(self) -> None:
         comm = getattr(self, "comm", None)
         if comm is not None and self._is_owner and not comm.closed:
-            _threads.janitor.put(comm._core.close)  # a step that is still there has it too
+            _threads.janitor.put(comm._core.close)  # a live step has a reference to it too
 
     def __repr__(self) -> str:
         return f"<pccl.Loop of {self.comm!r}>"
@@ -334,21 +335,21 @@ def loop(
     first_step: int = 0,
     options: Optional[Mapping[str, _core.Option]] = None,
 ) -> Loop:
-    """Yields the steps of a run: `for step in pccl.loop(address, state): with step: ...`. It ends only when this peer
-    was drained, by drain() or an operator: behind a step that counts for all, unless none ends in time.
+    """Returns the steps of a run: `for step in pccl.loop(address, state): with step: ...`. The iteration ends only when
+    this peer was drained, by drain() or an operator: after a step that is completed for all, unless no step ends in
+    time.
 
-    Before each step it admits newcomers, waits until the group has min_peers, and synchronizes the state, so that all
-    hold the same bits. It gets into the run when it begins, and again after this peer was removed or has lost its
-    master. A step whose operation fails through a loss is begun again, by all alike: change the state after its last
+    Before each step the loop admits newcomers, waits until the group has min_peers, and synchronizes the state, so that
+    all peers hold the same bits. It joins the run when it begins, and again after the master removed this peer or was
+    lost. If an operation fails through a loss, all peers begin the step again: change the state after the step's last
     operation. All peers of the group must use a loop, and make the same operations in each step: they wait for a peer
-    that leaves one out. To break out of the `for`, or to raise, leaves the run; but if the loop is in a variable, only
+    that omits one. Leaving the `for` by break or an exception leaves the run; but if the loop is in a variable, only
     `with` and close() do: `with pccl.loop(...) as loop: for step in loop: ...`.
 
-    address: of the master, or a Communicator, which is not closed in the end. state: a SharedState, a dictionary of
-    buffers by name, or None. A communicator has one loop at most. timeout: seconds to wait for min_peers; TimeoutError_
-    if that is not enough. min_peers=1: a peer that is alone continues. connect_timeout: how many seconds attempts to
-    get into the run are repeated; one attempt lasts up to connect_retry_ms of them, if the other side accepts
-    connections and closes them. first_step: the index of the first step of a run that begins. options: of the
-    communicator.
+    address: of the master, or a Communicator, which the loop does not close. state: a SharedState, a dictionary of
+    buffers by name, or None. A communicator has one loop at most. timeout: seconds to wait for min_peers before
+    TimeoutError_. min_peers=1: a peer that is alone continues. connect_timeout: seconds for attempts to join the run;
+    one attempt lasts up to connect_retry_ms of them, if the other side accepts connections and closes them. first_step:
+    the index of the first step of a new run. options: of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

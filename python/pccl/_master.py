@@ -12,7 +12,7 @@ from . import _core, _native, _threads
 from ._enums import Result
 from ._errors import InvalidUsage, failure
 
-_GRACE_S = 10.0  # an interrupted master ends by itself; this is for one whose threads are starved
+_GRACE_S = 10.0  # an interrupted master ends by itself; this limit is for a master with starved threads
 
 
 class _Server:
@@ -32,7 +32,7 @@ class _Server:
             if code != Result.SUCCESS:
                 raise failure("pcclRunMaster", code, _native.last_failure())
             running.add(self)
-            # Now, because at the interpreter's end no thread can be started any more.
+            # Starts it now: at the interpreter's end no thread can be started.
             self.job = _threads.start(self._see_to_the_end)
 
     def _see_to_the_end(self) -> None:
@@ -82,18 +82,18 @@ running: Set[_Server] = set()
 
 
 def _await_interrupted() -> None:
-    """Waits for interrupted masters, which may still hold the port that a new one wants."""
+    """Waits for interrupted masters, which may still hold the port that a new one needs."""
     for server in list(running):
         if server.interrupted and server.is_of_this_process and server.job is not None:
             server.job.wait(_GRACE_S)
 
 
 class MasterNode:
-    """Decides who takes part in a run and which operations have succeeded.
+    """Decides the membership of a run and the outcome of operations.
 
     listen_address: "host:port", or several separated by commas; port 0 lets the system choose. options: any parameter
-    of masters (`man 7 pccl`). A master that is dropped continues until it is interrupted; one that
-    is never interrupted keeps the interpreter alive at its end, until Ctrl-C.
+    of masters (`man 7 pccl`). A master that is dropped continues until it is interrupted; a master that is never
+    interrupted keeps the interpreter alive at its end, until Ctrl-C.
     """
 
     def __init__(self, listen_address: str, *, options: Optional[Mapping[str, _core.Option]] = None) -> None:
@@ -118,26 +118,25 @@ class MasterNode:
 
     @property
     def port(self) -> int:
-        """The port of its first address."""
+        """Port of its first address."""
         return self._port or self._server.port()
 
     def interrupt(self) -> None:
-        """Asks it to end: it tells its peers and closes all connections. Does not wait. May be
+        """Requests the end of the master: it notifies its peers and closes all connections. Does not wait. May be
         called any number of times."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
         self._server.interrupt()
 
     def reload(self) -> None:
-        """Reads its certificates again, for connections that are made from then on; the log says what cannot
-        be used. Does not wait."""
+        """Reads its certificates again, for later connections; the log reports unusable certificates. Does not wait."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: reload() before run()", result=Result.INVALID_USAGE)
         self._server.reload()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it has ended; False if it has not after so many seconds. InternalError: a bug
-        has ended it."""
+        """Waits until the master has ended. Returns false if it has not ended after `timeout` seconds. Raises
+        InternalError if a bug has ended it."""
         job = self._server.job
         if job is None:
             raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
@@ -152,7 +151,7 @@ class MasterNode:
         return ended
 
     def close(self) -> None:
-        """Interrupts it and waits until it has ended. May be called any number of times."""
+        """Interrupts the master and waits until it has ended. May be called any number of times."""
         if self._server.job is None:
             self._server.destroy()
         elif self._server.is_of_this_process:
@@ -173,8 +172,7 @@ class MasterNode:
 
 
 def at_exit() -> None:
-    """Waits for the masters that still run; Ctrl-C ends them, including the one that has ended the
-    program."""
+    """Waits for the masters that still run. Ctrl-C interrupts them, also the Ctrl-C that has ended the program."""
     servers: List[_Server] = [server for server in list(running) if server.is_of_this_process]
     try:
         if getattr(sys, "last_type", None) is KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Finds and loads the C library and declares its functions. Nothing here knows their purpose.
+"""Finds and loads the C library and declares its functions, without knowledge of their purpose.
 
 PCCL_LIBRARY in the environment replaces the library beside this file, for development.
 """
@@ -86,7 +86,8 @@ class PeerIdC(ctypes.Structure):
 
 @functools.lru_cache(maxsize=None)
 def ids_type(count: int) -> Any:
-    """The type of an array of ids. ctypes forgets a type without arrays, and needs long to make it again."""
+    """Returns the type of an array of ids. Cached: ctypes forgets a type without arrays, and takes long to create it
+    again."""
     return PeerIdC * count
 
 
@@ -280,7 +281,7 @@ class FailureC(ctypes.Structure):
 
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
-ANY_PEER = 0xFFFFFFFF  # in pcclRecv: whoever sends
+ANY_PEER = 0xFFFFFFFF  # in pcclRecv: any sender
 _LAUNCH = c_void_p, c_void_p, POINTER(AsyncReduceOpC)  # options, communicator, handle
 _LAUNCH_OF_BLOBS = c_void_p, c_void_p, c_void_p, c_void_p
 
@@ -407,8 +408,7 @@ lib = _load()
 
 
 class Why(NamedTuple):
-    """Why a call failed: the reason and its fields. precise: the code, if it says more than the
-    call's own."""
+    """The reason for a failed call, with its details. precise: a code that is more specific than the call's result."""
 
     reason: str
     sequence: Optional[int] = None
@@ -425,8 +425,8 @@ _label = _Label()
 
 
 def labeled(label: bytes, call: Callable[[], int]) -> int:
-    """Runs call() with this label, or none, for what it launches. A signal handler may reduce
-    between setting the label and the launch, so it restores the outer one."""
+    """Runs call() with this label, or none, for its launches. A signal handler may reduce between setting the label and
+    the launch, so it restores the outer label."""
     outer = _label.now
     if not label and not outer:
         return call()
@@ -440,21 +440,21 @@ def labeled(label: bytes, call: Callable[[], int]) -> int:
 
 
 def peer_name(comm: Any, peer: bytes) -> str:
-    """The name of the peer with this id; "" if it is unknown."""
+    """Returns the name of the peer with this id; "" if it is unknown."""
     name = ctypes.create_string_buffer(65)
     lib.pcclGetPeerName(comm, peer, name, len(name))
     return name.value.decode("utf-8", "replace")
 
 
 def member_count(comm: Any) -> int:
-    """How many members the group has; 0 for an unconnected communicator."""
+    """Returns the number of members of the group; 0 for an unconnected communicator."""
     count = c_size_t()
     lib.pcclGetMembers(comm, None, 0, ctypes.byref(count), None)
     return count.value
 
 
 def last_failure(comm: Any = None) -> Why:
-    """Why the calling thread's last failed call on this communicator failed."""
+    """Returns the reason why the calling thread's last failed call on this communicator failed."""
     text: bytes = lib.pcclGetLastError(comm) or b""
     known = FailureC(size=ctypes.sizeof(FailureC))
     lib.pcclGetLastFailure(comm, ctypes.byref(known))

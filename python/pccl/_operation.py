@@ -27,7 +27,7 @@ _CLOSED = int(Result.ABORTED), _native.Why("the communicator was closed before t
 _FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
 _FOREIGN = int(Result.INVALID_USAGE), _native.Why(_FOREIGN_WORDS), _NOTHING
 
-# Tag, numbers and participants, as the library returned them; or the finished description.
+# Tag, numbers and participants from the library, or the finished description.
 Told = Union[OperationInfo, Tuple[int, _native.OperationInfoC, Any]]
 
 
@@ -52,8 +52,7 @@ class Outcome:
 
 
 class Blobs:
-    """Those that an operation gives. The memory is the library's, until nothing refers to it any
-    more."""
+    """Blobs that an operation returns. The memory belongs to the library until the last reference to it is dropped."""
 
     def __init__(self) -> None:
         self.c = _native.BlobsC(size=ctypes.sizeof(_native.BlobsC))
@@ -75,17 +74,17 @@ class Blobs:
 
 
 class Arrivals:
-    """What a caller sees of blobs when they come: on a thread that awaits the operation, whichever
-    thread does so in the library."""
+    """Calls the user's function with each blob that arrives, on the thread that awaits the operation for the user,
+    whichever thread does so in the library."""
 
     def __init__(self, show: Callable[[str, memoryview], Any], blobs: Blobs) -> None:
         self._show = show
         self._came: queue.SimpleQueue[Optional[Tuple[str, memoryview]]] = queue.SimpleQueue()
-        came = self._came  # nothing here may refer to this object, or only the garbage collector ends it
+        came = self._came  # a reference from the callback to this object would be a cycle
         self.c = _native.ArrivalCallback(lambda part, _: came.put(blobs.view(part.contents)))
 
     def ending(self, call: Callable[[], None]) -> Callable[[], None]:
-        """The call in which they come, and which tells that no more does."""
+        """Returns a call that awaits the operation and then marks the end of the arrivals."""
 
         def ends() -> None:
             try:
@@ -96,7 +95,7 @@ class Arrivals:
         return ends
 
     def show(self, seconds: Optional[float]) -> None:
-        """What comes until the end, for so many seconds at most."""
+        """Shows arrivals until the end, for at most this many seconds."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = _threads.SLICE_S if end is None else max(0.0, min(_threads.SLICE_S, end - time.monotonic()))
@@ -107,12 +106,12 @@ class Arrivals:
                     return
                 continue
             if one is None:
-                self._came.put(None)  # for whoever else waits
+                self._came.put(None)  # for any other thread that waits
                 return
             self._show(*one)
 
     def show_now(self) -> None:
-        """What has come, where nobody sees what it raises."""
+        """Shows the arrivals so far. Logs exceptions, as no caller can receive them."""
         try:
             self.show(0)
         except Exception:
@@ -120,7 +119,7 @@ class Arrivals:
 
 
 class Finishing(Protocol):
-    """Copies a result to its place."""
+    """Copies a result to its destination."""
 
     def finish(self) -> None: ...
 
@@ -140,14 +139,12 @@ class Work:
         blobs: Optional[Blobs] = None,
         arrivals: Optional[Arrivals] = None,
     ) -> None:
-        """
-        function   the C function without "Async", which errors name
+        """function   the C function without "Async", as in errors
         options    address of the C struct
-        arguments  of the function, before the options
-        pins       keep the memory alive
-        world      number of participants; None: unknown, no members are given; 0: nobody reads the info
-        blobs      receive the library's results
-        """
+        arguments  arguments of the function, before the options
+        pins       objects that keep the memory alive
+        world      number of participants; None: unknown, as no members are given; 0: the info is not read
+        blobs      the library's results"""
         self.function = function
         self.tag = tag
         self.options = options
@@ -165,23 +162,23 @@ class Work:
         return code
 
 
-# Functions that launch, where the name is not that of the blocking one with "Async".
+# Launching functions that are not the name of the blocking one with "Async".
 LAUNCHES = {"pcclAllReduce": "pcclAllReduceWithOptionsAsync"}
 
 
 class Operation:
     """An operation from its launch to its end. Keeps the memory that the library reads and writes.
 
-    One thread at a time awaits it in the library: the one that has the turn. From then on it knows
-    its outcome, however many wait for it and whoever was interrupted.
+    One thread at a time awaits it in the library: the thread that has the turn. The outcome is stored here, for any
+    number of waiting threads and despite interrupts.
     """
 
     outcome: Optional[Outcome] = None
     _job: Optional[_threads.Job[None]] = None
-    _waits = False  # for the job, some thread that sees what arrives
+    _waits = False  # true if a thread waits for the job and sees arrivals
 
     def __init__(self, core: Core, work: Work, blocking: bool) -> None:
-        """blocking: for the caller it is one call from launch to end."""
+        """blocking: the caller uses one call from launch to end."""
         self.tag = work.tag
         self._blocking = blocking
         self._function = work.function
@@ -193,11 +190,11 @@ class Operation:
         self._mutex = threading.Lock()
         self._callbacks: List[Callable[[], None]] = []
         self._handle = _native.AsyncReduceOpC()
-        self._most = work.world or 0  # this many may take part
+        self._most = work.world or 0  # maximum number of participants
         self._begin = time.monotonic()
 
     def _launch_among(self, comm: Any, work: Work) -> int:
-        # Whoever takes part is a member before or, if another thread admits newcomers meanwhile, afterwards.
+        # A participant is a member before the launch or, if another thread admits newcomers during the call, after it.
         before = _native.member_count(comm)
         code = work.launch(comm, ctypes.byref(self._handle))
         if code == _SUCCESS:
@@ -232,7 +229,7 @@ class Operation:
 
     def carry_out(self) -> None:
         """Launches the operation and waits for its end. Only for blocking calls: no other thread has the operation, and
-        an interrupt gives it up. So this thread can wait in the library at first, and most operations end then."""
+        an interrupt gives it up. So this thread first waits in the library, where most operations end."""
         self.launch()
         if self._arrivals is None:
             self._await(_SLICE_MS)
@@ -240,33 +237,33 @@ class Operation:
             self.wait()
 
     def abandon(self) -> None:
-        """Nobody will await it: releases its tag and its memory when it has ended."""
+        """Releases the operation's tag and memory at its end, for a handle that was dropped."""
         if self.outcome is not None or self.foreign:
             return
         if self._handle.comm:
             watcher.add(self)
         else:
-            self._let_go()  # its launch was interrupted before
+            self._let_go()  # its launch was interrupted
 
     @property
     def foreign(self) -> bool:
-        """Whether it belongs to the process from which this one was forked."""
+        """True if it belongs to the parent process of a fork."""
         return self._pid != os.getpid()
 
     # ---- waiting
 
     def poll(self, seconds: float) -> bool:
-        """Whether it has ended. Waits for so long at most, as long for the turn. Never call it on the main thread: a
-        signal could lose the outcome, which the library returns only once."""
+        """Waits for the turn and then for the end, for at most `seconds` each. Returns true if it has ended. Never call
+        it on the main thread: a signal could lose the outcome, which the library returns only once."""
         ended = self.wait_here(seconds)
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()
         return ended
 
     def wait_here(self, seconds: float) -> bool:
-        """Waits on this thread, without signals, for so many seconds at most, as long for the turn; whether it has
-        ended. Unlike wait(), it needs no other thread. A signal handler that raises in the middle may lose the outcome:
-        then abort it, and wait no more."""
+        """Waits on this thread, without signals, for the turn and then for the end, for at most `seconds` each. Returns
+        true if it has ended. Unlike wait(), it needs no other thread. A signal handler that raises during the call may
+        lose the outcome: then abort the operation, and do not wait again."""
         if self.foreign:
             return self.wait()
         if self.outcome is None:
@@ -335,11 +332,11 @@ class Operation:
         for callback in callbacks:
             try:
                 callback()
-            except BaseException:  # a SystemExit, too, must not end the thread that serves all others
+            except BaseException:  # even a SystemExit must not end the thread that serves all operations
                 _log.exception("a callback of the operation with tag %d failed", self.tag)
 
     def awaited(self, code: int, why: _native.Why) -> None:
-        """The library has returned this outcome, and nothing else."""
+        """Records an outcome that the library has returned elsewhere, without an info."""
         self._let_go()
         self._end(code, why, _NOTHING)
 
@@ -348,10 +345,10 @@ class Operation:
         self._end(*_CLOSED)
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Waits for so many seconds at most; whether it has ended."""
+        """Waits for at most `seconds`. Returns true if it has ended."""
         ended = self.outcome is not None or self._wait(seconds)
         if ended and self._arrivals is not None:
-            self._arrivals.show(0)  # what has come since
+            self._arrivals.show(0)  # the arrivals since the last call
         return ended
 
     def _wait(self, seconds: Optional[float]) -> bool:
@@ -378,12 +375,11 @@ class Operation:
         return self.outcome is not None
 
     def after_fork(self) -> None:
-        """In a forked child, where the thread that held the lock does not exist."""
+        """Replaces the lock in a forked child, where the thread that held it does not exist."""
         self._mutex = threading.Lock()
 
     def test(self) -> bool:
-        """Whether an await would return at once. Does not end the operation, so any thread may call
-        it."""
+        """Returns true if an await would return at once. Does not end the operation, so any thread may call it."""
         if self.outcome is not None or self.foreign:
             return True
         visit = self._core.enter()
@@ -398,7 +394,7 @@ class Operation:
         return done.value or code != _SUCCESS
 
     def when_ended(self, callback: Callable[[], None]) -> None:
-        """Calls it once when the operation has ended, on any thread, perhaps at once."""
+        """Calls the callback once when the operation has ended, on any thread, perhaps at once."""
         with self._mutex:
             if self.outcome is None:
                 self._callbacks.append(callback)
@@ -422,8 +418,7 @@ def adopted(core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> 
 
 
 class _Watcher:
-    """One thread that awaits all operations for which nobody waits: those with futures, and
-    forgotten ones."""
+    """One thread that awaits all operations without a waiting thread: operations with futures, and dropped ones."""
 
     _PAUSE_MAX_MS = 16
 

@@ -1,4 +1,4 @@
-"""The operations: arguments, and how they are passed to the library. For methods of Communicator, and for lists."""
+"""The operations: arguments, and their conversion for the library. For methods of Communicator, and for lists."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from ._operation import Work
 from ._reduce import OperationInfo, ReduceDescriptor, ReduceOperandDescriptor, check_descriptor
 from ._staged import Staged, StagedTogether, placed
 
-# (where, members as given) -> members, this peer's rank
+# (where, given members) -> members, this peer's rank
 CountedOn = Callable[[str, Optional[Sequence[str]]], Tuple[Tuple[str, ...], int]]
 
 
 @described
 class ListedOperation:
-    """An operation of a list. Its attributes are the arguments; they may be changed while it is not
-    under way.
+    """An operation of a list. Its attributes are the arguments; they may be changed while it is not in progress.
 
-    info   what became of it in the last list, as for the method; None: it has not succeeded
+    info   its result in the last list, as returned by the method; None if it has not succeeded
     """
 
-    # The methods of Communicator make what they launch of one, too.
+    # Methods of Communicator also build their operations from this class.
 
     tag: int = 0
     label: str = ""
@@ -37,7 +36,7 @@ class ListedOperation:
         "root", "op", "counts", "tag", "members", "alone_ok", "operand_descriptor", "quantization_options",
         "quantization", "max_bytes", "on_arrival", "label", "factor",
     )
-    _NUMBER: ClassVar[int] = -1  # in pcclCollective_t
+    _NUMBER: ClassVar[int] = -1  # number in pcclCollective_t
     _PLACES: ClassVar[str] = ""  # members of pcclOperation_t for the arguments of the C function
 
     def _begin(self) -> None:
@@ -51,7 +50,7 @@ class ListedOperation:
         raise NotImplementedError
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
-        """What became of it. None: it has not succeeded yet."""
+        """Sets the result. None: it has not succeeded yet."""
         self.info = info
 
 
@@ -62,7 +61,7 @@ class _OfMembers(ListedOperation):
     members: Optional[Sequence[str]] = None
     alone_ok: bool = False
 
-    _IS_COUNTED: ClassVar[bool] = False  # the default is the members of now
+    _IS_COUNTED: ClassVar[bool] = False  # true if members default to the current members
 
     def _factor(self, where: str) -> float:
         return 1.0
@@ -173,7 +172,7 @@ class Broadcast(_OfElements):
     _NUMBER, _PLACES = 1, "recvbuf count datatype root"
 
     def _fill(self, options: Options) -> Work:
-        """The root's buffer is only read, unless it becomes what the others unpack."""
+        """Only reads the root's buffer, unless a codec replaces its contents by the unpacked values."""
         root = options.rank_of(self.root)
         is_root = root == options.rank
         is_written = not is_root or options.quantized
@@ -370,13 +369,13 @@ class _Transfer(ListedOperation):
         ids, peer = counted_on(where, None)[0], vars(self)["peer"]
         if isinstance(peer, str) and peer not in ids:
             _collectives.peer_ids(f"{where}: peer", (peer,))
-            ids = (*ids, peer)  # it has gone: the library says so
+            ids = (*ids, peer)  # it has left: the library reports that
         return self._fill(Options(where, self.tag, ids, label=_core.label(where, self.label)))
 
     def _fill(self, options: Options) -> Work:
         peer, sends = vars(self)["peer"], self._SENDS
         if len(options.members) < 2:
-            rank = 0  # whoever is meant: the library says that this peer is alone
+            rank = 0  # any rank: the library reports that this peer is alone
         elif peer is None and not sends:
             rank = _native.ANY_PEER
         else:
@@ -398,7 +397,7 @@ class Send(_Transfer):
 
 @described
 class Recv(_Transfer):
-    """peer: None: from any member."""
+    """peer=None receives from any member."""
 
     peer: Union[int, str, None] = argument(kw_only=False, default=None)
 
@@ -410,12 +409,12 @@ class Recv(_Transfer):
 
 @described
 class BlobOperation(_OfMembers):
-    """An operation that gives blobs."""
+    """An operation that returns blobs."""
 
     max_bytes: int = 256 << 20
 
     def _work(self, options: Options, function: str, arguments: Tuple[Any, ...], pins: Any) -> Work:
-        """on_arrival is an argument of methods only."""
+        """Returns the operation to launch. Only methods have on_arrival."""
         return options.work_of_blobs(function, arguments, pins, self.max_bytes, getattr(self, "on_arrival", None))
 
     def _begin(self) -> None:
@@ -432,7 +431,7 @@ class BlobOperation(_OfMembers):
 class AllGatherV(BlobOperation):
     """Communicator.all_gather_v, in a list.
 
-    blobs   what the method returns; empty until it has succeeded in the last list
+    blobs   the result of the method; empty until it has succeeded in the last list
     """
 
     data: Memory = argument(kw_only=False)
@@ -448,7 +447,7 @@ class AllGatherV(BlobOperation):
 class GatherV(BlobOperation):
     """Communicator.gather_v, in a list.
 
-    blobs   what the method returns; empty until it has succeeded in the last list
+    blobs   the result of the method; empty until it has succeeded in the last list
     """
 
     data: Memory = argument(kw_only=False)
@@ -465,7 +464,7 @@ class GatherV(BlobOperation):
 class ScatterV(BlobOperation):
     """Communicator.scatter_v, in a list.
 
-    part   what the method returns; None until it has succeeded in the last list
+    part   the result of the method; None until it has succeeded in the last list
     """
 
     parts: Optional[Iterable[Memory]] = argument(kw_only=False, default=None)
@@ -474,7 +473,7 @@ class ScatterV(BlobOperation):
     _NUMBER, _PLACES, _IS_COUNTED = 11, "sendbuf count root", True
 
     def _fill(self, options: Options) -> Work:
-        """parts are the root's alone."""
+        """Uses the parts of the root only."""
         root = options.rank_of(self.root)
         pins, listed = _collectives.part_list(options, self.parts) if root == options.rank else (None, ())
         arguments = ctypes.addressof(listed) if listed else None, len(listed), root
@@ -489,7 +488,7 @@ class ScatterV(BlobOperation):
 class AllToAllV(BlobOperation):
     """Communicator.all_to_all_v, in a list.
 
-    blobs   what the method returns; empty until it has succeeded in the last list
+    blobs   the result of the method; empty until it has succeeded in the last list
     """
 
     parts: Iterable[Memory] = argument(kw_only=False)

@@ -1,4 +1,4 @@
-"""The names of the module of PCCL 1.0, for programs that import from it."""
+"""Re-exports the names of PCCL 1.0's module of this name."""
 
 from ._codec import QuantizationOptions
 from ._communicator import Communicator

@@ -19,8 +19,8 @@ def _is_program(path: Path) -> bool:
 
 
 def find(name: str) -> Optional[str]:
-    """The program that comes with the package, or was built with the library of PCCL_LIBRARY, or is
-    installed."""
+    """Returns the path of a program: bundled with the package, built with the library of PCCL_LIBRARY, or installed.
+    None if there is none."""
     places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:
@@ -33,8 +33,7 @@ def find(name: str) -> Optional[str]:
 
 
 def run(name: str, arguments: Optional[Sequence[str]]) -> int:
-    """Becomes the program or, where that is impossible, waits for it and returns its exit
-    status."""
+    """Replaces this process by the program or, where that is impossible, waits for it and returns its exit status."""
     path = find(name)
     if path is None:
         print(f"{name}: this installation of the Python package has no such program", file=sys.stderr)

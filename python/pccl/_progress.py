@@ -1,4 +1,4 @@
-"""Progress of a call that threads wait in."""
+"""Progress of a call in which threads wait."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a call has come."""
+    """Progress of a call."""
 
-    call: str  # which it is, in words
+    call: str  # name of the call
     elapsed_s: float
-    done: int  # bytes of shared state that have been fetched, ...
-    total: int  # ... of how many, as far as is known; 0: none are, or not yet
+    done: int  # bytes of shared state fetched so far
+    total: int  # bytes of shared state to fetch; 0: none, or not yet known
     rate: float  # bytes per second so far; 0: unknown
     remaining_s: Optional[float]  # at this rate; None: unknown
-    waits: str  # for whom, a line for each; "": for nobody that is known
+    waits: str  # a line for each known wait for another peer; "" if there are none
 
     def __str__(self) -> str:
         parts = [f"{self.call}, {self.elapsed_s:.0f} s"]

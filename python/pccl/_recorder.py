@@ -1,4 +1,4 @@
-"""Takes the text of a communicator's flight recorder, and the verdicts of its master, from the library."""
+"""Reads the text of a communicator's flight recorder, and the verdicts of its master, from the library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._enums import Result
 
 
 def text(core: _core.Core) -> str:
-    """Any thread, also while others wait in calls. The text may grow between two looks."""
+    """Returns the flight recorder's text. Callable from any thread. Repeats if the text grows between the two calls."""
     needed = ctypes.c_size_t()
     core.call("pcclDumpFlightRecorder", None, 0, ctypes.byref(needed))
     while True:
@@ -31,7 +31,7 @@ def _words(text: bytes) -> str:
 
 
 def verdicts(core: _core.Core) -> List[Dict[str, Any]]:
-    """Any thread, also while others wait in calls."""
+    """Returns the verdicts. Callable from any thread, also while others wait in calls."""
     found = (_native.VerdictC * VERDICTS_AT_ONCE)()
     count = ctypes.c_size_t()
     core.call("pcclGetVerdicts", found, VERDICTS_AT_ONCE, ctypes.byref(count))

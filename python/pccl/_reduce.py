@@ -14,8 +14,8 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 @dataclass(frozen=True)
 class ReduceInfo:
-    """The result of a reduction: how many peers took part, and how many payload bytes this peer
-    sent and received."""
+    """The result of a reduction: the number of peers that took part, and the payload bytes that this peer sent and
+    received."""
 
     local_world_size: int
     tx_bytes: int
@@ -23,7 +23,7 @@ class ReduceInfo:
 
     @property
     def world_size(self) -> int:
-        """The same as local_world_size."""
+        """Alias of local_world_size."""
         return self.local_world_size
 
 
@@ -31,12 +31,12 @@ class ReduceInfo:
 class OperationInfo(ReduceInfo):
     """The result of an operation; its local_world_size is the number of participants.
 
-    tag           as given
+    tag           tag of the operation
     sequence      its number within the tag, the same on all peers
-    rank          of this peer among the participants
-    participants  their ids, in order of their ranks
-    codec         how elements travelled; of an automatic codec, what was chosen
-    why           of an automatic codec: why, in words
+    rank          rank of this peer among the participants
+    participants  ids of the participants, in order of their ranks
+    codec         codec of the elements; for an automatic codec, the chosen one
+    why           reason for the choice of an automatic codec, in words
     """
 
     tag: int = 0
@@ -51,7 +51,7 @@ _CODECS = {int(kind): kind for kind in QuantizationAlgorithm}
 
 
 def info_of(tag: int, info: _native.OperationInfoC, ids: Any) -> OperationInfo:
-    """After a failure, fields that the library did not write are zero."""
+    """Returns the description. After a failure, fields that the library did not write are zero."""
     participants = tuple([one.digits.decode() for one in ids[: info.world]])
     numbers = info.world, info.tx_bytes, info.rx_bytes, tag, info.sequence, info.rank
     return OperationInfo(*numbers, participants, _CODECS[info.codec], info.why.decode())
@@ -113,7 +113,7 @@ class ReduceOpDescriptor:
     def from_buffers(
         cls, send: _buffers.Memory, recv: _buffers.Memory, reduce_descriptor: ReduceDescriptor
     ) -> ReduceOpDescriptor:
-        """From any buffers that all_reduce takes. Keeps them alive."""
+        """Makes a descriptor of any buffers that all_reduce accepts. Keeps them alive."""
         made = cls(0, 0, reduce_descriptor)
         made._take(send, recv)
         return made
@@ -146,13 +146,13 @@ class ReduceOpDescriptor:
         return self._pinned()[0]
 
     def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
-        """Writes what to_c() returns into an existing structure."""
+        """Writes the result of to_c() into an existing structure."""
         made = self.to_c()
         ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
 
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
-        """The descriptor as of now, and what keeps its memory: a torch tensor can be given another
-        one (`.data = ...`)."""
+        """Returns the current descriptor and the owners of its memory: a torch tensor can be given other memory (`.data
+        = ...`)."""
         if self._memory is not None and self._memory[0].family == "torch":
             self._take(self._memory[0].owner, self._memory[1].owner)
         made = _native.ReduceOpDescriptorC(

@@ -1,4 +1,4 @@
-"""The codes of results of the C interface, with the names that PCCL 1.0's Python package gave them."""
+"""Result codes of the C interface, with the names that PCCL 1.0's Python package gave them."""
 
 from __future__ import annotations
 

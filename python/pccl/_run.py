@@ -1,4 +1,4 @@
-"""Lists on their way: of operations of all kinds, and of reductions."""
+"""Lists in progress: of operations of all kinds, and of reductions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _operations(what: str, given: Any) -> List[ListedOperation]:
 
 
 class Run:
-    """A list on its way, with all the memory that the library reads and writes."""
+    """A list in progress, with all memory that the library reads and writes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Run:
         self._made: List[Optional[Work]] = [None] * count
         self._entries = (_native.OperationC * count)()
         self._infos = (_native.OperationInfoC * count)()
-        self._participants = [_native.ids_type(len(members))() for _ in range(count)]  # nobody comes meanwhile
+        self._participants = [_native.ids_type(len(members))() for _ in range(count)]  # no newcomers during the list
         for index in range(count):
             self._make(index, members, rank)
         self._options = _native.RunOptionsC(
@@ -100,7 +100,7 @@ class Run:
     # ---- what became of it
 
     def end(self) -> None:
-        """Tells the operations that have succeeded so far."""
+        """Sets the results of the operations that have succeeded so far."""
         for index, (operation, made) in enumerate(zip(self._operations, self._made)):
             info = self._infos[index]
             if operation.info is not None or info.world == 0 or made is None:
@@ -133,7 +133,7 @@ def _pinned(entry: Any) -> Tuple[_native.ReduceOpDescriptorC, Any]:
 
 
 class Retried:
-    """A list of reductions on its way, for Communicator.all_reduce_multiple_with_retry."""
+    """A list of reductions in progress, for Communicator.all_reduce_multiple_with_retry."""
 
     def __init__(self, descriptors: Sequence[ReduceOpDescriptor], max_in_flight: int, label: str) -> None:
         where = "all_reduce_multiple_with_retry"
@@ -154,7 +154,7 @@ class Retried:
         return _native.labeled(self._label, lambda: function(entries, len(entries), comm, info, self._in_flight))
 
     def end(self) -> ReduceInfo:
-        """After a success."""
+        """Returns the result. Call it after a success."""
         if self._fused is not None:
             self._fused.bring()
         return ReduceInfo(self._info.local_world_size, self._info.tx_bytes, self._info.rx_bytes)

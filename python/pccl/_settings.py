@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence, Union
 from ._described import Field, dataclass_transform, function_of
 from ._errors import InvalidArgument
 
-# Returns the value, perhaps as another type; raises if the setting of this name cannot have it.
+# Returns the value, perhaps as another type; raises if it is invalid for the setting of this name.
 Check = Callable[[str, Any], Any]
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _annotations(cls: type) -> Dict[str, Any]:
 
 
 def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
-    """words: the expectation in the error for a value above `most`."""
+    """Returns a check for integers in a range. words: the expectation in the error for a value above `most`."""
 
     def check(name: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -110,7 +110,7 @@ def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
 
 
 def finite(*, zero: bool = False, most: float = 1.0) -> Check:
-    """A finite number above 0; zero: or 0."""
+    """Returns a check for a finite number above 0, or with zero=True of at least 0."""
     limit = "" if most == math.inf else f" and at most {most:g}"
     expected = f"at least 0{limit}" if zero else f"more than 0{limit}"
 
@@ -125,7 +125,7 @@ def finite(*, zero: bool = False, most: float = 1.0) -> Check:
 
 
 def where(holds: Callable[[Any], bool], expected: str, found: str = ": ") -> Check:
-    """found: the text between name and value in the error."""
+    """Returns a check by a predicate. found: the text between name and value in the error."""
 
     def check(name: str, value: Any) -> Any:
         try:

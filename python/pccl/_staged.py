@@ -22,8 +22,8 @@ def on_device(buffer: Buffer) -> bool:
 
 
 class Staged:
-    """CUDA tensors staged in page-locked host memory of so many elements: `source` is copied to its
-    element `begin`, and when the operation has succeeded, what lies from `end` on to `target`."""
+    """CUDA tensors staged in page-locked host memory of `count` elements: copies `source` to its element `begin` and,
+    when the operation has succeeded, the elements from `end` on to `target`."""
 
     def __init__(self, count: int, source: Any, begin: int, target: Any, end: int) -> None:
         given = target if source is None else source
@@ -46,8 +46,8 @@ class Staged:
 
 
 def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
-    """Lets descriptors that are of CUDA tensors work on page-locked memory, which bring() of what is returned brings to
-    the tensors. None if there are none."""
+    """Points descriptors of CUDA tensors at page-locked memory. Returns an object whose bring() copies the results to
+    the tensors; None if there are no CUDA tensors."""
     places = [(made, memory) for made, memory in pinned if memory is not None and on_device(memory[0])]
     if not places:
         return None
@@ -58,7 +58,7 @@ def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
 
 
 class StagedTogether:
-    """Several."""
+    """Finishes several staged tensors as one."""
 
     def __init__(self, each: Sequence[Staged]) -> None:
         self._each = each
@@ -71,7 +71,7 @@ class StagedTogether:
 def placed(
     count: int, source: Optional[Buffer], begin: int, target: Optional[Buffer], end: int
 ) -> Tuple[Optional[int], Optional[int], Optional[Staged]]:
-    """Returns the addresses of source and target for the library. On a device: a copy of `count` elements, with the
+    """Returns the addresses of source and target for the library. On a device: of a copy of `count` elements, with the
     source at `begin` and the target at `end`."""
     given = source or target
     assert given is not None

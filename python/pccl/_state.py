@@ -47,7 +47,8 @@ class TensorInfo:
 
     @classmethod
     def from_buffer(cls, tensor: _buffers.Memory, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
-        """From a numpy array, a torch tensor, or anything that all_reduce takes; keeps it alive."""
+        """Makes a TensorInfo of a numpy array, a torch tensor, or any object that all_reduce accepts. Keeps it alive.
+        """
         buffer = _buffers.of(tensor, f"TensorInfo: {name}")
         _buffers.need_writable(buffer, tensor, f"TensorInfo: {name}")
         made = cls(
@@ -70,8 +71,8 @@ class TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:
-        """Looks up where the tensor's memory is now: programs replace it (`.data = ...`, optimizers
-        that reallocate)."""
+        """Looks up the current address of the tensor's memory: programs replace it (`.data = ...`, optimizers that
+        reallocate)."""
         if self._buffer is None or self._buffer.family != "torch":
             return
         buffer = _buffers.of(self._tensor, f"shared state: {self.name}")
@@ -86,8 +87,8 @@ class TensorInfo:
 
 
 class Prepared:
-    """A shared state as passed to the library, with all memory that the call reads and writes:
-    others may prepare the same one meanwhile, and the call may outlive its caller."""
+    """A shared state as passed to the library, with all memory that the call reads and writes: other calls may prepare
+    the same state concurrently, and the call may outlive its caller."""
 
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
@@ -104,7 +105,7 @@ class Prepared:
             )
         self._c = _native.SharedStateC(revision, len(infos), self.infos)
         self.reference = ctypes.byref(self._c)
-        self.numbers: Dict[str, Any] = {}  # of TrainingState
+        self.numbers: Dict[str, Any] = {}  # numbers of TrainingState
 
     @property
     def revision(self) -> int:
@@ -137,7 +138,7 @@ class SharedState:
         self._revision = number("SharedState: revision", value, 0, 1 << 64)
 
     def push_revision(self) -> None:
-        """Counts up the revision, before the next synchronization."""
+        """Increments the revision, before the next synchronization."""
         self.revision += 1
 
     @property
@@ -145,10 +146,10 @@ class SharedState:
         return tuple(self._infos)
 
     def _prepare(self) -> Prepared:
-        """The state for the library, as of now."""
+        """Returns the current state for the library."""
         for info in self._infos:
             info._follow()
         return Prepared(self._revision, self._infos)
 
     def _finish(self, prepared: Prepared) -> None:
-        """After a synchronization that succeeded."""
+        """Stores the revision after a successful synchronization."""

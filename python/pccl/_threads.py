@@ -1,9 +1,8 @@
 """Threads of the package: all are daemons, started when first needed, and forgotten in a forked child.
 
-There are two kinds. Python runs signal handlers on the main thread, and only while that executes
-Python: so the main thread lets a helper make calls that block, and waits where it sees signals. And
-the janitor does the work of finalizers, because these run at any moment, on any thread, under any
-lock.
+There are two kinds. Helpers make blocking calls for the main thread, which waits where it sees signals: Python runs
+signal handlers only on the main thread, while it executes Python. The janitor does the work of finalizers, because
+these run at any moment, on any thread, under any lock.
 """
 
 from __future__ import annotations
@@ -20,14 +19,12 @@ _T = TypeVar("_T")
 # Functions called when the interpreter ends, after communicators have been closed.
 at_exit: List[Callable[[], None]] = []
 
-# How long a wait lasts before Python checks for signals. Where locks can be interrupted it does so
-# at once.
+# Interval at which a wait lets Python check for signals. An interruptible lock wakes up at once.
 SLICE_S = 0.05
 
 
 class Job(Generic[_T]):
-    """A call that another thread makes. Keeps what it needs until it has ended, even if nobody
-    waits for it any more."""
+    """A call that another thread makes. Keeps its memory alive until it has ended, even if no thread waits for it."""
 
     def __init__(self, call: Callable[[], _T]) -> None:
         self._call: Optional[Callable[[], _T]] = call
@@ -38,7 +35,7 @@ class Job(Generic[_T]):
         self._done.acquire()
 
     def run(self, ended: Callable[[], None]) -> None:
-        """`ended` is called before any waiting thread is released."""
+        """Makes the call. Calls `ended` before it releases a waiting thread."""
         call, self._call = self._call, None
         assert call is not None
         try:
@@ -51,8 +48,7 @@ class Job(Generic[_T]):
         self._done.release()
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Waits; returns whether it has ended. A signal interrupts it only if its handler
-        raises."""
+        """Waits. Returns true if it has ended. A signal interrupts it only if its handler raises."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = SLICE_S if end is None else max(0.0, min(SLICE_S, end - time.monotonic()))
@@ -71,7 +67,7 @@ class Job(Generic[_T]):
 
 
 class Claim:
-    """Of a thread that waits for its turn or has it."""
+    """The claim of a thread that waits for its turn or has it."""
 
     __slots__ = ("mark", "__weakref__")
 
@@ -79,19 +75,19 @@ class Claim:
 
 
 class Turns:
-    """Lets one thread after another do something, in the order of their claims.
+    """A turn that one thread has at a time, in the order of the claims.
 
-    Not a lock: a signal handler may raise between any two instructions, so also after a lock was taken and before the
-    `try` that releases it. A claim that is left behind there ends when it is dropped, with the frame that has it.
+    Not a lock: a signal handler may raise between any two instructions, so also between the acquisition of a lock and
+    the `try` that releases it. An abandoned claim ends when it is dropped with its frame.
     """
 
     __slots__ = ("_line",)
 
     def __init__(self) -> None:
-        self._line: List[weakref.ref[Claim]] = []  # other threads change it meanwhile: each use of it is one step
+        self._line: List[weakref.ref[Claim]] = []  # other threads change it concurrently: each use of it is one step
 
     def claim(self) -> Claim:
-        """Call leave() after it, whether the turn came or not."""
+        """Adds a claim. Call leave() after it, with or without the turn."""
         claim = Claim()  # without a constructor, as in Core.enter()
         claim.mark = mark = weakref.ref(claim)
         self._line.append(mark)
@@ -101,7 +97,7 @@ class Turns:
         self._line.remove(claim.mark)
 
     def comes(self, claim: Claim, seconds: Optional[float]) -> bool:
-        """Whether it has the turn, within so many seconds."""
+        """Waits for the turn, for at most `seconds`. Returns true if the claim has it."""
         if self._line[0] is claim.mark:
             return True
         end = None if seconds is None else time.monotonic() + seconds
@@ -113,7 +109,7 @@ class Turns:
             if left <= 0:
                 return False
             dropped: queue.SimpleQueue[Any] = queue.SimpleQueue()
-            watch = weakref.ref(first, dropped.put)  # soon after it has left
+            watch = weakref.ref(first, dropped.put)  # ends soon after the claim has left
             del first
             try:
                 dropped.get(timeout=left)
@@ -122,16 +118,16 @@ class Turns:
             del watch
 
     def _first(self) -> Claim:
-        """The oldest claim. There is one: the caller's."""
+        """Returns the oldest claim. There is at least the caller's."""
         while True:
             mark = self._line[0]
             claim = mark()
             if claim is not None:
                 return claim
             try:
-                self._line.remove(mark)  # it was left behind
+                self._line.remove(mark)  # an abandoned claim
             except ValueError:
-                pass  # another thread has done so
+                pass  # another thread has removed it
 
 
 class _Helper:
@@ -169,7 +165,8 @@ def start(call: Callable[[], _T]) -> Job[_T]:
 
 
 def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
-    """None if no thread can be started: at the interpreter's end, or if there are too many."""
+    """Makes the call on another thread. Returns None if no thread can be started: at the interpreter's end, or if there
+    are too many."""
     try:
         helper = _helper()
     except RuntimeError:
@@ -180,16 +177,18 @@ def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
 
 
 class Errands:
-    """What a blocking call asks of the thread that waits for it, whichever thread makes the call."""
+    """Calls that a blocking call delegates to the thread that waits for it, whichever thread makes the blocking call.
+    """
 
     def __init__(self) -> None:
         self._home = threading.current_thread()
         self._asked: queue.SimpleQueue[Optional[Job[None]]] = queue.SimpleQueue()
         self._deserted = False
-        self.error: Optional[BaseException] = None  # of the errand that failed
+        self.error: Optional[BaseException] = None  # exception of the errand that failed
 
     def ask(self, call: Callable[[], None]) -> bool:
-        """Within the blocking call. False: it raised, or nobody waits any more."""
+        """Makes a call on the waiting thread. Call it within the blocking call. Returns false if the call raised, or if
+        the thread no longer waits."""
         errand = Job(call)
         if threading.current_thread() is self._home:
             errand.run(lambda: None)
@@ -205,7 +204,7 @@ class Errands:
         return self.error is None
 
     def serve(self, job: Job[_T]) -> None:
-        """Until the job ends, which `ending` makes."""
+        """Serves errands until the job, a call from ending(), has ended."""
         try:
             while True:
                 try:
@@ -233,9 +232,9 @@ class Errands:
 def blocking(
     call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None, errands: Optional[Errands] = None
 ) -> _T:
-    """Makes a call that may block without limit. If a signal handler raises meanwhile (Ctrl-C), the
-    call continues in the background, with all that it holds, and `interrupted` is called. If no
-    thread can be started, signals wait for the end of the call."""
+    """Makes a call that may block without limit. If a signal handler raises during the call (Ctrl-C), the call
+    continues in the background, with its memory kept alive, and `interrupted` is called. If no thread can be started,
+    signals wait for the end of the call."""
     if threading.current_thread() is not threading.main_thread():
         return call()  # no signal handler runs on this thread
     job: Optional[Job[_T]] = None
@@ -253,21 +252,20 @@ def blocking(
 
 
 class _Janitor:
-    """Does work that must not be done where it is requested."""
+    """Does work that must not be done on the requesting thread."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._running = False
 
     def ensure(self) -> None:
-        """Starts its thread. Not for finalizers: the constructor of an object with a finalizer
-        calls this."""
+        """Starts its thread. Not for finalizers: the constructor of an object with a finalizer calls this."""
         if not self._running:
             threading.Thread(target=self._work, name="pccl-janitor", daemon=True).start()
             self._running = True
 
     def put(self, call: Callable[[], None]) -> None:
-        """For finalizers: takes no lock, starts no thread."""
+        """Adds a call. For finalizers: takes no lock, starts no thread."""
         self._jobs.put(call)
 
     def _work(self) -> None:
@@ -275,7 +273,7 @@ class _Janitor:
             call = self._jobs.get()
             try:
                 call()
-            except Exception:  # nobody could handle it
+            except Exception:  # no caller could handle it
                 pass
             del call
 

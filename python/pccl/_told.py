@@ -1,4 +1,4 @@
-"""Small things that peers tell each other, as JSON."""
+"""Exchange of small values among peers, as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ._errors import PeerLostError
 
 
 def told_by_all(comm: Communicator, thing: Any, *, tag: int = 0) -> Dict[str, Any]:
-    """What each peer says, this one `thing`, by their ids. If one is lost, among those who are left."""
+    """Returns each peer's value by peer id; this peer's is `thing`. If a peer is lost, repeats it with the remaining
+    ones."""
     while True:
         try:
             told = comm.all_gather_v(json.dumps(thing).encode(), tag=tag, alone_ok=True)

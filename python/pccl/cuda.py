@@ -8,7 +8,7 @@ from . import _native
 
 
 def is_available() -> bool:
-    """Whether there is a CUDA device; tensors of a shared state can then be on it. Asks the CUDA
+    """Returns true if there is a CUDA device, so that tensors of a shared state can be on it. Initializes the CUDA
     driver, after which CUDA does not work in forked children."""
     info = _native.BuildInfoC()
     _native.lib.pcclGetBuildInfo(ctypes.byref(info))

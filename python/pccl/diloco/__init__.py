@@ -1,5 +1,4 @@
-"""DiLoCo, training with little communication: peers train on their own, and average once in many
-steps.
+"""DiLoCo, training with little communication: peers train independently, and average once in many steps.
 
     with pccl.Communicator("127.0.0.1:48148") as comm:
         with DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:

@@ -1,8 +1,8 @@
-"""Parameters as flat arrays of numpy or torch, whichever the parameters are.
+"""Parameters as flat arrays of numpy or torch, matching the type of the parameters.
 
-Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds once and
-in the same way everywhere, so peers with different libraries and processors get the same bits.
-Nothing here may fuse a multiplication with an addition.
+Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds once and in the same way
+everywhere, so peers with different libraries and processors get the same bits. Code here must not fuse a multiplication
+with an addition.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ._beside import Beside, Copies, Here
 _staging: Any = Lazy("pccl.torch._staging")
 _tensors: Any = Lazy("pccl.torch._tensors")
 
-# Elements of a piece; arithmetic works piece by piece, so that a piece stays in the cache.
+# Elements of a piece; arithmetic handles one piece at a time, so that it stays in the cache.
 PIECE = 1 << 16
 
-# The type of the outer copy of a parameter.
+# Type of the outer copy of a parameter.
 _OUTER = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
 
 Flats = List[Any]  # one flat array for each type of the outer copy
@@ -32,11 +32,11 @@ Flats = List[Any]  # one flat array for each type of the outer copy
 
 class NumpyArrays:
     def beside(self, arrays: Sequence[Any]) -> Here:
-        """How these come to the host and back."""
+        """Returns the copier between these arrays and the host."""
         return Here()
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
-        """staged: devices copy to it, or from it."""
+        """Returns an array of zeros. staged: devices copy to it or from it."""
         return numpy.zeros(count, dtype)
 
     def check(self, name: str, array: Any) -> None:
@@ -46,11 +46,11 @@ class NumpyArrays:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
 
     def local(self, array: Any) -> Any:
-        """What this process has of it."""
+        """Returns this process's shard of the array, or the array itself."""
         return array
 
     def where(self, array: Any) -> str:
-        """Of a shard: which one it is."""
+        """Returns the name of the shard; "" without shards."""
         return ""
 
     def dtype(self, array: Any) -> str:
@@ -63,7 +63,7 @@ class NumpyArrays:
         array[...] = flat.reshape(array.shape)
 
     def halves(self, count: int) -> Any:
-        """Room for bfloat16, which numpy does not have: their bits."""
+        """Returns an array for bfloat16, which numpy lacks: for the bits as integers."""
         return numpy.zeros(count, "uint16")
 
     def to_halves(self, halves: Any, flat: Any) -> None:
@@ -78,7 +78,7 @@ class NumpyArrays:
         bits <<= 16
 
     def as_kept(self, flat: Any, dtype: Any) -> Any:
-        """The values that reading an array of this type back would give after writing this to it."""
+        """Returns the values rounded to this type, as after writing and reading an array of this type."""
         return flat.astype(dtype).astype(flat.dtype)
 
     def bring(self, flat: Any, values: array[float]) -> None:
@@ -145,7 +145,7 @@ class TorchArrays:
             _staging.copy(target, source)
 
     def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
-        """Whether the array is there, so that this has done it."""
+        """Mixes on the device. Returns false if the array is not on a device."""
         if not is_on_device(array):
             return False
         _staging.mix(array.detach(), flat.view(array.shape), alpha)
@@ -190,12 +190,12 @@ def is_module(thing: Any) -> bool:
 
 
 def is_sharded(thing: Any) -> bool:
-    """Whether it is a DTensor."""
+    """Returns true for a DTensor."""
     return is_tensor(thing) and hasattr(thing, "to_local")
 
 
 def are_sharded(params: Mapping[str, Any]) -> bool:
-    """Whether other processes have shards of them."""
+    """Returns true if other processes have shards of them."""
     return any(is_sharded(array) and array.device_mesh.size() > 1 for array in params.values())
 
 
@@ -213,8 +213,7 @@ def bare_name(name: str) -> str:
 
 
 def named_parameters(params: Any) -> Mapping[str, Any]:
-    """The trained parameters by name. A mapping is not copied, so that the user may replace
-    entries."""
+    """Returns the trained parameters by name. Does not copy a mapping, so that the user may replace entries."""
     if is_module(params):
         params = {bare_name(name): value for name, value in params.named_parameters() if value.requires_grad}
     if not isinstance(params, Mapping):
@@ -230,7 +229,7 @@ def named_parameters(params: Any) -> Mapping[str, Any]:
 
 
 def persistent_buffers(params: Any) -> Dict[str, Any]:
-    """The buffers that the module's state_dict has."""
+    """Returns the buffers that the module's state_dict has."""
     if not is_module(params):
         raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
     kept = set(params.state_dict(keep_vars=True))
@@ -238,7 +237,7 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
 
 
 class Piece(NamedTuple):
-    """A parameter, or a range of the elements of it, or of this process's shard."""
+    """A parameter or a range of its elements; of a sharded one, only this process's shard."""
 
     name: str
     begin: int = 0
@@ -250,13 +249,13 @@ class Piece(NamedTuple):
 
 
 def local_count(array: Any) -> int:
-    """How many elements of it this process has."""
+    """Returns the number of its elements that this process has."""
     return math.prod(getattr(TorchArrays().local(array) if is_sharded(array) else array, "shape", ()))
 
 
 def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
-    """Views of a range of its elements, in their order. They are several where rows are cut, because the memory of an
-    array may be in another order."""
+    """Yields views of a range of the array's elements, in order. Several if the range cuts rows, because the array's
+    memory may be in another order."""
     count = math.prod(array.shape)
     if (begin, end) == (0, count):
         yield array
@@ -264,7 +263,7 @@ def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
         yield array[begin:end]
     else:
         row = count // array.shape[0]
-        first, last = -(-begin // row), end // row  # the whole rows
+        first, last = -(-begin // row), end // row  # range of whole rows
         if first > last:
             yield from _views(array[last], begin - last * row, end - last * row)
             return
@@ -300,13 +299,13 @@ class Part(NamedTuple):
 
 
 class Layout:
-    """Where each parameter lies in the flat arrays: one fragment after another, in each in the order
-    of the names."""
+    """The place of each parameter in the flat arrays: one fragment after another, each in the order of the names."""
 
     def __init__(
         self, params: Mapping[str, Any], fragments: Sequence[Sequence[Union[str, Piece]]], whence: Any = None
     ) -> None:
-        """fragments: of whole parameters or of pieces. whence: what the parameters come from, perhaps a module."""
+        """fragments: lists of whole parameters or pieces. whence: the source of the parameters, for example a module.
+        """
         self._params = params
         self._gathers = whence if is_module(whence) and any(map(is_sharded, params.values())) else None
         pieces = [[Piece(one) if isinstance(one, str) else one for one in fragment] for fragment in fragments]
@@ -353,13 +352,13 @@ class Layout:
         return all(slot.dtype in ("float16", "bfloat16") for slot in self.whole.slots)
 
     def mark(self) -> int:
-        """A number for names, shapes and fragments; peers with different ones cannot train together."""
+        """Returns a hash of names, shapes and fragments; peers with different hashes cannot train together."""
         named = [(slot.piece.label + slot.where, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots]
         text = repr(named) + (repr([part.ranges for part in self.parts]) if len(self.parts) > 1 else "")
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """Names and shapes as text, sorted."""
+        """Returns names and shapes as text, sorted."""
         return sorted({f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots})
 
     def zeros(self, staged: bool = False) -> Flats:
@@ -372,7 +371,8 @@ class Layout:
         return made
 
     def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
-        """Each parameter of the fragment, or the parts of it that are, and its place in the flat arrays."""
+        """Yields each array of the fragment, whole or in parts, and its place in the flat arrays. Raises LayoutError if
+        a parameter has changed its shape or type."""
         for slot in part.slots:
             array = self._array(slot.name)
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
@@ -384,15 +384,15 @@ class Layout:
                 start = stop
 
     def load(self, flats: Flats, part: Part) -> Copies:
-        """Copies the fragment's parameters to the flat arrays. They are there when that has been waited for."""
+        """Copies the fragment's parameters to the flat arrays. Call wait() of the result before using them."""
         with self.beside.copies() as copies:
             for array, place in self._each(flats, part):
                 self.arrays.read(place, array)
         return copies
 
     def show(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> Copies:
-        """Sets the fragment's parameters to alpha of themselves and 1 - alpha of the flat arrays, which must not change
-        before that has been waited for. room: flat arrays that this overwrites."""
+        """Sets the fragment's parameters to alpha times themselves plus 1 - alpha times the flat arrays. These must not
+        change before wait() of the result has returned. room: flat arrays that this overwrites."""
         with self.beside.copies() as copies:
             for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
                 if alpha == 0:
@@ -426,8 +426,8 @@ class Layout:
         self.subtract(start, delta, self.whole)
 
     def subtract(self, start: Flats, delta: Flats, part: Part) -> None:
-        """Of what load() has brought. For 16-bit parameters the start is rounded first, as it was when it was written
-        to them, so that the rounding does not count as training."""
+        """Computes start minus the parameters that load() has copied to delta, in place. For 16-bit parameters rounds
+        the start first, as the parameters were rounded, so that rounding does not count as training."""
         for slot in part.slots:
             place, origin = (flats[slot.flat][slot.start : slot.stop] for flats in (delta, start))
             if slot.dtype != self.dtypes[slot.flat]:
@@ -436,21 +436,21 @@ class Layout:
             place += origin
 
     def settle(self) -> None:
-        """Before this works with the parameters, on the thread that trains them; beside.join() comes after it."""
+        """Prepares the parameters for joint work, on the thread that trains them. Call beside.join() after the work."""
         if self._gathers is not None:
             _tensors.reshard(self._gathers)
         self.beside.begin()
 
 
 class Scratch:
-    """Room for intermediate results."""
+    """Memory for intermediate results."""
 
     def __init__(self, layout: Layout) -> None:
         self._spares = {dtype: layout.arrays.zeros(PIECE, dtype) for dtype in layout.dtypes}
         self._dtype_of = layout.arrays.dtype
 
     def pieces(self, *flats: Any) -> Iterator[Tuple[Any, ...]]:
-        """The arrays piece by piece, with room of the same size."""
+        """Yields the arrays piece by piece, with scratch memory of the same size."""
         spare = self._spares[self._dtype_of(flats[0])]
         count = len(flats[0])
         for start in range(0, count, PIECE):
@@ -459,8 +459,8 @@ class Scratch:
 
 
 def square_root(target: Any, source: Any) -> None:
-    """Takes roots of float32, or of numpy's float64, rounded to nearest. torch's root may be off in the last place; in
-    float64 this does not change the float32 result, because no root is that near to the middle of two floats."""
+    """Computes square roots of float32, or of numpy's float64, rounded to nearest. torch's root may be off in the last
+    place; via float64 the float32 result is exact, because no root is that near to the middle of two floats."""
     if is_tensor(source):
         target.copy_(source.double().sqrt_())
     else:

@@ -1,4 +1,4 @@
-"""How the parameters come to the host and back, beside what the program trains."""
+"""Copies of the parameters to the host and back, concurrent with training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _staging: Any = Lazy("pccl.torch._staging")
 
 
 class Copies:
-    """That were asked for."""
+    """Copies in progress."""
 
     def __init__(self) -> None:
         self.ends: List[Any] = []  # events of devices
@@ -22,31 +22,31 @@ class Copies:
 
 
 class Here:
-    """Of memory of the host: a copy has ended when the call returns."""
+    """Copies in host memory: a copy has ended when the call returns."""
 
     def begin(self) -> None:
-        """On the thread that trains, before copies are asked for, on whatever thread: they come behind what it has
-        asked devices for."""
+        """Orders later copies, from any thread, after the work that the training thread has enqueued on devices. Call
+        it on the training thread."""
 
     def join(self) -> None:
-        """On the thread that trains, afterward: what it asks devices for from now on comes behind them."""
+        """Orders later device work of the training thread after the copies. Call it on the training thread."""
 
     def wait(self) -> None:
-        """Until devices have done what came before begin()."""
+        """Waits until devices have done the work from before begin()."""
 
     @contextlib.contextmanager
     def copies(self) -> Iterator[Copies]:
-        """Those that are made within it."""
+        """Yields a record of the copies made within the context."""
         yield Copies()
 
 
 class Beside(Here):
-    """Of devices: copies have a stream of their own on each, and page-locked memory on the host. Nobody waits for
-    them but who has to: kernels on the device, the host where it needs the bytes."""
+    """Copies of devices: on a separate stream for each device, and in page-locked memory on the host. Only users of the
+    data wait for them: kernels on the device, and the host where it needs the bytes."""
 
     def __init__(self, devices: Sequence[Any]) -> None:
         self._devices = devices
-        self._trained: Dict[Any, Any] = {}  # by device, an event of the program's stream
+        self._trained: Dict[Any, Any] = {}  # events of the program's stream, by device
         self._copied: Dict[Any, Any] = {}
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class Beside(Here):
             made.ends += self._copied.values()
 
     def _mark(self, device: Any) -> Any:
-        """What is in this thread's current stream by now."""
+        """Returns an event after the present work of this thread's current stream."""
         event = _staging.api.Event()
         event.record(_staging.api.current_stream(device))
         return event

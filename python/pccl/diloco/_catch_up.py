@@ -1,8 +1,9 @@
-"""How newcomers of a streaming run get its state fragment by fragment, while the others train on.
+"""Catch-up of newcomers in a streaming run: they get the state fragment by fragment, while the other peers continue to
+train.
 
-From one slot of a fragment to the next nothing changes its outer copy. So it is sent in that time, in the background,
-by those who hold it. With the weights of each reduction the peers tell each other who lacks its fragment: what follows
-from that is the same on all of them, and nothing else needs to be agreed upon.
+A fragment's outer copy does not change between two slots of the fragment. In that time the peers that hold it send it
+in the background. With the weights of each reduction peers report the newcomers that lack its fragment. All peers
+derive the same transfers from that, without further agreement.
 """
 
 from __future__ import annotations
@@ -14,33 +15,33 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
-_TAKERS_MAX = 16  # of one giver in one slot; the other newcomers get the fragment in later slots
-# A transfer that failed so failed for both, and is begun again in the fragment's next slot.
+_TAKERS_MAX = 16  # for each giver in one slot; the other newcomers get the fragment in later slots
+# A transfer fails with these for both peers, and is repeated in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 
 
 @dataclass(frozen=True)
 class Attendance:
-    """Who took part in a reduction, in the order of the roster."""
+    """The participants of a reduction, in the order of the roster."""
 
-    holders: Tuple[str, ...]  # of its fragment
-    lacking: Tuple[str, ...]  # those who do not have it yet
-    is_over: bool  # nobody lacks any fragment
+    holders: Tuple[str, ...]  # peers that hold its fragment
+    lacking: Tuple[str, ...]  # peers that lack it
+    is_over: bool  # true if no peer lacks any fragment
 
 
 class CatchUp:
-    """The peers since the last meeting at which newcomers came; since then peers can only have left."""
+    """The peers since the last meeting that admitted newcomers; since then peers can only have left."""
 
     def __init__(self, roster: Sequence[str], own: str) -> None:
         self._roster, self.own = tuple(roster), own
 
     def entries(self, lacks: bool, count: int) -> List[float]:
-        """This peer's part of what is summed up over all. lacks: the fragment of this reduction. count: how many it
-        lacks in all."""
+        """Returns this peer's contribution to the sums over all peers. lacks: this peer lacks the fragment of this
+        reduction. count: number of fragments that it lacks."""
         return [1.0 + lacks + 2.0 * count if peer == self.own else 0.0 for peer in self._roster]
 
     def read(self, sums: Sequence[float]) -> Attendance:
-        """None at all: this peer is alone."""
+        """Returns the attendance from the sums. It is empty if this peer is alone."""
         told = {peer: int(value) - 1 for peer, value in zip(self._roster, sums) if value > 0}
         return Attendance(
             tuple(peer for peer, value in told.items() if value % 2 == 0),
@@ -57,7 +58,7 @@ class Gift(NamedTuple):
 
 
 def gifts(attendance: Attendance, turn: int) -> List[Gift]:
-    """Who sends the fragment to whom. A newcomer has a single giver, so that most of its link, and of the giver's, is
+    """Returns the transfers of the fragment. A newcomer has a single giver, so that most of the bandwidth of both is
     left to reductions; holders take turns. turn: the number of the slot."""
     holders = attendance.holders
     takers = enumerate(attendance.lacking[: _TAKERS_MAX * len(holders)], turn)
@@ -65,14 +66,14 @@ def gifts(attendance: Attendance, turn: int) -> List[Gift]:
 
 
 def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, first_tag: int) -> Optional[int]:
-    """Sends and receives this peer's. Returns the bytes that it received; None: one failed. first_tag: the first
-    of as many tags as there are arrays."""
+    """Sends and receives this peer's transfers. Returns the number of bytes received; None if one failed. first_tag:
+    the first of the tags, one for each array."""
     handles: List[Any] = []
     try:
         for gift in given:
             for tag, array in enumerate(arrays, first_tag):
                 handles.append(_begin(comm, own, gift, array, tag))
-    finally:  # the arrays are used until they have ended
+    finally:  # the operations use the arrays until they have ended
         for handle in handles:
             if handle is not None:
                 handle.wait()
@@ -81,7 +82,7 @@ def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, fi
 
 
 def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Optional[Any]:
-    """None: the other one is gone."""
+    """Starts a transfer. Returns None if the other peer has left."""
     other, call = (gift.taker, comm.send_async) if gift.giver == own else (gift.giver, comm.recv_async)
     return _or_none(lambda: call(array, other, tag=tag))
 

@@ -1,5 +1,5 @@
-"""What a state has besides what is shared: what error feedback keeps; within a round this peer's own
-parameters, and what it has on its way."""
+"""The unshared part of a state: residuals of error feedback and, within a round, this peer's parameters and reductions
+in flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _arrays_named(dtypes: Sequence[str], own: Flats, delta: Flats) -> Dict[str, 
 
 
 def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]:
-    """What is shared; the rest, which is empty for a state of a boundary; and what error feedback has kept."""
+    """Splits a state into the shared part, the unshared part, which is empty at a boundary, and the residuals of error
+    feedback."""
     mine = {key for key in state if key in ("position", *_LISTS) or key.startswith(("own.", "delta."))}
     kept = {key for key in state if key.startswith("feedback.")}
     return (
@@ -34,7 +35,7 @@ def named_feedback(layout: Layout, flats: Flats) -> Dict[str, Any]:
 
 
 def feedback_of(state: Mapping[str, Any], layout: Layout) -> Flats:
-    """As flat arrays. Raises if it does not fit."""
+    """Returns the residuals as flat arrays. Raises InvalidArgument if they do not fit."""
     flats = layout.zeros()
     for name, flat in named_feedback(layout, flats).items():
         if name not in state:
@@ -60,7 +61,7 @@ def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: F
 
 
 def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment], inner_steps: int) -> None:
-    """Raises if the rest of a state does not fit."""
+    """Raises InvalidArgument if the unshared part of a state does not fit."""
     flats = layout.zeros()
     named = _arrays_named(layout.dtypes, flats, flats)
     differing = sorted({"position", *_LISTS, *named} ^ set(state))
@@ -78,7 +79,7 @@ def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment
 def load(
     state: Mapping[str, Any], layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats
 ) -> None:
-    """After check(): sets the parameters, and what is on its way, to be launched again."""
+    """Sets the parameters, and the reductions in flight for another launch. Call it after check()."""
     own = layout.zeros()
     for name, flat in _arrays_named(layout.dtypes, own, delta).items():
         write_to(flat, state[name])

@@ -1,4 +1,4 @@
-"""What a peer has ahead of the others in "eager" mode."""
+"""A peer's lead over the outer copy in "eager" mode."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ._outer import Outer
 
 
 class Own:
-    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by
-    the peer's own contribution to the mean that has not arrived yet. With the share s of this peer
-    in the mean, the outer optimizer gets s * delta[t] for it now, and mean[t-1] - s * delta[t-1]
-    for what the mean has brought. The optimizer is linear. So this equals the outer copy, stepped
-    with the mean alone, and one more step from there with a momentum of the peer's own shares."""
+    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by the peer's
+    contribution to the mean that is still in flight. With the share s of this peer in the mean, the outer optimizer
+    first gets s * delta[t], and then mean[t-1] - s * delta[t-1] when the mean arrives. The optimizer is linear. So this
+    equals the outer copy, stepped with the mean alone, and one more step from there with a momentum of the peer's
+    shares only."""
 
     def __init__(self, layout: Layout) -> None:
         self.start, self._momentum = layout.zeros(), layout.zeros()

@@ -1,5 +1,4 @@
-"""A fragment of the parameters: what this peer has trained of it, the reduction of that, and the
-outer step."""
+"""A fragment of the parameters: this peer's delta, its reduction, and the outer step."""
 
 from __future__ import annotations
 
@@ -24,17 +23,16 @@ _log = logging.getLogger("pccl.diloco")
 
 @dataclass(frozen=True)
 class FragmentInfo:
-    """What the reduction of a fragment, which has ended, has cost.
+    """The cost and the result of a fragment's reduction.
 
-    fragment: its number.
-    participants: peers that took part, without newcomers that do not have the fragment yet; 0 if it
-        was aborted, because one was lost meanwhile: what the peers have trained is then part of the
-        fragment's next reduction.
-    committed: an outer step was applied.
+    fragment: number of the fragment.
+    participants: peers that took part, without newcomers that lack the fragment; 0 if it was aborted because a peer was
+        lost: the deltas are then part of the fragment's next reduction.
+    committed: true if an outer step was applied.
     tx_bytes, rx_bytes: payload that this peer sent and received.
     waited_s: seconds in which this peer could not train because it waited for the end.
     age: inner steps between the launch and the outer step.
-    skipped: this peer's own delta was not finite and counted for nothing.
+    skipped: true if this peer's delta was not finite and was left out.
     """
 
     fragment: int
@@ -56,29 +54,29 @@ class Landing(NamedTuple):
 
 
 class Fragment:
-    """The reduction runs in the background, from launch() to land(). Of what comes before it and after it, the thread
-    that trains makes two copies, or asks a device for them, and the outer step."""
+    """A fragment, reduced in the background from launch() to land(). The training thread makes or enqueues the copies
+    before and after it, and makes the outer step."""
 
     def __init__(
         self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, period: int, reduction: Reduction,
         inside: Inside
     ) -> None:
-        """period: inner steps between two launches. inside: the processes that have shards of the same fragment, and do
-        with theirs what this one does."""
+        """period: inner steps between two launches. inside: the processes with shards of the same fragment, which make
+        the same steps."""
         self.index, self.part, self.outer, self.period, self.reduction = index, part, outer, period, reduction
         self.counted = 0  # samples since the last launch
-        self.is_usable = True  # what was measured last, once measured() has returned
-        self.is_held = True  # this peer has the run's outer copy of it
-        self.received = 0  # bytes of that
+        self.is_usable = True  # true if the last delta was finite; valid after measured()
+        self.is_held = True  # true if this peer has the run's outer copy of it
+        self.received = 0  # bytes of the outer copy that this peer received
         self._layout, self._shared, self._inside = layout, shared, inside
         self._theta, self._momentum, self._second = [
             part.of(flats) for flats in (shared.theta, shared.momentum, shared.second)
         ]
         self._measuring: Optional[_threads.Job[None]] = None
-        self._shown = Copies()  # to the parameters, of the outer copy
-        self._handing_on: Optional[_threads.Job[None]] = None  # the outer copy, to a newcomer or to this one
+        self._shown = Copies()  # copies of the outer copy to the parameters
+        self._handing_on: Optional[_threads.Job[None]] = None  # transfer of the outer copy to or from another peer
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
-        self._again: Optional[Callable[[], None]] = None  # launches what is on its way once more
+        self._again: Optional[Callable[[], None]] = None  # repeats the launch in flight
 
     @property
     def launched(self) -> int:
@@ -86,7 +84,7 @@ class Fragment:
 
     @property
     def is_launched(self) -> bool:
-        """Whether all peers have it on its way, perhaps not yet this one."""
+        """True if all peers have it in flight, although this peer may not have launched it yet."""
         return self.launched != NOT_LAUNCHED
 
     @property
@@ -96,8 +94,8 @@ class Fragment:
     def measure(
         self, start: Flats, delta: Flats, step: int, weight: Callable[[int], float], at_once: bool
     ) -> None:
-        """Measures the delta for a launch at this step, in the background, unless it is needed at once. start, delta:
-        of all fragments. weight: of the delta, by its samples."""
+        """Measures the delta for a launch at this step, in the background or at once. start, delta: flat arrays of all
+        fragments. weight: the delta's weight as a function of its samples."""
         loaded = self._layout.load(delta, self.part)
         counted, self.counted = self.counted, 0
         self._shared.set_launched(self.index, step)
@@ -111,15 +109,15 @@ class Fragment:
                 _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
             self.reduction.give(weight(samples) if self.is_usable else 0.0, samples)
 
-        if at_once or self._inside.size > 1:  # the others inside are asked in the order of the program
+        if at_once or self._inside.size > 1:  # the collectives inside need the order of the program
             self._measuring = None
             weigh()
         else:
             self._measuring = _threads.start(weigh)
 
     def measured(self) -> None:
-        """Waits until the delta is there, a copy of what error feedback keeps, and until the parameters have what was
-        shown last. Only then may others write the outer copy."""
+        """Waits for the delta, the copy of the residuals of error feedback, and the last copies to the parameters. The
+        outer copy may be written only after that."""
         job = self._measuring
         if job is not None:
             job.wait()
@@ -127,13 +125,13 @@ class Fragment:
         self._shown.wait()
 
     def skip(self, step: int) -> None:
-        """Measures nothing for the launch at this step."""
+        """Launches at this step without a delta."""
         self._measuring, self.counted = None, 0
         self._shared.set_launched(self.index, step)
         self.contribute_nothing()
 
     def hand_on(self, comm: Communicator, own: str, gifts: Sequence[Gift]) -> None:
-        """Sends the outer copy, or receives it, in the background. It must not change before handed_on()."""
+        """Sends or receives the outer copy in the background. It must not change before handed_on()."""
         mine = [gift for gift in gifts if own in gift]
         arrays = [array for array in (*self._theta, *self._momentum, *self._second) if len(array) > 0]
 
@@ -147,14 +145,14 @@ class Fragment:
             self._handing_on = _threads.start(carry)
 
     def handed_on(self) -> None:
-        """Waits until what hand_on() began has ended."""
+        """Waits for the transfers of hand_on()."""
         job = self._handing_on
         if job is not None:
             job.wait()
             job.value()
 
     def launch(self, comm: Communicator, repeat: bool) -> None:
-        """repeat: everybody waits for it, so that it is not given up when a peer is lost."""
+        """Launches the reduction. repeat: repeats it when a peer was lost, because all peers wait for it."""
         measuring = self._measuring
 
         def keep() -> None:
@@ -185,7 +183,7 @@ class Fragment:
         info = FragmentInfo(self.index, waited_s=waited_s, age=age, skipped=not self.is_usable)
         if reduced is None:
             _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
-            if self._inside.rank == 0:  # they are those of all processes
+            if self._inside.rank == 0:  # they count for all processes inside
                 self.counted += self.reduction.samples
             return Landing(info, None, launched)
         info = replace(
@@ -198,9 +196,9 @@ class Fragment:
         return Landing(info, reduced, launched)
 
     def _outcome(self) -> Optional[Reduced]:
-        """The same for all processes inside. Where trainers die, one may be in the mean of one shard and not in that
-        of another one: then the reduction counts for none of them. Their names tell, which two with one each cannot
-        hide, as they would in numbers."""
+        """Returns the same outcome for all processes inside. If trainers fail, a trainer may be in the mean of one
+        shard but not of another: then the reduction counts for none of them. The sums of the names reveal that, also if
+        two shards each lack one trainer, where the numbers of participants are equal."""
         while True:
             assert self._job is not None
             self._job.wait()
@@ -214,11 +212,11 @@ class Fragment:
             self._again()
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
-        """Makes the outer step, if there is a mean, and an outer copy here to make it with."""
+        """Makes the outer step, if there is a mean, and this peer has the outer copy."""
         info, reduced, launched = landing
         if reduced is None:
             return info
-        if self.index == 0:  # a sample is in all fragments, and is counted once
+        if self.index == 0:  # a sample is in all fragments, and counts once
             self._shared.samples += reduced.samples
         if reduced.weight == 0 or not self.is_held:
             return info
@@ -234,18 +232,18 @@ class Fragment:
         return replace(info, committed=True)
 
     def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:
-        """Sets the parameters to the outer copy, but for the share alpha of what is finite. room:
-        the flat arrays of all means."""
+        """Sets the parameters to the outer copy, mixed with the share alpha of the parameters if these are finite.
+        room: the flat arrays of all means."""
         kept = alpha if self.is_usable else 0.0
         self._shown = self._layout.show(self._shared.theta, self.part, kept, room, scratch)
 
     def contribute_nothing(self) -> None:
-        """To what the others have on their way."""
+        """Sets an empty contribution to a reduction in flight."""
         self.reduction.give(0.0, 0)
         self.is_usable = True
 
     def save_feedback(self, comm: Communicator, target: Flats) -> None:
-        """target: of all fragments."""
+        """Saves the residuals. target: flat arrays of all fragments."""
         if self.reduction.has_feedback:
             self.measured()
             self.reduction.save_feedback(comm, self.part.of(target), self.is_on_its_way)
@@ -255,8 +253,7 @@ class Fragment:
             self.reduction.load_feedback(comm, self.part.of(source))
 
     def end(self) -> None:
-        """To be called after the communicator was closed. Afterward nothing uses the memory any
-        more."""
+        """Waits for the background work. Call it after the communicator was closed. Afterwards the memory is unused."""
         for job in (self._measuring, self._job, self._handing_on):
             if job is not None:
                 job.wait()

@@ -1,4 +1,4 @@
-"""Which parameters are reduced together."""
+"""Division of the parameters into fragments that are reduced together."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ Fragments = Union[int, Sequence[Any]]
 
 PATTERNS = ("strided", "contiguous")
 
-# Tensors are cut at multiples of so many elements, the longest block of the codecs with scales.
+# Tensors are cut at multiples of this number of elements, the longest block of the codecs with scales.
 _GRAIN = 256
 
 
 def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[Piece]]:
-    """The pieces of each fragment, sorted. Each element is in one of them.
+    """Returns the pieces of each fragment, sorted. Each element is in exactly one of them.
 
-    A number: layers are dealt out in turn ("strided") or cut into runs ("contiguous"), and tensors are cut so that
-    each fragment has about as many elements, of those that this process has. Or a sequence of fragments, each of which
-    is a torch.nn.Module or a sequence of names, of parameters or of what contains them; these are left whole."""
+    fragments: a number: layers are assigned in turn ("strided") or in runs ("contiguous"), and tensors are cut so that
+    fragments have about the same number of this process's elements. Or a sequence of fragments, which are left whole:
+    each is a torch.nn.Module or a sequence of names, of parameters or of their modules.
+    """
     if pattern not in PATTERNS:
         raise InvalidArgument(f"pattern: {pattern!r}; there are {', '.join(PATTERNS)}")
     if isinstance(fragments, int) and not isinstance(fragments, bool):
@@ -61,12 +62,12 @@ def _by_count(params: Mapping[str, Any], count: int, pattern: str) -> List[List[
 
 
 def _natural(name: str) -> List[Any]:
-    """A key that puts layer 10 after layer 2."""
+    """Returns a sort key that puts layer 10 after layer 2."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _layer(name: str) -> str:
-    """The layer of a parameter: its name up to the first number, else what contains it."""
+    """Returns the layer of a parameter: its name up to the first number, otherwise the name of its module."""
     parts = name.split(".")
     for index, part in enumerate(parts):
         if part.isdigit():
@@ -82,12 +83,12 @@ def _layers(params: Mapping[str, Any]) -> List[List[str]]:
 
 
 def _grain(share: int) -> int:
-    """That leaves fragments of so many elements nearly equal: a power of two."""
+    """Returns a power of two: cuts at its multiples leave fragments of about `share` elements nearly equal."""
     return min(_GRAIN, 1 << max(0, (share // 64).bit_length() - 1))
 
 
 def _slack(share: int) -> int:
-    """By so much fragments may differ, so that no slivers are cut off."""
+    """Returns the allowed difference of fragments, which avoids small cuts."""
     return share // 32
 
 
@@ -101,8 +102,8 @@ def _round(count: int, grain: int) -> int:
 
 
 def _level(fragments: List[List[Piece]], share: int) -> None:
-    """Moves ends of the largest pieces from where there is more than a share to where there is least. Each move takes
-    from the sum of the squares, so there is an end."""
+    """Moves ends of the largest pieces from the largest to the smallest fragment until sizes are about equal. Each move
+    decreases the sum of the squares, so it terminates."""
     grain, sizes = _grain(share), [sum(map(_size, fragment)) for fragment in fragments]
     while max(sizes) > share + _slack(share) or min(sizes) < share // 2:
         full, low = sizes.index(max(sizes)), sizes.index(min(sizes))
@@ -116,7 +117,7 @@ def _level(fragments: List[List[Piece]], share: int) -> None:
 
 
 def _runs(line: Sequence[Piece], count: int, share: int) -> List[List[Piece]]:
-    """Cuts what lies behind one another into fragments of a share, where a tensor ends if one does so nearby."""
+    """Cuts consecutive pieces into fragments of a share, at the end of a tensor if one is near."""
     ends = list(accumulate(map(_size, line)))
     borders = [0, *(_border(ends, ends[-1] * p // count, share) for p in range(1, count)), ends[-1]]
     found: List[List[Piece]] = [[] for _ in range(count)]
@@ -136,7 +137,7 @@ def _border(ends: Sequence[int], wanted: int, share: int) -> int:
 
 
 def _joined(fragment: Sequence[Piece], sizes: Mapping[str, int]) -> List[Piece]:
-    """In order, those that touch as one."""
+    """Returns the pieces in order, with adjacent pieces joined."""
     found: List[Piece] = []
     for piece in sorted(piece for piece in fragment if _size(piece) > 0):
         if found and (found[-1].name, found[-1].end) == (piece.name, piece.begin):

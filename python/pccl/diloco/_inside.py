@@ -1,8 +1,8 @@
 """The processes of one trainer: a single one, or several with a shard of the model each (FSDP2), which make the same
-steps. Of several each is a peer, in the peer group of its rank, so that shards meet their like.
+steps. Each of several processes is a peer, in the peer group of its rank, so that equal shards meet.
 
-Deaths concern one group before the others, so groups may see different things; then what the trainer's processes
-agree on counts. As all survivors of a group see the same, all trainers agree on the same.
+A failure affects one group before the others, so groups may have different views; then the agreement of the trainer's
+processes decides. All survivors of a group have the same view, so all trainers agree.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CONFIRM_S = 60.0
 
 class Inside:
     def __init__(self, group: Any = None) -> None:
-        """group: of torch.distributed, which takes tensors in CPU memory; None: this process is the whole trainer."""
+        """group: of torch.distributed, for tensors in CPU memory; None: this process is the whole trainer."""
         self.group = group
         self.rank, self.size = 0, 1
         if group is not None:
             self.rank, self.size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
     def name(self) -> str:
-        """That no other trainer has."""
+        """Returns a unique name of this trainer."""
         name = [uuid.uuid4().hex]
         if self.size > 1:
             first = torch.distributed.get_global_rank(self.group, 0)
@@ -36,15 +36,15 @@ class Inside:
         return name[0]
 
     def highest(self, *numbers: int) -> List[int]:
-        """The highest of each that any process has. Raises if one of them is dead."""
+        """Returns the maximum of each number over all processes. Raises if a process has failed."""
         return self._reduced("MAX", *numbers)
 
     def total(self, *numbers: int) -> List[int]:
-        """The sums over all processes. Raises as highest()."""
+        """Returns the sums over all processes. Raises if a process has failed."""
         return self._reduced("SUM", *numbers)
 
     def agree(self, number: int) -> bool:
-        """Whether all have the same number."""
+        """Returns true if all processes have the same number."""
         highest, lowest = self.highest(number, -number)
         return highest == -lowest
 
@@ -56,7 +56,8 @@ class Inside:
         return [int(value) for value in values.tolist()]
 
     def connect(self, comm: Communicator, n_attempts: int, fill: Callable[[], None]) -> None:
-        """Connects all processes, one after the other. fill: called by each that is in, until all are."""
+        """Connects all processes, one after the other. fill: called by each connected process until all are connected.
+        """
         if self.size == 1:
             comm.connect(n_attempts)
             return
@@ -69,7 +70,7 @@ class Inside:
 
 
 def of_all_processes() -> Any:
-    """The group of all processes of torch.distributed, if it is in use."""
+    """Returns the group of all processes of torch.distributed; None if it is not in use."""
     distributed = torch.distributed
     in_use = distributed.is_available() and distributed.is_initialized()
     return distributed.group.WORLD if in_use else None

@@ -1,4 +1,4 @@
-"""What a run does, in one line of a terminal."""
+"""A run's progress in one line of a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ._member import Member, StepInfo
 
 
 class Line:
-    """Shows the latest of a run in the last line of a terminal, and nothing where there is none:
+    """Shows a run's progress in the last line of a terminal; writes nothing to other streams.
 
         line = Line()
         while not diloco.finished:
             ...
             line.show(diloco, diloco.step())
 
-    Of each fragment it has the bytes of its last reduction, how long this peer waited for that, and
-    how many steps old it was when it was applied."""
+    For each fragment the line has the bytes of its last reduction, the time that this peer waited for it, and its age
+    in steps when it was applied.
+    """
 
     def __init__(self, stream: Optional[Any] = None) -> None:
         """stream: standard error by default."""
@@ -50,7 +51,7 @@ class Line:
         self._is_open = True
 
     def end(self) -> None:
-        """What is written next begins a line of its own."""
+        """Ends the line, so that later output begins a new one."""
         if self._is_open:
             self._stream.write("\n")
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""A peer's life in a run: it joins, works together with the others, drops out, comes back."""
+"""A peer's membership in a run: join, joint work with the other peers, drop-out, and return."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ _M = TypeVar("_M", bound="Member")
 class StepInfo:
     """The result of step(), join() and finish().
 
-    synced: a round has ended.
+    synced: true if a round has ended.
     round: the number of rounds that have ended.
-    participants: peers that took part in the reductions that were applied last, of those with fewest; before the first,
-        the peers that are there. pccl.methods: in this step; 0 if there was none.
+    participants: peers that took part in the reductions that were applied last, in the one with the fewest; before the
+        first reduction, the number of peers. pccl.methods: in this step; 0 without a reduction.
     tx_bytes: payload that this peer sent in the reductions that ended.
     rx_bytes: payload that this peer received in them.
     waited_s: seconds in which this peer could not train because it waited for others.
-    committed: an outer step was applied.
-    admitted: newcomers were admitted.
-    joined: this peer itself was admitted: its parameters are the run's.
-    moved_bytes: of shared state that this peer received: when it joined, or when a verification
-        found it to differ.
-    skipped: this peer's own delta, of a reduction that has ended, was not finite and counted for
-        nothing.
-    finished: the run has ended: its parameters are final.
-    fragments: what each reduction that ended has cost.
+    committed: true if an outer step was applied.
+    admitted: true if newcomers were admitted.
+    joined: true if this peer itself was admitted: its parameters are now the run's.
+    moved_bytes: bytes of shared state that this peer received, when it joined or when a verification replaced its
+        state.
+    skipped: true if a reduction ended without this peer's delta, which was not finite.
+    finished: true if the run has ended: its parameters are final.
+    fragments: the cost of each reduction that ended.
     """
 
     synced: bool = False
@@ -59,48 +58,47 @@ class StepInfo:
 
 
 class Member:
-    """What pccl.diloco and pccl.methods have in common. An exception that leaves joint work means
-    that this peer has left the run.
+    """Base of the runs of pccl.diloco and pccl.methods. After an exception from joint work this peer has left the run.
 
-    drained: why this peer was drained, by drain() or an operator, as words; None: it was not. Joint work then raises
-    DrainedError at a boundary, which `with` takes for its regular end.
+    drained: the reason why this peer was drained, by drain() or an operator; None if it was not. Joint work then raises
+    DrainedError at a boundary, which `with` handles as a regular end.
     """
 
-    _kind = "DiLoCo"  # as errors name it
+    _kind = "DiLoCo"  # name in errors
 
     def __init__(self, layout: Layout, shared: Shared, membership: Membership, rounds: Optional[int]) -> None:
         self.rounds = rounds
         self._layout, self._shared, self._membership = layout, shared, membership
-        self._busy = threading.RLock()  # held by whoever reads or writes the shared state
+        self._busy = threading.RLock()  # held while the shared state is read or written
         self._in_run = False
-        self._has_state = False  # a state of its own; otherwise join() takes the parameters
+        self._has_state = False  # true if it has a state; otherwise join() takes the parameters
         self._waited_s = 0.0
         self.drained: Optional[str] = None
 
-    # ---- what the classes do in their own way
+    # ---- hooks of the subclasses
 
     def _join(self) -> StepInfo:
         raise NotImplementedError
 
     def _peers(self) -> int:
-        """In the last reductions, for StepInfo."""
+        """Returns the number of peers in the last reductions, for StepInfo."""
         return 0
 
     def _end(self) -> None:
-        """At the regular end of `with`."""
+        """Runs at the regular end of `with`."""
 
     def _leave(self) -> None:
-        """To be called after the communicator was closed."""
+        """Leaves the run. Call it after the communicator was closed."""
         self._membership.leave()
         self._in_run = False
         self._shared.forget_step()
 
     def _restore(self) -> None:
-        """Sets the parameters to what counts when this peer has dropped out."""
+        """Sets the parameters to the state that remains after a drop-out."""
         self._write()
 
     def _write(self) -> None:
-        """Sets the parameters to what is shared."""
+        """Sets the parameters to the shared ones."""
         self._layout.write(self._shared.theta)
 
     # ---- membership
@@ -110,17 +108,15 @@ class Member:
         return self._membership.comm
 
     def join(self) -> StepInfo:
-        """Joins the run; connects the communicator if it is not connected. From then on the
-        parameters are the run's. step() and `with` do it too. Joint with the others at their next
-        boundary."""
+        """Joins the run; connects the communicator if it is not connected. Afterwards the parameters are the run's.
+        step() and `with` also join. Joint with the other peers at their next boundary."""
         if self._is_in_run():
             return StepInfo(round=self.round, participants=self._peers(), finished=self.finished)
         return self._jointly(self._join)
 
     def rejoin(self, comm: Communicator) -> StepInfo:
-        """Continues with a new communicator after this peer has left the run. It is a newcomer
-        then: it gets the state of a running run, or else of the peer that has come furthest among
-        those that join together."""
+        """Continues with a new communicator after this peer has left the run. This peer is then a newcomer: it gets the
+        state of a running run, or otherwise the state of the most advanced peer among the peers that join together."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: rejoin() while this peer is in the run")
         with self._busy:
@@ -129,13 +125,12 @@ class Member:
         return self.join()
 
     def drain(self) -> None:
-        """Asks for the drain of this peer, as Communicator.drain(): it leaves at the next boundary, or after
-        `drain_ms`. The other processes of its trainer leave with it. A handler of a signal may call it."""
+        """Requests the drain of this peer, as Communicator.drain(): it leaves at the next boundary, or after
+        `drain_ms`. The other processes of its trainer leave with it. A signal handler may call it."""
         self.comm.drain()
 
     def close(self) -> None:
-        """Leaves the run and closes the communicator; what is in flight is dropped. May be called
-        any number of times."""
+        """Leaves the run and closes the communicator; drops reductions in flight. May be called any number of times."""
         self.comm.close()
         with self._busy:
             self._leave()
@@ -155,25 +150,24 @@ class Member:
             self.close()
         return was_drained
 
-    # ---- what is shared
+    # ---- shared state
 
     @property
     def round(self) -> int:
-        """Boundaries that the run has passed."""
+        """Number of boundaries that the run has passed."""
         return self._shared.round
 
     @property
     def finished(self) -> bool:
-        """The run has passed the last of its `rounds`: the parameters are final, whether this peer
-        has trained them, has joined after the end, or has loaded a state of it."""
+        """True if the run has passed the last of its `rounds`: the parameters are final, whether this peer has trained
+        them, has joined after the end, or has loaded a state of it."""
         return self.rounds is not None and self.round >= self.rounds
 
     def shared_tensors(self) -> List[TensorInfo]:
         return self._shared.tensors()
 
     def digest(self) -> str:
-        """A digest of everything shared, in hexadecimal: the same on all peers after each
-        boundary."""
+        """Returns a digest of the shared state, in hexadecimal: the same on all peers after each boundary."""
         with self._busy:
             return self._shared.digest()
 
@@ -207,8 +201,8 @@ class Member:
         return self._in_run
 
     def _notice_close(self) -> None:
-        """An interrupted call ends on a thread of its own, perhaps after this thread noticed the
-        end."""
+        """Drops out if the communicator was closed. An interrupted call ends on another thread, perhaps after this
+        thread has noticed the end."""
         if self._in_run and self.comm.closed:
             self._layout.beside.begin()
             _threads.blocking(self._drop_out_if_closed)

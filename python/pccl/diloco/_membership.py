@@ -1,10 +1,9 @@
-"""Membership in a run, and how newcomers receive the run's state.
+"""Membership in a run, and the transfer of the run's state to newcomers.
 
-After each update of the topology, and after connect(), all peers of the group compare their state
-here. Peers that have been in the run take precedence over those that have not, and among these the
-peers that have made the most steps. These only send, and the others only receive. So newcomers never
-outvote the run, however many they are. If no peer has been in a run and all are at the same step,
-they found one, with the most common content.
+After each update of the topology, and after connect(), all peers of the group compare their state here. Established
+peers take precedence over newcomers, and among them the peers that have made the most steps. These only send, and the
+others only receive. So newcomers never outvote the run, in any number. If no peer is established and all are at the
+same step, they start a run, with the most common content.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ class Meeting:
 
     participants: int
     newcomers: bool = False  # besides this peer
-    moved_bytes: int = 0  # what this peer received
-    roster: Sequence[str] = ()  # the ids of all, where newcomers get the fragments later
-    kept: Any = None  # then, of a newcomer: its state before
+    moved_bytes: int = 0  # received by this peer
+    roster: Sequence[str] = ()  # ids of all peers, if newcomers get the fragments later
+    kept: Any = None  # the previous state of a newcomer, if it gets the fragments later
 
 
 class Content(Protocol):
-    """What the peers of a run have in common, and how far it has come."""
+    """The common state of a run's peers, and its progress."""
 
     @property
     def round(self) -> int: ...
@@ -76,7 +75,7 @@ class Setting(NamedTuple):
     name: str
     number: int
     words: Callable[[int], str]
-    lines: Sequence[str] = ()  # what the number is a digest of, to tell the first difference
+    lines: Sequence[str] = ()  # source of the number's digest, to report the first difference
 
 
 def number(name: str, value: int) -> Setting:
@@ -100,7 +99,8 @@ def listing(name: str, lines: Sequence[str]) -> Setting:
 
 
 def codecs(packings: Sequence[Packing], is_default: bool) -> Setting:
-    """Of deltas. is_default: no codec was named, which the words tell; a peer that names the same one differs not."""
+    """Returns the setting of the deltas' codecs. is_default: no codec was named, which the words mention; it equals the
+    same codec given by name."""
     lines = [repr(EXACT) if packing is None else codec_words(packing) for packing in packings]
     setting = listing("codec", lines)
     if is_default and HALF in packings:
@@ -118,9 +118,8 @@ def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
 
 
 def setting(name: str, value: Any) -> Setting:
-    """Returns the setting for a number, a string, True, False, None, or a tuple or list of these. Returns a
-    Setting unchanged. All these settings have lines, so that peers with values of different types make the same
-    calls."""
+    """Returns the setting for a number, a string, True, False, None, or a tuple or list of these. Returns a Setting
+    unchanged. All these settings have lines, so that peers with values of different types make the same calls."""
     if isinstance(value, Setting):
         return value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -142,13 +141,13 @@ def _has_equal_words(value: Any) -> bool:
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
-    """The part of each line that is sent to others."""
+    """Returns the part of each line that is sent to others."""
     return [line[:_LINE_MAX].rstrip() for line in lines]
 
 
 def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Optional[tuple[str, str]]:
-    """The first line that differs between `own` and one of the lists: ours and theirs. None: there
-    is no difference in what was sent."""
+    """Returns the first line that differs between `own` and one of the lists, from both; None if they do not differ in
+    the part that was sent."""
     for other in lists:
         for mine, run in zip_longest(own, other, fillvalue="nothing"):
             if mine != run:
@@ -171,8 +170,8 @@ class Membership:
         settings: Sequence[Setting],
         inside: Optional[Inside] = None,
     ) -> None:
-        """kind: of the run. Those of one kind have the same settings, others may have any. inside: the processes that
-        come and go with this one, all of which construct this."""
+        """kind: of the run. Runs of one kind have the same settings. inside: the processes that join and leave with
+        this one; all of them construct this object."""
         self.comm = comm
         self._inside = inside or Inside()
         self._name = self._inside.name()
@@ -180,18 +179,18 @@ class Membership:
         self._shared = shared
         self._min_peers = min_peers
         self._rounds = rounds
-        # As many for each kind, so that peers of different ones can tell each other that they are.
+        # The same number for each kind, so that peers of different kinds can compare them.
         room = _SETTINGS_MAX - 1 - len(settings)
         if room < 0:
             raise InvalidArgument(f"settings: there are {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
         method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
         self._settings = [method, *settings, *[number("", 0)] * room]
-        # Joint, where some are behind: (this peer is one whose state counts, the lowest round)
+        # Called jointly if peers are behind: (this peer's state counts, the lowest round)
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
-        # What newcomers of a run get at once, where they get the rest later; None: they get everything.
+        # Counters that newcomers of a run get at once, before the fragments; None: they get everything at once.
         self.counters: Optional[Counters] = None
-        self.lacks_state = False  # this peer has a part of the state only
-        self._revision = 0  # of the next synchronization
+        self.lacks_state = False  # this peer has only a part of the state
+        self._revision = 0  # revision of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
     @property
@@ -218,14 +217,14 @@ class Membership:
                 )
 
     def meet(self, *room: Any) -> Meeting:
-        """Joint with all that have just updated the topology, including those that it admitted.
-        room: for a copy of the state while this peer receives."""
+        """Meets all peers that have just updated the topology, including newcomers. Joint. room: memory for a copy of
+        the state while this peer receives."""
         tell_at = time.monotonic() + _TELL_S
         while True:
             try:
                 meeting = self._found_alone() if self.world() == 1 else self._meet_others(room)
             except TooFewPeersError:
-                continue  # the others are gone
+                continue  # the others have left
             if meeting is not None:
                 return meeting
             if time.monotonic() >= tell_at:
@@ -242,7 +241,7 @@ class Membership:
 
     def _update_together(self) -> None:
         """Updates the topology. If that drains one process of this trainer, the others leave with the next update: all
-        trainers make one, as the groups no longer have processes of the same trainers."""
+        trainers make one, as the groups then have processes of different trainers."""
         drained: Optional[DrainedError] = None
         try:
             self.comm.update_topology()
@@ -257,16 +256,16 @@ class Membership:
         raise_if(drained)
 
     def _fill(self, update: Callable[[], None]) -> None:
-        """Updates the topology until all processes of all trainers are in. Newcomers come in one by one, and cannot
-        ask their siblings before these are in, too; those who were in before tell them."""
+        """Updates the topology until all processes of all trainers have joined. Newcomers join one by one, and cannot
+        reach their siblings before these have joined; the established peers inform them."""
         while not self._is_whole(True):
             time.sleep(PAUSE_S)
             update()
 
     def _is_whole(self, has_siblings: bool) -> bool:
-        """Whether all peer groups have processes of the same trainers. Their numbers do not tell: of one trainer the
-        first process may just have come in, and of another one died. has_siblings: false if one of this trainer was
-        drained."""
+        """Returns true if all peer groups have processes of the same trainers. The numbers of peers do not show that:
+        one trainer's first process may just have joined, and another trainer's may have failed. has_siblings: false if
+        a process of this trainer was drained."""
         told = told_by_all(self.comm, [self._name, self.established], tag=GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
             return bool(_grid.grid_is_full(self.comm, self._inside.size))  # a run begins
@@ -276,12 +275,12 @@ class Membership:
             differ[0] = not self._inside.agree(zlib.crc32(names.encode()))
         try:
             self._highest(differ, _WHOLE_TAG)
-        except TooFewPeersError:  # the others are gone
+        except TooFewPeersError:  # the others have left
             return self.established and not differ[0]
         return not differ[0]
 
     def _counted(self, count: int) -> int:
-        """How many peers there are, of which this one has counted so many."""
+        """Returns the number of peers, from this process's count and the counts of the others inside."""
         return -self._inside.highest(-count)[0]
 
     def _tell_that_it_waits(self) -> None:
@@ -294,12 +293,11 @@ class Membership:
         )
 
     def _enough(self, count: int, round: int) -> bool:
-        """Whether there are enough peers, or the run has ended, after which nobody needs others."""
+        """Returns true if there are enough peers, or the run has ended, when no others are needed."""
         return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
 
     def _found_alone(self) -> Optional[Meeting]:
-        """Founds a run, or meets alone. If the run had other peers, whose state is lost, this
-        synchronization fails with a reason."""
+        """Starts a run, or meets alone. Raises StateMismatch if the state was lost with the other peers."""
         self._check_that_somebody_has_the_state(self.established)
         if not self._enough(self._counted(1), self._shared.round):
             return None
@@ -316,7 +314,7 @@ class Membership:
         own = self._key()
         meeting = Meeting(count, newcomers=newcomers if self.established else False)
         if highest == lowest and self.established:
-            return meeting  # the newcomers have gone
+            return meeting  # the newcomers have left
         if self.established and own < highest:
             raise StateMismatch(
                 f"this peer has come to round {self._shared.round}, others of the run to {_round_of(highest)}: "
@@ -341,12 +339,12 @@ class Membership:
         return meeting
 
     def _counters_where_the_rest_comes_later(self, highest: int) -> Optional[Counters]:
-        """Not at a foundation, nor when the run has ended."""
+        """Returns the counters that newcomers get first; None at the start of a run and after its end."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
         return self.counters if highest >= ESTABLISHED and goes_on else None
 
     def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
-        """Joint: newcomers learn them. None: nobody is left who could have told them."""
+        """Sends the counters to newcomers. Joint. Returns None if all peers that know them have left."""
         told = told_by_all(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
         known = [(revision, values) for is_in, revision, values in told.values() if is_in]
         if not known:
@@ -360,33 +358,32 @@ class Membership:
             raise state_is_lost()
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
-        """Joint: returns this peer's strategy in the synchronization."""
+        """Returns this peer's strategy in the synchronization. Joint."""
         if highest == lowest:
             return self._of_founders()
         return SharedStateSyncStrategy.SEND_ONLY if own == highest else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def _of_founders(self) -> SharedStateSyncStrategy:
-        """Joint. What is popular in one group may come from another trainer than what is in the next one: then the
-        shards would not be of one model."""
+        """Returns the strategy at the start of a run. Joint. The most common content of two groups may belong to
+        different trainers, so with several processes all shards are from one trainer."""
         if self._inside.size == 1:
             return SharedStateSyncStrategy.ENFORCE_POPULAR
         return self._of_one(True)
 
     def _of_one(self, counts: bool) -> SharedStateSyncStrategy:
-        """Joint: one of the trainers that count gives its state to all others, which only receive."""
+        """Selects one of the trainers that count, whose state all others receive. Joint."""
         number = int(self._name[:15], 16) if counts else -1
         highest = array("q", [number])
         try:
             self._highest(highest, _ANY_TAG)
         except TooFewPeersError:
-            pass  # the others are gone
+            pass  # the others have left
         gives = counts and number == highest[0]
         return SharedStateSyncStrategy.SEND_ONLY if gives else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def verify(self) -> int:
-        """Joint, when nothing is in flight: checks that all peers hold the same state, and replaces
-        the state of those that differ by the most common one. Returns the bytes that this peer
-        received."""
+        """Checks that all peers hold the same state, and replaces differing states by the most common one. Joint, with
+        no reduction in flight. Returns the bytes that this peer received."""
         moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
@@ -403,20 +400,20 @@ class Membership:
         return info.rx_bytes
 
     def any(self, wants: bool) -> bool:
-        """Joint: whether any peer wants to."""
+        """Returns true if any peer wants to. Joint."""
         values = array("q", [wants])
         try:
             if self.world() > 1:
                 self._highest(values, _ANY_TAG)
         except TooFewPeersError:
-            pass  # the others are gone
+            pass  # the others have left
         return bool(self._inside.highest(values[0])[0])
 
-    # ---- whether newcomers wait
+    # ---- pending newcomers
 
     def ask(self) -> None:
-        """Asks all peers, at a boundary. The answer, which is the same for all, comes beside what is
-        reduced meanwhile, so that it costs no extra round trips."""
+        """Starts a query for pending newcomers, at a boundary, on all peers. The answer, the same for all, arrives
+        during the reductions, so that it costs no extra round trips."""
         if self._asked is None:
             self._asked = _threads.start(self.comm.are_peers_pending)
 
@@ -425,7 +422,7 @@ class Membership:
             self._asked.wait()
 
     def answer(self) -> bool:
-        """Asks now, if nobody has asked."""
+        """Returns the answer; starts the query if there is none."""
         self.ask()
         self.wait_for_answer()
         asked, self._asked = self._asked, None
@@ -433,14 +430,14 @@ class Membership:
         return asked.value()
 
     def leave(self) -> None:
-        """To be called after the communicator was closed."""
+        """Ends the membership. Call it after the communicator was closed."""
         self.wait_for_answer()
         self._asked, self.established = None, False
 
     # ---- comparison
 
     def _key(self) -> int:
-        """How far this peer has come; those that have been in the run take precedence."""
+        """Returns this peer's progress as a number; established peers take precedence."""
         progress = self._shared.round << _POSITION_BITS | self._shared.position
         return (ESTABLISHED if self.established else 0) | progress
 
@@ -450,8 +447,8 @@ class Membership:
         return info.local_world_size
 
     def _compare(self) -> tuple[int, int, int, bool]:
-        """The number of peers that compare, the highest and the lowest key, and whether there are
-        newcomers."""
+        """Returns the number of peers that compare, the highest and the lowest key, and whether there are newcomers.
+        Raises InvalidArgument if settings differ from the run's."""
         own, settings = self._key(), [setting.number for setting in self._settings]
         values = array("q", [own, -own, not self.established, *settings, *(-value for value in settings)])
         count = self._highest(values, _COMPARE_TAG)
@@ -463,7 +460,7 @@ class Membership:
         return count, highest, lowest, newcomers
 
     def _lines_of_the_run(self, setting: Setting, number: int, counts: bool) -> Sequence[str]:
-        """Joint: the lines behind this number of the setting, at the peers whose state counts."""
+        """Returns the lines behind this number of the setting, from the peers whose state counts. Joint."""
         lines = _cut(setting.lines) if counts and setting.number == number else []
         length = array("q", [len(lines)])
         self._highest(length, _LINES_TAG)
@@ -475,8 +472,8 @@ class Membership:
         return [text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)]
 
     def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
-        """Raises if this peer's settings differ from those of the peers whose state counts. All
-        peers are here, because all have found a difference."""
+        """Raises InvalidArgument if this peer's settings differ from the settings of the peers whose state counts.
+        Joint, because all have found a difference."""
         own = [setting.number for setting in self._settings]
         values = array("q", [NOBODY] * (2 * len(own)))
         if counts:
@@ -484,7 +481,7 @@ class Membership:
         self._highest(values, _SETTINGS_TAG)
         theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
         if self._settings[0].name in odd:
-            odd = [self._settings[0].name]  # the others mean something else there
+            odd = [self._settings[0].name]  # the other settings have another meaning there
         lists = {
             setting.name: [self._lines_of_the_run(setting, number, counts) for number in dict.fromkeys((one, other))]
             for setting, one, other in zip(self._settings, theirs, also)

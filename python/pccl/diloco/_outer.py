@@ -12,7 +12,7 @@ from . import _arrays
 from ._arrays import Scratch
 
 
-# The rate at which a delta is applied that was measured at this inner step of the run.
+# Learning rate; a function takes the inner step of the run at which the delta was measured.
 Rate = Union[float, Callable[[int], float]]
 
 
@@ -34,11 +34,10 @@ class Nesterov(_Rule):
 
         m = momentum * m + mean        theta = theta - lr * (mean + momentum * m)
 
-    which is what torch.optim.SGD(nesterov=True) computes. With lr 1 and momentum 0 theta becomes
-    the mean of the peers' parameters.
+    as in torch.optim.SGD(nesterov=True). With lr 1 and momentum 0 theta becomes the mean of the peers' parameters.
 
-    lr: a number, or a schedule: a function of the inner step of the run at which the delta was
-        measured, which is the same on all peers. It must give the same number on all of them.
+    lr: a number, or a schedule: a function of the inner step of the run at which the delta was measured, which is the
+    same on all peers. It must return the same number on all of them.
     """
 
     lr: Rate = 0.7
@@ -48,8 +47,7 @@ class Nesterov(_Rule):
         _check(self)
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
-        """Makes one step in place. Every operation is rounded separately, so that all processors
-        get the same bits."""
+        """Makes one step in place. Every operation is rounded separately, so that all processors get the same bits."""
         for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
             momentum_part *= self.momentum
             momentum_part += mean_part
@@ -66,7 +64,7 @@ class SGD(_Rule):
 
         m = momentum * m + mean        theta = theta - lr * m
 
-    lr: as of Nesterov.
+    lr: as for Nesterov.
     """
 
     lr: Rate = 0.7
@@ -92,7 +90,7 @@ class AdamW(_Rule):
         theta = theta * (1 - lr * weight_decay) - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
     lr: as for Nesterov; the mean is the average change of the peers' parameters, not divided by their rate. t: number
-        of the fragment's slot in the run. AdamW shares one array more than Nesterov.
+    of the fragment's slot in the run. AdamW shares one array more than Nesterov.
     """
 
     lr: Rate = 1e-3
@@ -112,7 +110,7 @@ class AdamW(_Rule):
         _set(self, "weight_decay", 0 <= _float(self.weight_decay) < math.inf, "a finite number from 0")
 
     def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
-        """As Nesterov's. Powers are made of multiplications, which all machines round alike."""
+        """Makes one step in place. Powers are products of multiplications, which all machines round alike."""
         (first, other), rate = self.betas, self.rate
         kept = 1.0 - rate * self.weight_decay
         step = rate / (1.0 - _power(first, self.slot))
@@ -152,7 +150,8 @@ _RULES = (Nesterov, SGD, AdamW)
 
 
 def _float(given: Any) -> float:
-    """As a float, so that all peers describe equal settings by the same words. NaN: it is no number."""
+    """Converts to a float, so that all peers describe equal settings by the same words. Returns NaN for anything but a
+    number."""
     try:
         return math.nan if isinstance(given, str) else float(given)
     except (TypeError, ValueError, OverflowError):
@@ -160,7 +159,7 @@ def _float(given: Any) -> float:
 
 
 def _set(rule: Union[Nesterov, SGD, AdamW], name: str, is_valid: bool, expected: str) -> None:
-    """Makes this setting a float."""
+    """Converts this setting to a float. Raises InvalidArgument if it is invalid."""
     given = getattr(rule, name)
     if not is_valid:
         raise InvalidArgument(f"{type(rule).__name__}: {name} is {given!r}, expected {expected}")
@@ -182,7 +181,8 @@ def has_schedule(rule: Outer) -> bool:
 
 
 def at(rule: Outer, step: int, period: int) -> Outer:
-    """The same for a delta that was measured at this inner step, of a fragment that is once in a period."""
+    """Returns the rule for a delta that was measured at this inner step. period: inner steps between two slots of the
+    fragment."""
     if isinstance(rule, AdamW):
         rule = replace(rule, slot=max(1, -(-step // period)))
     if not isinstance(rule, _RULES) or not callable(rule.lr):
@@ -223,7 +223,7 @@ def _of_torch(given: Any) -> Any:
 
 
 def words(outer: Outer) -> str:
-    """What must be the same on all peers; of a function that is its name."""
+    """Returns a description that must be the same on all peers; for a function, its name."""
     if isinstance(outer, AdamW):
         return f"AdamW(lr={_name(outer.lr)}, {outer.betas}, eps={outer.eps!r}, weight_decay={outer.weight_decay!r})"
     if isinstance(outer, (Nesterov, SGD)):

@@ -17,11 +17,11 @@ from .._reduce import OperationInfo, ReduceDescriptor, ReduceInfo, ReduceOpDescr
 from . import _arrays
 from ._arrays import Arrays, Flats, Layout
 
-# Tags from here on are DiLoCo's; a program's own reductions must use others. Each fragment has so
-# many of its own, the first of which is that of the weights.
+# Tags from here on belong to DiLoCo; a program's reductions must use others. Each fragment has a range of tags. The
+# first of them is for the weights.
 FIRST_TAG = 1 << 40
 _TAGS_OF_A_FRAGMENT = 1 << 24
-_STATE_TAGS = 1 << 23  # of those, from this one on
+_STATE_TAGS = 1 << 23  # offset of the state's tags in the range
 
 BUCKET_BYTES = 16 << 20
 
@@ -31,7 +31,7 @@ CODECS = {
     **{name: QuantizationOptions(name) for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")},
 }
 CODECS["auto"] = QuantizationOptions("auto", budget_percent=20)
-# Not of the library: deltas are rounded to bfloat16, and these are reduced. HALF is it; EXACT is none.
+# Not a codec of the library: HALF rounds deltas to bfloat16 and reduces these. EXACT is no codec.
 HALF, EXACT = "bf16", "exact"
 _OF_DOUBLES = (QuantizationAlgorithm.MIN_MAX, QuantizationAlgorithm.ZERO_POINT_SCALE, QuantizationAlgorithm.NONE)
 Codec = Union[None, str, QuantizationOptions]
@@ -39,7 +39,7 @@ Packing = Union[None, QuantizationOptions, Literal["bf16"]]
 
 
 def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: bool) -> Packing:
-    """The same for a delta. is_half: parameters have 16 bits, so deltas have as many if nothing is given."""
+    """Returns the packing of a delta. is_half: parameters have 16 bits, so bfloat16 is the default."""
     if given == HALF or (given is None and is_half and not feedback):
         if feedback:
             raise InvalidArgument(NO_FEEDBACK)
@@ -50,7 +50,8 @@ def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: boo
 
 
 def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[QuantizationOptions]:
-    """feedback: also where the options do not ask for it. dtypes: of the outer copy."""
+    """Returns the codec's options; None for no codec. feedback: also if the options do not request it. dtypes: of the
+    outer copy."""
     options = CODECS.get(given) if isinstance(given, str) else given
     if given is not None and not isinstance(options, QuantizationOptions):
         raise InvalidArgument(
@@ -61,7 +62,7 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
             raise InvalidArgument(NO_FEEDBACK)
         return None
     options = dataclasses.replace(options, feedback=feedback or options.feedback)
-    options.to_c()  # refuses what does not go together
+    options.to_c()  # rejects invalid combinations
     if "float64" in dtypes and options.algorithm not in _OF_DOUBLES:
         raise InvalidArgument(f"codec: {codec_words(options)} does not pack float64")
     return options
@@ -70,7 +71,7 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
 def packings_of(
     given: Union[Codec, Sequence[Codec]], feedback: bool, layout: Layout, count: int
 ) -> List[Packing]:
-    """Of each fragment. Feedback is for those that have a codec."""
+    """Returns the packing of each fragment. Feedback applies to the fragments with a codec."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         return [packing_of(given, feedback, layout.dtypes, layout.is_half)] * count
     if len(given) != count:
@@ -81,7 +82,7 @@ def packings_of(
 
 
 def codec_words(options: Packing) -> str:
-    """What must be the same on all peers."""
+    """Returns a description that must be the same on all peers."""
     if options is None:
         return "None"
     if options == HALF:
@@ -96,12 +97,12 @@ class Reduced:
     """The result of a reduction, the same on all peers. The mean itself is in Reduction.mean."""
 
     participants: int
-    weight: float  # of all peers; 0: no peer contributed, so there is no mean
-    samples: int  # of all peers
+    weight: float  # sum over all peers; 0: no peer contributed, so there is no mean
+    samples: int  # sum over all peers
     tx_bytes: int = 0
     rx_bytes: int = 0
-    names: int = 0  # the sum of those of the peers
-    present: Sequence[float] = ()  # the sums of what each said of itself
+    names: int = 0  # sum of the peers' names
+    present: Sequence[float] = ()  # sums of the peers' attendance numbers
 
     def add(self, info: ReduceInfo) -> None:
         self.tx_bytes += info.tx_bytes
@@ -130,18 +131,18 @@ class Call(NamedTuple):
 
 
 def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> Call:
-    """A reduction of a few numbers, in place and without a codec."""
+    """Returns a reduction of a few numbers, in place and without a codec."""
     return Call(values, values, tag, DataType.FLOAT64 if values.typecode == "d" else DataType.INT64, op=op)
 
 
 class Reduction:
-    """A peer's delta of a fragment and the mean, in buckets: contiguous parts of the flat arrays,
-    each of which is reduced separately.
+    """A peer's delta of a fragment and the mean, in buckets: contiguous parts of the flat arrays, each of which is
+    reduced separately.
 
-    The mean is over exactly those peers that are present at the end. Members can only leave during
-    a reduction. So if their number at the end equals the number of those that summed the weights,
-    every bucket has the shares of exactly these peers. Otherwise a peer was lost meanwhile: the
-    others repeat the reduction, or, if nobody waits for it, give it up.
+    The mean is over exactly the peers that are present at the end. Members can only leave during a reduction. So if
+    their number at the end equals the number of peers in the sum of the weights, every bucket has the shares of exactly
+    these peers. Otherwise a peer was lost during the reduction: the others repeat it or, if no peer waits for it, give
+    it up.
     """
 
     def __init__(
@@ -159,16 +160,16 @@ class Reduction:
         self._weight = 0.0
         self._samples = 0
         self._comm: Any = None
-        self._kept: Dict[int, array[float]] = {}  # by tags, what error feedback had before the latest reduction
-        self.name = 0  # of the trainer, 32 bits, where this is of one of its shards
-        # What this peer says of itself, by as many numbers as the others. Called in the background.
+        self._kept: Dict[int, array[float]] = {}  # residuals of error feedback before the latest reduction, by tag
+        self.name = 0  # name of the trainer, 32 bits, for a reduction of one of its shards; otherwise 0
+        # Returns this peer's attendance numbers, of the same length on all peers. Called in the background.
         self.attends: Callable[[], List[float]] = list
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
         self._codec = codec if isinstance(codec, QuantizationOptions) else None
         self._bucket_bytes = bucket_bytes
-        self._halves: List[Tuple[Any, Any]] = []  # of deltas and means, that travel in their place
+        self._halves: List[Tuple[Any, Any]] = []  # deltas and means as bfloat16, sent in their place
         if codec == HALF:
             self._halves = [(arrays.halves(len(flat)), arrays.halves(len(flat))) for flat in delta]
             delta, mean = [sent for sent, _ in self._halves], [got for _, got in self._halves]
@@ -188,7 +189,7 @@ class Reduction:
 
     @property
     def state_tag(self) -> int:
-        """The first of those for the fragment's state."""
+        """The first of the tags for the fragment's state."""
         return self._first_tag + _STATE_TAGS
 
     def is_finite(self) -> bool:
@@ -198,8 +199,7 @@ class Reduction:
         return all(self._arrays.is_finite(flat) for flat in self.mean)
 
     def give(self, weight: float, samples: int) -> None:
-        """Sets the weight of the delta in the next reduction; with weight 0 it contributes nothing.
-        """
+        """Sets the weight of the delta in the next reduction; with weight 0 it contributes nothing."""
         if weight == 0:
             _arrays.fill(self.delta, 0.0)
         elif weight != 1:
@@ -207,7 +207,7 @@ class Reduction:
         self.resume(weight, samples)
 
     def resume(self, weight: float, samples: int) -> None:
-        """The same for a delta that has its weight already."""
+        """Sets the weight and the samples of a delta that is already multiplied by its weight."""
         self._weight, self._samples = weight, samples
 
     @property
@@ -219,9 +219,8 @@ class Reduction:
         return self._samples
 
     def run(self, comm: Communicator, repeat: bool) -> Optional[Reduced]:
-        """Reduces, jointly with the group. Afterward the mean is divided by the weight, and delta
-        is unchanged. None: a peer was lost meanwhile, and it was not to be repeated. All peers come
-        to the same."""
+        """Reduces, jointly with the group. Afterwards the mean is divided by the weight, and delta is unchanged.
+        Returns None, on all peers alike, if a peer was lost and repeat is false."""
         for (sent, _), flat in zip(self._halves, self.delta):
             self._arrays.to_halves(sent, flat)
         try:
@@ -242,21 +241,22 @@ class Reduction:
         return self._codec is not None and self._codec.feedback
 
     def keep(self, comm: Communicator) -> None:
-        """To be called before a reduction with error feedback, which may not count."""
+        """Copies the residuals before a reduction with error feedback, which may be given up."""
         self._comm, self._kept = comm, {call.tag: comm.get_feedback(call.tag) for call in self._buckets}
 
     def take_back(self) -> None:
-        """The latest reduction does not count: what it had of error feedback is this peer's again. Buckets that
-        succeeded have put it into means that nobody uses."""
+        """Restores this peer's residuals from before the latest reduction, which does not count. Buckets that succeeded
+        have moved them into means that are not used."""
         for tag, kept in self._kept.items():
             self._comm.set_feedback(tag, kept)
 
     def count(self) -> None:
-        """The latest reduction counts: copies of what it had of error feedback are needed no more."""
+        """Drops the copies of the residuals after a reduction that counts."""
         self._kept = {}
 
     def save_feedback(self, comm: Communicator, target: Flats, is_on_its_way: bool) -> None:
-        """What error feedback keeps, or has kept before what is on its way, which is launched again after a resume."""
+        """Saves the residuals; for a reduction in flight, which is launched again after a resume, the residuals from
+        before it."""
         for call, place in zip(self._buckets, self._cut(target)):
             kept = self._kept[call.tag] if is_on_its_way else comm.get_feedback(call.tag)
             if len(kept) > 0:
@@ -292,8 +292,8 @@ class Reduction:
             self.take_back()
 
     def _once(self, comm: Communicator) -> Optional[Reduced]:
-        """All launch all of it, whatever becomes of what was launched before: else some would wait
-        for what others do not launch."""
+        """Reduces once. All peers launch all buckets, even if earlier ones have failed: otherwise some would wait for
+        buckets that others do not launch. Returns None if a peer was lost."""
         about, call = self._about()
         open_calls: Deque[AsyncReduceHandle] = deque()
         ended: List[Optional[OperationInfo]] = []
@@ -302,7 +302,7 @@ class Reduction:
                 if len(open_calls) == self._max_in_flight:
                     ended.append(_outcome(open_calls.popleft()))
                 open_calls.append(one.launch(comm))
-        finally:  # the tags are used again, also if this peer has become the only one meanwhile
+        finally:  # the tags are used again, even if this peer has become the only one
             for handle in open_calls:
                 handle.wait()
         ended += [_outcome(handle) for handle in open_calls]
@@ -315,7 +315,7 @@ class Reduction:
         return reduced
 
     def _alone(self) -> Reduced:
-        """The mean of a peer that is alone: its own delta."""
+        """Returns the result of a peer that is alone. The mean is its delta."""
         if self._weight > 0:
             _arrays.copy(self.mean, self.delta)
             self._divide(self._weight)
@@ -328,7 +328,7 @@ class Reduction:
 
 
 def _outcome(handle: AsyncReduceHandle) -> Optional[OperationInfo]:
-    """None: a peer was lost, and the operation failed on all."""
+    """Returns None if a peer was lost and the operation failed on all."""
     try:
         return handle.result()
     except PeerLostError:

@@ -1,5 +1,5 @@
-"""When fragments are reduced: a function of the run's inner step alone, which is shared, so that all
-peers agree, whoever has come or gone meanwhile."""
+"""The schedule of the fragments' reductions: a function of the run's inner step alone. The step is shared, so all peers
+agree, also after peers have joined or left."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from .._errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Schedule:
-    """Fragment p is launched at each inner step that is offsets[p] more than a multiple of
-    periods[p], and applied `delay` steps later. Step 0 is before any training, so nothing is
-    launched there."""
+    """Fragment p is launched at each inner step that is offsets[p] more than a multiple of periods[p], and applied
+    `delay` steps later. Step 0 is before any training, so it has no launches."""
 
     period: int  # of the rounds
     offsets: Tuple[int, ...]
@@ -30,8 +29,8 @@ class Schedule:
         delay: int,
         periods: Optional[Sequence[int]] = None,
     ) -> Schedule:
-        """periods: None: all have that of the rounds. offsets: None spreads the fragments evenly
-        over their periods."""
+        """periods: None: all have the period of the rounds. offsets: None spreads the fragments evenly over their
+        periods."""
         own = tuple([period] * count if periods is None else map(operator.index, periods))
         if len(own) != count:
             raise InvalidArgument(f"periods: there are {len(own)} for {count} fragments")
@@ -54,24 +53,24 @@ class Schedule:
         return cls(period, given, own, delay)
 
     def launches(self, step: int) -> List[int]:
-        """The fragments whose slot is at this step, in the order in which all peers take them."""
+        """Returns the fragments that have a slot at this step, in the order in which all peers take them."""
         if step <= 0:
             return []
         slots = enumerate(zip(self.offsets, self.periods))
         return [p for p, (offset, period) in slots if step % period == offset and step >= offset]
 
     def lands(self, step: int) -> List[int]:
-        """The fragments that are due at this step."""
+        """Returns the fragments that are due at this step."""
         return self.launches(step - self.delay)
 
     def turn(self, fragment: int, step: int) -> int:
-        """The number of the fragment's last slot, among those of all fragments in turn."""
+        """Returns the number of the fragment's last slot, counting the slots of all fragments in turn."""
         return (step - self.offsets[fragment]) // self.periods[fragment] * len(self.periods) + fragment
 
     def is_boundary(self, step: int) -> bool:
-        """Whether a round ends with this step."""
+        """Returns true if a round ends with this step."""
         return step > 0 and step % self.period == 0
 
     def acts(self, step: int) -> bool:
-        """Whether this step is joint with the other peers."""
+        """Returns true if this step is joint with the other peers."""
         return self.is_boundary(step) or bool(self.launches(step)) or bool(self.lands(step))

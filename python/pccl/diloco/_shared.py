@@ -1,5 +1,4 @@
-"""The shared state of a run: the outer copy, its momentum, the counters, and the program's extra
-arrays."""
+"""The shared state of a run: the outer copy, its momentum, the counters, and the program's extra arrays."""
 
 from __future__ import annotations
 
@@ -39,10 +38,12 @@ NOT_LAUNCHED = -1
 
 
 class Shared:
-    """extra: arrays of the program, equal on all peers at each boundary. buffers: each peer has
-    content of its own; newcomers receive some peer's. momentum, second: there is one, the first and
-    the second moment of the mean. is_common: theta is
-    the same on all peers; otherwise it is as the buffers are."""
+    """The shared tensors of a run.
+
+    extra: arrays of the program, equal on all peers at each boundary. buffers: arrays with different contents on each
+    peer; newcomers receive the contents of one peer. momentum, second: has the first and the second moment of the mean.
+    is_common: theta is the same on all peers; otherwise it is treated as the buffers are.
+    """
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class Shared:
 
     @property
     def counters(self) -> List[int]:
-        """All of what is in no fragment, if there is neither `extra` nor buffers."""
+        """The state outside the fragments, if there is neither `extra` nor buffers."""
         return list(self._counters)
 
     @counters.setter
@@ -103,14 +104,14 @@ class Shared:
         self._counters[:] = array("q", values)
 
     def mark(self) -> int:
-        """A number that is the same for peers whose names, types and sizes agree."""
+        """Returns a number that is the same for peers with equal names, types and sizes."""
         hashed = hashlib.sha256(str(self.layout_mark).encode())
         for info in self.tensors():
             hashed.update(f"{info.name}\0{info.dtype.name}\0{info.numel}\0".encode())
         return int.from_bytes(hashed.digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """The same as text."""
+        """Returns the names, types and sizes as text."""
         return [f"{info.name}: {info.numel} of {info.dtype.name.lower()}" for info in self.tensors()]
 
     # ---- counters
@@ -141,14 +142,14 @@ class Shared:
         self._counters[_POSITION] = value
 
     def launched(self, fragment: int) -> int:
-        """The inner step of the fragment's delta that is on its way, or NOT_LAUNCHED."""
+        """Returns the inner step of the fragment's delta in flight, or NOT_LAUNCHED."""
         return self._counters[_LAUNCHED + fragment]
 
     def set_launched(self, fragment: int, step: int) -> None:
         self._counters[_LAUNCHED + fragment] = step
 
     def forget_step(self) -> None:
-        """Goes back to the last boundary, with nothing on its way."""
+        """Returns to the last boundary, with no reduction in flight."""
         self.position = 0
         for fragment in range(len(self._counters) - _LAUNCHED):
             self.set_launched(fragment, NOT_LAUNCHED)
@@ -156,7 +157,7 @@ class Shared:
     # ---- content
 
     def digest(self) -> str:
-        """A digest of names and content, in hexadecimal."""
+        """Returns a digest of names and content, in hexadecimal."""
         return _buffers.digest([("counters", self._counters), *self._named().items()])
 
     def state_dict(self) -> Dict[str, Any]:
@@ -165,7 +166,7 @@ class Shared:
         return state
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Raises if the state does not fit."""
+        """Raises InvalidArgument if the state does not fit."""
         named = self._named()
         differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
@@ -182,15 +183,15 @@ class Shared:
             check_shape(name, state[name], thing)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """After check(): loads the state of a boundary."""
+        """Loads the state of a boundary. Call it after check()."""
         for name, thing in self._named().items():
             write_to(thing, state[name])
         self.round, self.samples = int(state["round"]), int(state["samples"])
         self.forget_step()
 
     def keep(self, theta: Flats, momentum: Flats) -> Kept:
-        """A copy of the content, from which restore() recovers after an incomplete transfer. theta,
-        momentum: room for the large part."""
+        """Returns a copy of the content for restore() after an incomplete transfer. theta, momentum: memory for the
+        large part."""
         _arrays.copy(theta, self.theta)
         _arrays.copy(momentum, self.momentum)
         extra = {name: _copy_of(thing) for name, thing in (*self._extra.items(), *self._buffers.items())}

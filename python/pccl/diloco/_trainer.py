@@ -26,87 +26,80 @@ from ._shared import Kept, Shared
 
 
 class _Heard(NamedTuple):
-    """What a reduction has told of the peers, which is the same on all."""
+    """The attendance reported by a reduction, the same on all peers."""
 
     present: int
-    attendance: Optional[Attendance]  # while any peer lacks fragments
+    attendance: Optional[Attendance]  # None if no peer lacks fragments
 
 
 class DiLoCo(Member):
-    """Peers train by themselves for inner_steps steps; then all make one outer step with the mean
-    of their changes (delta = outer copy - parameters).
+    """Trains on each peer independently for inner_steps steps; then all peers make one outer step with the mean of
+    their changes (delta = outer copy - parameters).
 
-    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module, whose
-        parameters that require gradients are trained. The program trains them in place, with any
-        optimizer. float16, bfloat16, float32 or float64; the outer copy is in float32 (float64 for
-        float64), in host memory.
-    mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it
-        one round late. "eager" does so too, but applies each peer's own share at once, to its own
-        parameters.
-    outer: a Nesterov, an SGD or an AdamW, whose rate may follow a schedule, or a torch.optim.SGD or torch.optim.AdamW,
-        of which only the hyperparameters are used; or a function of (theta, momentum, mean), flat arrays of a fragment,
-        that changes the first two in place: with the same bits on all peers, so without fused arithmetic or random
-        numbers. Or a list with one for each fragment.
-    fragments: how many parts of the model are reduced at times of their own, each once in
-        inner_steps steps (streaming DiLoCo). pattern: "strided" deals the layers out to them in
-        turn, "contiguous" cuts them into runs; a layer is what shares its name up to the first
-        number, or else up to the last dot. So that all have about as many elements, tensors are
-        cut. Or a list of the fragments, which are left whole: of modules, or of lists of names, of
-        parameters or of what contains them. offsets: the steps of
-        a round at which each is launched; None spreads them evenly. periods: each fragment's own, in
-        place of inner_steps, in steps; its offset is counted in that.
-    delay: a fragment is applied so many steps after its launch, and meanwhile the peers train on;
-        less than inner_steps. alpha: the share of its own parameters that a peer keeps when a
-        fragment is applied; 0 sets them to the outer copy, as fits delay 0.
+    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module; its parameters that require
+        gradients are trained. The program trains them in place, with any optimizer. float16, bfloat16, float32 or
+        float64; the outer copy is in float32 (float64 for float64), in host memory.
+    mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it one round late.
+        "eager" does so too, but applies each peer's share at once to the peer's parameters.
+    outer: a Nesterov, an SGD or an AdamW, with a constant rate or a schedule; or a torch.optim.SGD or
+        torch.optim.AdamW, of which only the hyperparameters are used; or a function of (theta, momentum, mean), flat
+        arrays of a fragment, that changes the first two in place, with the same bits on all peers: without fused
+        arithmetic or random numbers. Or a list with one for each fragment.
+    fragments: the number of parts of the model that are reduced at different times, each once in inner_steps steps
+        (streaming DiLoCo). pattern: "strided" assigns the layers in turn, "contiguous" in runs; a layer is all
+        parameters with the same name up to the first number, or otherwise up to the last dot. Tensors are cut for
+        fragments of about equal size. Or a list of fragments, which are left whole: modules, or lists of names, of
+        parameters or of their modules. offsets: the step of a round at which each is launched; None spreads them
+        evenly. periods: the period of each fragment in steps, in place of inner_steps; its offset is within that
+        period.
+    delay: number of steps from a fragment's launch to its application, during which the peers continue to train; less
+        than inner_steps. alpha: the share of its parameters that a peer keeps when a fragment is applied; 0 sets them
+        to the outer copy, which suits delay 0.
     codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or "e2m1": as 4; "bf16":
-        as 16; "auto": as 20 % of the time between two rounds allows; "exact": as they are; or any QuantizationOptions.
-        None is "bf16" if all parameters have 16 bits, else "exact". Or a list with one for each fragment. feedback:
-        what the packing into a format of 8 or 4 bits takes is part of the next delta.
-    weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's
-        last launch, as given to step() or add_samples().
-    extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal
-        on all peers at each boundary.
-    share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer;
-        otherwise, and afterward, buffers are each peer's own.
-    min_peers: with fewer, a boundary waits for more. verify_every: all peers compare their state by
-        digests once in so many rounds, but not while a newcomer catches up; 0: never.
-    rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are
-        final, and newcomers get them and learn that there is nothing left to train. linger_s:
-        finish() of a finished run waits this long for late peers. A state_dict() of the end can be
-        continued with more rounds.
-    catch_up: how newcomers get the run's state. "whole": at a boundary, where all others wait for it.
-        "fragments": each fragment from its next slot to the one after that, beside training. Then the
-        others do not wait, and join() of the newcomer, which trains when it has all, returns a round
-        later or more (the longest of `periods`), within a round. It is the default where there are
-        fragments or a delay, but neither `extra` nor shared buffers nor shards.
-    process_group: of a model of DTensors (fully_shard, FSDP2), that of torch.distributed over whose
-        processes it is sharded, by default all; or any, whose processes make the same steps. Each of
-        them constructs this, with Communicator(address, its rank), and its shard is averaged with
-        the same shards of others. They make an outer step together, or none does. Each counts its
-        own samples. The group takes tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl").
+        as 16; "auto": as many bits as 20 % of the time between two rounds allows; "exact": unchanged; or any
+        QuantizationOptions. None is "bf16" if all parameters have 16 bits, otherwise "exact". Or a list with one for
+        each fragment. feedback: adds the rounding error of an 8-bit or 4-bit format to the next delta.
+    weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's last launch, as given
+        to step() or add_samples().
+    extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal on all peers at each
+        boundary.
+    share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer; otherwise, and afterwards,
+        each peer has different buffers.
+    min_peers: a boundary waits until there are this many peers. verify_every: number of rounds after which all peers
+        compare their state by digests, but not while a newcomer catches up; 0: never.
+    rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are final, and
+        newcomers get them and learn that training has ended. linger_s: finish() of a finished run waits this long for
+        late peers. A state_dict() of the end can be continued with more rounds.
+    catch_up: the way in which newcomers get the run's state. "whole": at a boundary, where all other peers wait.
+        "fragments": each fragment from its next slot to the one after that, during training. Then the others do not
+        wait; join() of the newcomer, which trains when it has all fragments, returns a round later or more (the longest
+        of `periods`), within a round. "fragments" is the default with fragments or a delay, but without `extra`, shared
+        buffers and shards.
+    process_group: for a model of DTensors (fully_shard, FSDP2), the group of torch.distributed over which it is
+        sharded, by default all processes; or any group of processes that make the same steps. Each of them constructs
+        this object, with Communicator(address, its rank), and its shard is averaged with the same shards of others.
+        They make an outer step together, or none does. Each counts the samples that it trains on. The group must
+        support tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl").
 
-    Shared, with the same bits on all peers after each step at which something is applied: the outer
-    copy, its momentum, `round`, `samples`; at boundaries also extra. Not shared: the parameters
-    between boundaries, in "eager" mode, in fragments and with alpha at boundaries also; the inner
-    optimizer's state; random numbers. The settings must be the same on all peers; a newcomer with
-    others is refused with a reason.
+    Shared, with the same bits on all peers after each step with an outer step: the outer copy, its momentum, `round`,
+    `samples`; at boundaries also extra. Not shared: the parameters between boundaries, and in "eager" mode, with
+    fragments and with alpha also at boundaries; the inner optimizer's state; random numbers. The settings must be the
+    same on all peers; a newcomer with others is refused with a reason.
 
-    Newcomers are admitted at boundaries and get the run's state, however many they are (catch_up);
-    what is on its way then is applied at once, by all alike. Peers that die are left out: the mean
-    is that of exactly those that remain. With a delay, a fragment during whose reduction a peer was lost is not
-    reduced again until its next slot, which has all that was trained; the others are not disturbed.
-    A peer that is alone continues with its own delta. If nobody has been in a run before (all
-    restarted from checkpoints), the peer that has come furthest gives the state: min_peers makes
-    them wait for each other.
+    Newcomers are admitted at boundaries and get the run's state (catch_up), in any number; reductions in flight are
+    then applied at once, by all alike. Peers that fail are left out: the mean is over exactly the remaining peers. With
+    a delay, a fragment that lost a peer during its reduction waits for its next slot, and then has the whole delta; the
+    other fragments are not disturbed. A peer that is alone continues with its delta. If no peer has been in a run
+    before (all restarted from checkpoints), the most advanced peer provides the state: min_peers makes them wait for
+    each other.
 
-    An exception that leaves step(), join() or finish(), Ctrl-C among them, means that this peer has
-    left the run (its communicator is closed, so that nobody waits for it), with its shared state as
-    of the last outer step and its parameters set to that. rejoin() continues with a new
-    communicator. Errors in arguments change nothing.
+    After an exception from step(), join() or finish(), also Ctrl-C, this peer has left the run: its communicator is
+    closed, so that no peer waits for it, its shared state is as of the last outer step, and its parameters are set to
+    that. rejoin() continues with a new communicator. Errors in arguments change nothing.
 
-    All calls except close() must come from one thread. Tags of reductions from 2**40 on are used.
-    Memory of the host, besides the parameters: four times that of the outer copy, in "eager" mode
-    six times; if parameters are on a CUDA device, two of these are page-locked.
+    All calls except close() must be made from one thread. Tags of reductions from 2**40 on are used. Host memory,
+    besides the parameters: four times the outer copy, in "eager" mode six times; if parameters are on a CUDA device,
+    two of these are page-locked.
     """
 
     @takes(DiLoCoSettings)
@@ -141,16 +134,16 @@ class DiLoCo(Member):
             for fragment in self._fragments:
                 fragment.reduction.name = membership.number
         self._own = Own(self._layout) if given.mode == "eager" else None
-        self._is_midway = False  # a state was loaded, with this peer's own parameters
-        self._feedback: Optional[Flats] = None  # that a loaded state has
-        self._catch_up: Optional[CatchUp] = None  # while any peer lacks fragments
-        self._follows = False  # this one does
-        # Of fragments that finish() has applied meanwhile: the step at which newcomers will, and what that says.
+        self._is_midway = False  # a state with this peer's parameters was loaded
+        self._feedback: Optional[Flats] = None  # residuals of a loaded state
+        self._catch_up: Optional[CatchUp] = None  # set while any peer lacks fragments
+        self._follows = False  # true while this peer lacks fragments
+        # Attendance of fragments that finish() has applied early, with the step at which newcomers apply them.
         self._heard_early: Dict[int, Tuple[int, _Heard]] = {}
         self._present = 0  # peers in the last meeting or reduction
         self._participants = 0  # in the last reductions; 0: there was none yet
-        self._last_weight = 0.0  # of all peers, in the last reduction
-        self._stays_until = 0.0  # after the end of the run
+        self._last_weight = 0.0  # sum of the weights of all peers in the last reduction
+        self._stays_until = 0.0  # time until which it waits after the end of the run
 
     def _scheduled(self, given: LocalSGDSettings, count: int) -> Schedule:
         schedule = Schedule.make(given.inner_steps, count, given.offsets, given.delay, given.periods)
@@ -163,7 +156,7 @@ class DiLoCo(Member):
         return replace(schedule, delay=given.inner_steps)
 
     def _rules(self, outer: Union[Outer, Sequence[Outer]]) -> List[Outer]:
-        """The outer optimizer of each fragment."""
+        """Returns the outer optimizer of each fragment."""
         outers = _outer.per_fragment(outer, len(self._layout.parts))
         if self._layout.is_of_torch_doubles and any(isinstance(one, AdamW) for one in outers):
             raise InvalidArgument("outer: AdamW is not for float64 of torch, whose square roots differ among machines")
@@ -224,8 +217,8 @@ class DiLoCo(Member):
 
     @property
     def outer(self) -> Union[Outer, Sequence[Outer]]:
-        """The outer optimizer. It is a setting of the run, the same on all peers, so it cannot be replaced; a rate that
-        changes is a schedule: Nesterov(lr=function)."""
+        """The outer optimizer. It is a setting of the run, the same on all peers, so it cannot be replaced; for a
+        changing rate use a schedule: Nesterov(lr=function)."""
         return self._outer
 
     @outer.setter
@@ -246,7 +239,7 @@ class DiLoCo(Member):
         if not self._membership.established:
             return self._follow(meeting)
         self._in_run = self._has_state = True
-        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the one that counts
+        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the state of the run, not a received one
         if has_state and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
@@ -277,10 +270,10 @@ class DiLoCo(Member):
         )
 
     def _follow(self, meeting: Meeting) -> StepInfo:
-        """Goes with the others, step by step, but does not train before it has all fragments. Until then its parameters
-        are what they were."""
+        """Follows the others, step by step, without training until it has all fragments. Its parameters do not change
+        before that."""
         kept = meeting.kept
-        for name in ("theta", "momentum"):  # they are in room that reductions need
+        for name in ("theta", "momentum"):  # they are in memory that reductions need
             setattr(kept, name, self._layout.copy_of(getattr(kept, name)) if self._has_state else [])
         self._follows = self._membership.lacks_state = True
         try:
@@ -305,7 +298,7 @@ class DiLoCo(Member):
         return self._joined(meeting)
 
     def _forget_what_came(self, kept: Kept) -> None:
-        """The state is again that which this peer came with."""
+        """Restores the state that this peer had before it joined."""
         self.comm.close()
         self._leave()
         self._shared.restore(kept)
@@ -325,9 +318,8 @@ class DiLoCo(Member):
             fragment.counted += count
 
     def step(self, samples: int = 0) -> StepInfo:
-        """Call it after each step of the inner optimizer. The last one of a round is joint with all
-        peers. If this peer is not in the run, the call only joins: what was trained before is
-        dropped."""
+        """Counts an inner step. Call it after each step of the inner optimizer. The last one of a round is joint with
+        all peers. If this peer is not in the run, the call only joins: earlier training is dropped."""
         if not self._is_in_run():
             return self.join()
         if self.finished:
@@ -342,34 +334,33 @@ class DiLoCo(Member):
         return self._jointly(self._reach)
 
     def finish(self) -> StepInfo:
-        """Ends together with the others: waits for what is in flight and applies it, and sets the
-        parameters to the outer copy, with the same bits on all peers that do so after the same
-        step. What was trained since the last launch or boundary is dropped, and so are the steps
-        since the last boundary; but they count while a newcomer catches up, which goes on through
-        its own. All may then make more steps, unless the run has finished: then it waits linger_s
-        for late peers, which must call finish() or close(), too."""
+        """Ends together with the other peers: waits for the reductions in flight and applies them, and sets the
+        parameters to the outer copy, with the same bits on all peers that call it after the same step. Drops the
+        training since the last launch or boundary, and the steps since the last boundary; but these steps count while a
+        newcomer catches up, which continues through its own. All may then make more steps, unless the run has finished:
+        then it waits linger_s for late peers, which must also call finish() or close()."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
         return self._jointly(self._finish)
 
-    # ---- what is shared
+    # ---- shared state
 
     @property
     def inner_step(self) -> int:
-        """Inner steps that the run has made, for schedules; the same for newcomers."""
+        """Number of inner steps that the run has made, for schedules; the same for newcomers."""
         return self.round * self.inner_steps + self._shared.position
 
     @property
     def samples(self) -> int:
-        """Samples that all peers together have counted in the reduced rounds."""
+        """Number of samples that all peers together have counted in the reduced rounds."""
         return self._shared.samples
 
     def state_dict(self) -> Dict[str, Any]:
-        """A copy of what is shared, as a flat dictionary of arrays, numbers and lists for numpy.savez
-        or torch.save. Within a round, and of fragments at any time, also this peer's own parameters
-        and what it has on its way: if all peers load theirs, of the same step, the run goes on with
-        the same bits. What error feedback keeps is in it while this peer is in the run. In "eager" mode
-        what is on its way is lost unless finish() comes first."""
+        """Returns a copy of the shared state, as a flat dictionary of arrays, numbers and lists for numpy.savez or
+        torch.save. Within a round, and with fragments at any time, it includes this peer's parameters and its
+        reductions in flight: if all peers load their states of the same step, the run continues with the same bits. It
+        includes the residuals of error feedback while this peer is in the run. In "eager" mode reductions in flight are
+        lost unless finish() is called first."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
@@ -383,21 +374,21 @@ class DiLoCo(Member):
             return state
 
     def _is_settled(self) -> bool:
-        """Whether the shared state is all there is: at a boundary at which all is applied, with nothing
-        on its way, all parameters are the outer copy."""
+        """Returns true if the shared state is complete: at a boundary with no reduction in flight, where all parameters
+        equal the outer copy."""
         schedule = self._schedule
         is_whole = schedule.offsets == (0,) and self.inner_steps % schedule.periods[0] == 0 and self._alpha == 0
         return is_whole and self._shared.position == 0 and not self._fragments[0].is_launched
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Call it before join() or rejoin(): the run continues from here, unless another peer has
-        come further. Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
+        """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
+        Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
         with self._busy:
             shared, rest, kept = _checkpoint.split(state)
             if self._own is not None:
-                rest = {}  # as "eager" saves it, which has more on its way than that
+                rest = {}  # as saved in "eager" mode, which has more in flight than this state
             self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
@@ -409,7 +400,7 @@ class DiLoCo(Member):
             self._has_state, self._is_midway = True, bool(rest)
 
     def _reach(self) -> StepInfo:
-        """A step at which fragments are launched or due, or a round ends."""
+        """Makes a joint step: fragments are launched or due, or a round ends."""
         step = self.inner_step
         for fragment in self._fragments:
             self._heed_early(fragment, step, hands_on=True)
@@ -438,7 +429,7 @@ class DiLoCo(Member):
         return fragment.is_on_its_way and step >= fragment.launched + self._schedule.delay
 
     def _end_round(self, launching: List[Fragment], ended: List[FragmentInfo]) -> Meeting:
-        """launching: what has been measured, to be launched in this step."""
+        """Ends a round. launching: measured fragments, to be launched in this step."""
         self._shared.round, self._shared.position = self.round + 1, 0
         if self.finished:
             self._end_run(launching, ended)
@@ -450,7 +441,7 @@ class DiLoCo(Member):
         return meeting
 
     def _end_run(self, launching: List[Fragment], ended: List[FragmentInfo]) -> None:
-        """Reduces all that has been trained, so that newcomers get the final state."""
+        """Reduces all remaining deltas, so that newcomers get the final state."""
         self._drain(ended)
         now = {info.fragment for info in ended if info.age == 0}
         rest = [fragment for fragment in self._fragments if fragment.index not in now]
@@ -470,7 +461,7 @@ class DiLoCo(Member):
         self._drain(ended, early)
         self._wait(self._membership.wait_for_answer)
         self._settle()
-        if not early:  # newcomers go on through their steps, and meet this peer in one of those
+        if not early:  # newcomers continue through their steps, and meet this peer in one of them
             self._shared.forget_step()
         if self.finished and self._linger_s > 0:
             self._wait(self._linger)
@@ -536,25 +527,25 @@ class DiLoCo(Member):
         return 1.0 if self.weight == "uniform" else float(samples)
 
     def _launch(self, fragments: Sequence[Fragment], repeat: bool = False) -> None:
-        """What everybody waits for, for want of a delay, and what the pipeline cannot take back, is
-        repeated when a peer is lost."""
+        """Launches the fragments. Without a delay all peers wait for the reduction, and the pipeline cannot take it
+        back: then it is repeated when a peer is lost."""
         for fragment in fragments:
             fragment.reduction.attends = self._says(fragment)
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
     def _says(self, fragment: Fragment) -> Callable[[], List[float]]:
-        """What this peer says of itself with the fragment's reduction, when that begins."""
+        """Returns the function that makes this peer's attendance numbers for the fragment's reduction."""
         catch_up = self._catch_up
         if catch_up is None:
             return list
         return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
 
     def _attend(self, landing: Landing, hands_on: bool, due: Optional[int]) -> int:
-        """What the reduction has told, and what follows from it, at the step `due` if that is to come. Returns how many
-        took part who do not lack its fragment."""
+        """Handles the attendance that the reduction has reported, now or at the later step `due`. Returns the number of
+        participants that hold its fragment."""
         reduced, catch_up = landing.reduced, self._catch_up
-        # After an abort nobody knows how many are left, so the next boundary counts them, unless
-        # another reduction does.
+        # After an abort the number of remaining peers is unknown, so the next boundary counts them, unless another
+        # reduction does.
         heard = _Heard(0 if reduced is None else reduced.participants, None)
         if reduced is not None and catch_up is not None:
             heard = heard._replace(attendance=catch_up.read(reduced.present))
@@ -579,7 +570,7 @@ class DiLoCo(Member):
             self._fragments[index].hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
 
     def _heed_early(self, fragment: Fragment, step: float, hands_on: bool) -> None:
-        """What was heard early counts when newcomers hear it: at its step, or where all drain."""
+        """Handles attendance that was received early: at the step at which newcomers receive it, or when all drain."""
         due, heard = self._heard_early.get(fragment.index, (0, None))
         if heard is not None and due <= step:
             del self._heard_early[fragment.index]
@@ -596,8 +587,8 @@ class DiLoCo(Member):
         return landing
 
     def _commit(self, landing: Landing, hands_on: bool = False, due: Optional[int] = None) -> FragmentInfo:
-        """Applies what has landed, and shows it in the parameters; in the pipeline _begin_round()
-        does that. hands_on: gives it to those who lack it. due: the step at which newcomers apply it, if later."""
+        """Applies a reduction that has ended, and updates the parameters; in the pipeline _begin_round() does that.
+        hands_on: sends the fragment to peers that lack it. due: the later step at which newcomers apply it."""
         fragment = self._fragments[landing.info.fragment]
         info = fragment.commit(landing, self._scratch)
         info = replace(info, participants=self._attend(landing, hands_on, due))
@@ -606,8 +597,8 @@ class DiLoCo(Member):
         return info
 
     def _drain(self, ended: List[FragmentInfo], early: bool = False) -> None:
-        """Applies what is on its way before its time. All peers do so at the same step. early: but newcomers, which do
-        not know of it and apply it when it is due."""
+        """Applies reductions in flight before they are due. All peers do so at the same step. early: newcomers do not
+        know of it, and apply them when they are due."""
         for fragment in self._fragments:
             if fragment.is_on_its_way:
                 due = fragment.launched + self._schedule.delay if early else None
@@ -618,10 +609,10 @@ class DiLoCo(Member):
             self._wait(fragment.handed_on)
 
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
-        """All peers decide this alike, by what joint calls have told them. Newcomers do not have
-        what is on its way, and the library takes nobody in meanwhile: so that is applied first."""
+        """Admits newcomers. All peers decide this alike, from the results of joint calls. Newcomers lack the reductions
+        in flight, and the library admits no peers during them: so they are applied first."""
         is_pending = self._wait(self._membership.answer)
-        may_admit = self._catch_up is None  # else a fragment may be on its way to a newcomer
+        may_admit = self._catch_up is None  # otherwise a fragment may be in transfer to a newcomer
         if (is_pending and may_admit) or self._present < self._min_peers or self.finished:
             self._drain(ended)
             self._wait(self._membership.update)
@@ -633,14 +624,14 @@ class DiLoCo(Member):
         return Meeting(self._present)
 
     def _rest(self) -> None:
-        """Until nothing uses the outer copy, and devices have done what they were asked for."""
+        """Waits until the outer copy is unused, and devices have done their enqueued work."""
         for fragment in self._fragments:
             fragment.measured()
         self._layout.beside.wait()
 
     def _meet(self) -> Meeting:
         self._rest()
-        if self._follows and self._has_everything():  # so it is one of those who give it
+        if self._follows and self._has_everything():  # so it is one of the senders
             self._membership.established, self._membership.lacks_state = True, False
         # An established peer receives nothing, so its deltas stay intact.
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
@@ -649,7 +640,7 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             fragment.is_held = fragment.is_held or self._catch_up is None
             if self._follows:
-                fragment.contribute_nothing()  # the meeting has used the room of the deltas
+                fragment.contribute_nothing()  # the meeting has used the memory of the deltas
         return meeting
 
     def _begin_round(self) -> None:
@@ -663,8 +654,8 @@ class DiLoCo(Member):
         self._layout.write(self._own.start)
 
     def _share(self) -> float:
-        """What makes of this peer's delta, which has its weight, its share in the next mean,
-        estimated from the last one."""
+        """Returns the factor from this peer's weighted delta to its share in the next mean, estimated from the last
+        one."""
         weight = self._fragments[0].reduction.weight
         if weight == 0:
             return 0.0
@@ -673,8 +664,7 @@ class DiLoCo(Member):
 
 
 class LocalSGD(DiLoCo):
-    """DiLoCo whose outer step is the plain average: parameters become the mean of the peers'
-    parameters."""
+    """DiLoCo with the plain average as the outer step: parameters become the mean of the peers' parameters."""
 
     @takes(LocalSGDSettings)
     def __init__(self, given: LocalSGDSettings) -> None:
