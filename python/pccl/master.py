@@ -1,7 +1,5 @@
 """The program `pccl-master`, the master of a run: `pccl-master --listen 0.0.0.0:48148`, or `python -m pccl.master`.
-
-It is the C program. `pccl_master --listen-address`, as with PCCL 1.0, and `ccoip_master` are the same.
-"""
+Runs the C program. `pccl_master --listen-address`, as with PCCL 1.0, and `ccoip_master` are the same."""
 
 from __future__ import annotations
 

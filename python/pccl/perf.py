@@ -9,7 +9,7 @@ from . import _programs
 
 
 def program() -> Optional[str]:
-    """The bundled pccl-perf, or else one that is installed."""
+    """Returns the path of the bundled pccl-perf, or otherwise of an installed one."""
     return _programs.find("pccl-perf")
 
 

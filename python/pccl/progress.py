@@ -1,12 +1,11 @@
-"""Shows whatever takes long: connecting, the transfer of shared state, optimizations, waiting for others.
+"""Shows the progress of long calls: connecting, the transfer of shared state, optimizations, waiting for others.
 
     with pccl.progress.shown(comm):
         comm.connect()
         comm.sync_shared_state(state)
 
-On a terminal this is a bar with rate, time left and for whom one waits; elsewhere a line every ten
-seconds. `Tqdm()` draws with tqdm instead, and any function that takes a `Progress`, or None when what
-it was about is over, may be a hook.
+On a terminal this is a bar with the rate, the time left and the awaited peers; elsewhere a line every ten seconds.
+`Tqdm()` draws with tqdm instead. A hook is any function that takes a `Progress`, or None when the call has ended.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Hook = Callable[[Optional[Progress]], None]
 
 
 class Shown:
-    """The hook that draws a bar on a terminal, and elsewhere writes a line now and then."""
+    """A hook that draws a bar on a terminal, and elsewhere writes a line at intervals."""
 
     def __init__(self, stream: Optional[TextIO] = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -68,7 +67,7 @@ class Shown:
 
 
 class Tqdm:
-    """The hook that draws with tqdm, a bar for each call. given: more arguments of tqdm."""
+    """A hook that draws with tqdm, a bar for each call. given: more arguments of tqdm."""
 
     def __init__(self, **given: Any) -> None:
         self._make: Callable[..., Any] = _tqdm.tqdm
@@ -94,8 +93,8 @@ class Tqdm:
 def shown(
     comm: Communicator, hook: Optional[Hook] = None, *, after_s: float = 2.0, every_s: float = 0.5
 ) -> Iterator[None]:
-    """While this lasts, a thread tells the hook (a `Shown` by default) of whatever call on comm has
-    taken longer than after_s."""
+    """Runs a thread during the context that reports each call on comm that has taken longer than after_s to the hook
+    (by default a `Shown`)."""
     tell: Hook = Shown() if hook is None else hook
     over = threading.Event()
 

@@ -1,10 +1,10 @@
-"""The flight recorders of peers: dumps on a signal, what several of them say together, and PyTorch's own format.
+"""The flight recorders of peers: dumps on a signal, an analysis of several dumps, and PyTorch's format.
 
     python -m pccl.recorder DUMP.json... [--torch PREFIX]
 
-prints for each operation that has not ended who waits for whom. With --torch it also writes PREFIX0, PREFIX1, ...,
-which `python -m torch.distributed.flight_recorder.fr_trace -p PREFIX FOLDER` analyzes. docs/guide/operations.md
-explains the dumps.
+prints for each unfinished operation the waiting peers and the peers they wait for. With --torch it also writes PREFIX0,
+PREFIX1, ..., which `python -m torch.distributed.flight_recorder.fr_trace -p PREFIX FOLDER` analyzes.
+docs/guide/operations.md explains the dumps.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Un
 from . import _core, _recorder
 
 Dump = Dict[str, Any]
-"""What Communicator.flight_recorder() returns, and the files have."""
+"""The result of Communicator.flight_recorder(), and the content of the files."""
 
 _FORMAT = 1
 
 
 def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
-    """The content of a file that a peer wrote. ValueError: it is no such file."""
+    """Returns the content of a file that a peer wrote. Raises ValueError for any other file."""
     try:
         dump = json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -43,8 +43,8 @@ def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
 
 
 def dump_all(folder: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
-    """Writes <folder>/pccl-<peer id>.json for each communicator of this process, and returns the files. Any thread,
-    also while others wait in calls."""
+    """Writes <folder>/pccl-<peer id>.json for each communicator of this process, and returns the files. Callable from
+    any thread, also while others wait in calls."""
     written = []
     for core in list(_core.open_cores):
         if not core.is_of_this_process or core.closed:
@@ -59,9 +59,9 @@ def dump_all(folder: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
 
 
 def dump_on_signal(folder: Union[str, "os.PathLike[str]"] = ".", number: Optional[int] = None) -> Any:
-    """From now on the signal (SIGUSR2) makes this process write its flight recorders into the folder, as dump_all does;
-    errors are printed. To be called on the main thread. Returns the handler before, for signal.signal(). Python runs
-    handlers on the main thread, between two of its instructions: all calls of this package that wait let it in."""
+    """Installs a signal handler (SIGUSR2) that writes this process's flight recorders into the folder, as dump_all
+    does, and prints errors. Call it on the main thread. Returns the previous handler, for signal.signal(). Python runs
+    handlers on the main thread, between two of its instructions: all waiting calls of this package permit that."""
     folder = Path(folder)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"dump_on_signal: {folder} is no folder to write into")
@@ -70,20 +70,20 @@ def dump_on_signal(folder: Union[str, "os.PathLike[str]"] = ".", number: Optiona
         try:
             for file in dump_all(folder):
                 print(f"pccl: the flight recorder is in {file}", file=sys.stderr, flush=True)
-        except Exception as error:  # a program that is being looked at must not end by it
+        except Exception as error:  # an inspection must not end the program
             print(f"pccl: the flight recorder cannot be written: {error}", file=sys.stderr, flush=True)
 
     return signal.signal(signal.SIGUSR2 if number is None else number, handler)
 
 
-# ---- what several peers say
+# ---- analysis of several dumps
 
 
 Name = Tuple[Any, ...]
 
 
 def _name(operation: Dict[str, Any]) -> Name:
-    """By which all peers call it."""
+    """Returns a key of the operation that is the same on all peers."""
     whose = operation["subgroup"], operation.get("pair", 0)  # dumps of earlier versions have no pairs
     return (*whose, *operation["era"], operation["tag"], operation["sequence"], operation["kind"])
 
@@ -109,8 +109,8 @@ _WORDS = {
 
 
 def explain(dumps: Sequence[Dump]) -> str:
-    """For each operation that has not ended who waits for whom, in words. Peers for whom others wait and who wait for
-    nobody themselves are where to look first. Durations are each of one peer's own clock."""
+    """Returns a text with the waits of each unfinished operation. Look first at the peers that others wait for and that
+    wait for no peer themselves. Each duration is from the clock of one peer."""
     shown = _shown(dumps)
     lines: List[str] = []
     found: Dict[Name, List[Tuple[str, Dict[str, Any]]]] = {}
@@ -171,7 +171,7 @@ _TYPES = {
 
 
 def _sizes(operation: Dict[str, Any]) -> Tuple[int, int]:
-    """Elements that go in and come out, as torch's analysis compares them."""
+    """Returns the numbers of input and output elements, as torch's analysis compares them."""
     count, world = operation["count"], operation["world"]
     before = world if operation["kind"] in ("reduce-scatter", "scatter", "all-to-all") else 1
     after = world if operation["kind"] in ("all-gather", "gather", "all-to-all") else 1
@@ -179,7 +179,7 @@ def _sizes(operation: Dict[str, Any]) -> Tuple[int, int]:
 
 
 def _ranks(dumps: Sequence[Dump]) -> Dict[str, int]:
-    """The peers as numbers: in order of the newest list of members, then those that have gone."""
+    """Returns the peers' numbers: in order of the newest member list, then the peers that have left."""
     newest = max(dumps, key=lambda dump: tuple(dump["epoch"]))
     known = [member["peer"] for member in newest["members"]]
     for dump in dumps:
@@ -190,8 +190,8 @@ def _ranks(dumps: Sequence[Dump]) -> Dict[str, int]:
 
 
 def _in_order(dumps: Sequence[Dump], of_group: Dict[str, List[List[Name]]]) -> Dict[str, Dict[Name, int]]:
-    """A number for each operation of a group, the same for all peers, in which no peer's order is changed where they
-    agree. What one peer has forgotten is left out for all."""
+    """Returns a number for each operation of a group, the same for all peers, that preserves each peer's order where
+    peers agree. Omits operations that one peer has forgotten."""
     numbers = {}
     for group, lists in of_group.items():
         merged: List[Name] = []
@@ -210,10 +210,10 @@ def _in_order(dumps: Sequence[Dump], of_group: Dict[str, List[List[Name]]]) -> D
 
 
 def to_torch(dumps: Sequence[Dump]) -> Dict[int, Dict[str, Any]]:
-    """What torch's analysis reads, by rank. Ranks are the canonical order of the newest list of members; each list of
-    members that operations had is a process group of its own. Sends and receives, the founding of groups and what has
-    no list of members any more are left out, and aborted operations are shown as started. ValueError: there are no
-    dumps, or two of one peer."""
+    """Returns the input of torch's analysis, by rank. Ranks are the canonical order of the newest member list; each
+    member list of the operations is a separate process group. Omits sends and receives, creations of groups and
+    operations without a member list; shows aborted operations as started. Raises ValueError if there are no dumps, or
+    two dumps of one peer."""
     if not dumps:
         raise ValueError("to_torch: there are no dumps")
     if len({dump["peer"] for dump in dumps}) < len(dumps):
@@ -268,7 +268,7 @@ def _entry(
         "collective_seq_id": numbers[group][_name(operation)],
         "p2p_seq_id": 0,
         "op_id": operation["number"],
-        "profiling_name": f"gloo:{_KINDS[operation['kind']]}",  # torch's analysis knows some names of backends only
+        "profiling_name": f"gloo:{_KINDS[operation['kind']]}",  # torch's analysis knows only some names of backends
         "input_sizes": [[before]],
         "input_dtypes": [kind],
         "output_sizes": [[after]],
@@ -285,7 +285,7 @@ def _entry(
 
 
 def write_torch(dumps: Sequence[Dump], prefix: str) -> List[Path]:
-    """Writes what to_torch makes of them as <prefix><rank>."""
+    """Writes the results of to_torch as <prefix><rank>, and returns the files."""
     written = []
     for rank, dump in to_torch(dumps).items():
         file = Path(f"{prefix}{rank}")

@@ -1,9 +1,8 @@
-"""The program `pccl doctor`: is this machine, its path to the master and to the other peers fit for a
-run? Run it before one, on all machines at once: `pccl doctor master.example.com --peers 4`.
+"""The program `pccl doctor`: checks before a run whether this machine and its paths to the master and to the other
+peers are suitable. Run it on all machines at once: `pccl doctor master.example.com --peers 4`.
 
-It looks at the machine (`_machine`), at the master as a stranger sees it (`_master`), and then joins
-the master as a peer and looks at the others (`_peers`). What it finds are `Finding`s: what is wrong,
-and the line that mends it.
+It examines the machine (`_machine`) and the master from outside (`_master`), and then joins the master as a peer and
+examines the paths to the other peers (`_peers`). Each result is a `Finding`: the problem, and a command that fixes it.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _printable(text: str) -> str:
-    """Text of the system or of the network must not move the cursor of the terminal."""
+    """Replaces unprintable letters: text of the system or of the network must not move the terminal's cursor."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -116,7 +115,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     examination = _Examination(prints=not given.json)
     try:
         examination.run(given.master, given.peers, given.wait)
-    except ValueError as error:  # of the address, as the library words it or we do
+    except ValueError as error:  # an invalid address, reported by the library or by this program
         parser.error(error.reason if isinstance(error, PCCLError) else str(error))
     print(examination.to_json() if given.json else "all is well" if examination.is_well else "something is wrong")
     return 0 if examination.is_well else 1

@@ -1,4 +1,4 @@
-"""What the doctor says of one thing that it has looked at."""
+"""Results of the doctor's checks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Finding:
     check: str
-    level: str  # "ok", "note" (it works, and could be better) or "bad"
+    level: str  # "ok", "note" (works, but could be better) or "bad"
     text: str
-    mend: str = ""  # what to do about it, mostly a line to run
+    mend: str = ""  # the fix, usually a command
 
 
-# What to do about a check that has failed on another machine, which sends only the name of the check.
+# Fixes for checks that failed on another machine, which sends only the name of the check.
 MENDS = {
     "files": "there: ulimit -n 65536",
     "buffers": "there: raise net.ipv4.tcp_rmem and net.ipv4.tcp_wmem to 4 MiB or more",

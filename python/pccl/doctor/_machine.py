@@ -1,4 +1,4 @@
-"""What can be said of a machine without asking another one."""
+"""Checks of this machine alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._finding import Finding, bad, note, ok
 _resource: Any = Lazy("resource")  # Unix only
 
 _FILES_FEW, _FILES_ENOUGH = 256, 65536
-_BUFFER_MIN = 4 << 20  # what a window of 1 Gbit/s over 30 ms takes
-_TIME_ERROR = 5  # what adjtimex returns of a clock that nobody sets
+_BUFFER_MIN = 4 << 20  # window for 1 Gbit/s over 30 ms
+_TIME_ERROR = 5  # result of adjtimex for an unsynchronized clock
 _LOCKED_MIN = 64 << 20
 
 
@@ -25,7 +25,7 @@ def _setting(name: str) -> Optional[List[str]]:
     try:
         return Path("/proc/sys/net/ipv4", name).read_text().split()
     except OSError:
-        return None  # not Linux, or not shown to us
+        return None  # not Linux, or not visible to this process
 
 
 def _version() -> Finding:

@@ -1,4 +1,4 @@
-"""The path to the master, as any program sees it: its name, its port, the packets that fit."""
+"""Checks of the path to the master from outside: its name, its port, the size of packets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _fcntl: Any = Lazy("fcntl")  # Unix only
 
 DEFAULT_PORT = 48148
 _CONNECT_S = 5.0
-_IP_MTU, _IPV6_MTU = 14, 24  # socket options of Linux, which Python does not name
+_IP_MTU, _IPV6_MTU = 14, 24  # socket options of Linux, which Python does not define
 _SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
 _MTU_MIN = 1280
 
@@ -24,12 +24,12 @@ _MTU_MIN = 1280
 @dataclass
 class Reached:
     findings: List[Finding] = field(default_factory=list)
-    address: str = ""  # of the master; empty: not reached
-    own_address: str = ""  # from which it was reached
+    address: str = ""  # address of the master; empty: not reached
+    own_address: str = ""  # address of this machine on that path
 
 
 def split(text: str) -> Tuple[str, int]:
-    """Of 'host', 'host:port', '[v6]' or '[v6]:port'."""
+    """Splits 'host', 'host:port', '[v6]' or '[v6]:port' into host and port. Raises ValueError if it is invalid."""
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         is_right = bool(closed) and (not rest or rest.startswith(":"))
@@ -77,7 +77,7 @@ def _why(error: OSError, host: str, port: int) -> Finding:
 
 
 def _interface_mtu(own_address: str) -> Optional[int]:
-    """Of the interface with this address, as far as that can be found."""
+    """Returns the MTU of the interface with this address; None if it is unknown."""
     if not sys.platform.startswith("linux"):
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
@@ -88,7 +88,7 @@ def _interface_mtu(own_address: str) -> Optional[int]:
                 if socket.inet_ntoa(place[20:24]) == own_address:
                     return int(struct.unpack("16si", _fcntl.ioctl(asker, _SIOCGIFMTU, request)[:20])[1])
             except OSError:
-                continue  # it has no address
+                continue  # the interface has no address
     return None
 
 
@@ -101,7 +101,7 @@ def _packets(connection: socket.socket, own_address: str) -> List[Finding]:
     text = f"packets of {path} bytes go to the master"
     if path < _MTU_MIN:
         return [bad("mtu", f"{text}, few", "raise the MTU of the interface: ip link set dev NAME mtu 1500")]
-    if path < min(own, 65535):  # the loopback interface's own is longer than any packet
+    if path < min(own, 65535):  # the loopback interface's MTU is longer than any packet
         return [note("mtu", f"{text}, {own} leave this machine: the path has a smaller MTU")]
     return [ok("mtu", text)]
 

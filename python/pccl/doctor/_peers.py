@@ -1,5 +1,5 @@
-"""The other machines on which the doctor runs: whether they meet, what they know each other as, and
-what each path between them carries. They are peers of a run in a group of their own."""
+"""Checks of the other machines that run the doctor: whether they meet, their addresses as seen by each other, and the
+rate of each path between them. They are peers of a run in a separate group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL_S = 0.1
 _OP_MS = 30_000
 _BULK_BYTES = 4 << 20
 _CLOCKS_APART_S = 1.0
-_SLOW = 1 / 3  # of the median path
+_SLOW = 1 / 3  # share of the median rate
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 
 
@@ -31,7 +31,7 @@ _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 class Path:
     sender: str
     receiver: str
-    rate: int  # in bytes a second; 0: it cannot be reached
+    rate: int  # in bytes per second; 0: unreachable
     rtt_us: Optional[int]  # None: unknown; traffic over shared memory shows only a rate
 
 
@@ -44,7 +44,7 @@ class Met:
 
 @dataclass(frozen=True)
 class _Topology:
-    addresses: Dict[str, str]  # by the peer's id
+    addresses: Dict[str, str]  # by peer id
     paths: List[Path]  # between ids
 
 
@@ -84,7 +84,8 @@ def _parse(text: str) -> _Topology:
 
 
 def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
-    """Until so many have come, or one of them has waited long enough."""
+    """Waits until this number of peers has joined, or one of them has waited long enough. Returns the number of peers.
+    """
     end = time.monotonic() + wait_s
     while True:
         late = told_by_all(comm, time.monotonic() > end)
@@ -95,7 +96,7 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
 
 
 def _facts_of(fact: Any) -> Tuple[str, List[str]]:
-    """The version and the names of the bad checks that a peer has sent. Anything else that it sent is ignored."""
+    """Returns the version and the names of the bad checks from a peer's value. Ignores anything else in it."""
     said = fact if isinstance(fact, dict) else {}
     version, names = said.get("version"), said.get("bad")
     known = isinstance(version, str) and _VERSION.fullmatch(version)
@@ -105,7 +106,8 @@ def _facts_of(fact: Any) -> Tuple[str, List[str]]:
 
 
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    """Peers send only names of checks, so that no text of another machine is printed here."""
+    """Compares versions and bad checks. Peers send only names of checks, so that no text of another machine is printed
+    here."""
     names = [finding.check for finding in findings if finding.level == "bad"]
     told = told_by_all(comm, {"version": _native.version(), "bad": names})
     facts = {peer: _facts_of(fact) for peer, fact in told.items()}
@@ -134,7 +136,7 @@ def _clocks(comm: Communicator) -> List[Finding]:
 
 
 def _bulk(comm: Communicator) -> List[Finding]:
-    """What goes through small packets, and does not through large ones."""
+    """Checks that large packets pass where small ones do."""
     ones = bytearray(_BULK_BYTES)
     try:
         comm.all_reduce(ones, ones, op=ReduceOp.MAX)
@@ -192,7 +194,7 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     met.findings += [_address(own_address, topology.addresses[comm.id]), *_judge_paths(comm, topology)]
     named = comm.name_of
     met.paths = [Path(named(path.sender), named(path.receiver), path.rate, path.rtt_us) for path in topology.paths]
-    told_by_all(comm, None)  # so that nobody leaves while another one still asks
+    told_by_all(comm, None)  # keeps all peers until the last one has its answers
     return met
 
 

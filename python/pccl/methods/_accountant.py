@@ -1,4 +1,4 @@
-"""How much noisy steps give away: Renyi differential privacy of the sampled Gaussian mechanism."""
+"""The privacy cost of noisy steps: Renyi differential privacy of the sampled Gaussian mechanism."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, List, Sequence
 from .._errors import InvalidArgument
 from .._settings import finite, integer
 
-# Of the divergences that are kept account of. Each gives a bound; the least of them counts.
+# Orders of the divergences. Each gives a bound; the least of them counts.
 ORDERS = (*range(2, 65), *range(72, 129, 8), *range(160, 513, 32), 768, 1024)
 
 
@@ -20,9 +20,9 @@ def _log_sum(logs: Sequence[float]) -> float:
 
 
 def divergence(order: int, noise: float, rate: float) -> float:
-    """The Renyi divergence of this order that one step costs (Mironov, Talwar and Zhang,
+    """Returns the Renyi divergence of this order for one step (Mironov, Talwar and Zhang,
     https://arxiv.org/abs/1908.10530, section 3.3)."""
-    if noise * noise == 0:  # or so small a one that this is what is left of it
+    if noise * noise == 0:  # or so small that its square is 0
         return math.inf
     if rate == 1:
         return order / (2 * noise * noise)
@@ -35,13 +35,12 @@ def divergence(order: int, noise: float, rate: float) -> float:
 
 
 class Accountant:
-    """Keeps account of the privacy that steps cost. In each of them every example takes part with the
-    chance `rate`, independently of the others; what the step shows is a sum in which one example
-    changes at most `clip` in length, and to each number of which a normal random number of standard
-    deviation noise * clip was added.
+    """Accumulates the privacy cost of steps. In each step every example takes part with probability `rate`,
+    independently of the others. The step reveals a sum in which one example changes at most `clip` in length; each
+    number of the sum has a normal random number of standard deviation noise * clip added.
 
-    What it says holds for data sets that differ by one example, which one of them lacks: the chances
-    of whatever is seen differ by a factor of at most e^epsilon, but for a chance of delta.
+    The bound holds for data sets that differ by one example that one of them lacks: the probabilities of any
+    observation differ by a factor of at most e^epsilon, except with probability delta.
     """
 
     def __init__(self, noise: float, rate: float) -> None:
@@ -51,20 +50,20 @@ class Accountant:
         self.spent: List[float] = [0.0] * len(ORDERS)
 
     def add(self, steps: int = 1) -> None:
-        """Counts so many steps more."""
+        """Adds the cost of this number of steps."""
         integer(0)("steps", steps)
         if steps > 0:
             self.spent = [spent + steps * one for spent, one in zip(self.spent, self._step)]
 
     def load(self, spent: Any) -> None:
-        """Counts at least what was `spent` at another time, perhaps with other noise."""
+        """Raises the cost to at least `spent`, an earlier value, perhaps with other noise."""
         values = [float(value) for value in spent]
         if len(values) != len(ORDERS) or not all(value >= 0 for value in values):
             raise InvalidArgument(f"spent: expected {len(ORDERS)} numbers of at least 0")
         self.spent = [max(own, value) for own, value in zip(self.spent, values)]
 
     def epsilon(self, delta: float) -> float:
-        """Of all steps so far (https://arxiv.org/abs/2004.00010, proposition 12, for each order)."""
+        """Returns epsilon for all steps so far (https://arxiv.org/abs/2004.00010, proposition 12, for each order)."""
         check_delta(delta)
         if not any(self.spent):
             return 0.0

@@ -1,4 +1,4 @@
-"""Parameters that are averaged a part at a time: with one other peer, or a few of them with all."""
+"""Averages of the parameters in parts: with one other peer, or a few parameters with all peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._hooks import as_numpy
 from ._method import DATA_TAG, Method
 from ._settings import Coded, Drawn
 
-# What a transfer ends with when the partner has gone.
+# Errors of a transfer after the partner has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
 
@@ -29,17 +29,17 @@ class PairAverageSettings(Drawn, Trained):
 
 
 class PairAverage(Method):
-    """Each peer trains by itself for inner_steps steps; then it and one other, another in each
-    round, set their parameters to the mean of the two (NoLoCo). Nobody waits for anybody but its
-    partner, except in every admit_every-th round. If peers are an odd number, one of them rests. If
-    the partner dies, this peer goes on with what it has.
+    """Trains on each peer independently for inner_steps steps; then each peer and a partner, another one in each round,
+    set their parameters to the mean of the two (NoLoCo). A peer waits only for its partner, except in every
+    admit_every-th round. With an odd number of peers, one of them has no partner. If the partner fails, this peer
+    continues with its parameters.
 
-    momentum: how much of a round's change is added to that of the next one (NoLoCo's outer momentum,
-        where both of its rates are 1). It costs no bytes, and the memory of two more models.
+    momentum: the share of a round's change that is added to the change of the next one (NoLoCo's outer momentum, where
+        both of its rates are 1). It costs no bytes, and the memory of two more models.
 
-    Parameters are each peer's own: without momentum, their squared distance from the mean falls to
-    (n-2)/(2(n-1)) of what it was in each round, as an expectation. Newcomers get those of some peer.
-    For the other settings see Method.
+    Each peer has different parameters: without momentum, the expectation of their squared distance from the mean is
+    multiplied by (n-2)/(2(n-1)) in each round. Newcomers get the parameters of one peer. For the other settings see
+    Method.
     """
 
     _is_common = False
@@ -49,10 +49,10 @@ class PairAverage(Method):
         self.momentum = given.momentum
         super().__init__(given.comm, given.params, given)
         self._theirs = self._layout.zeros()
-        # What the last round has changed, and where this one began.
+        # Change of the last round, and start of the current round.
         self._last, self._start = (self._layout.zeros() if self.momentum > 0 else [] for _ in range(2))
         self._own_id = ""
-        self._roll: List[str] = []  # the peers that pairs are made of, in an order that is the same on all
+        self._roll: List[str] = []  # peers that form pairs, in the same order on all
 
     def _met(self) -> None:
         self._own_id, self._roll = self.comm.id, self._call_roll()
@@ -108,7 +108,8 @@ class PairAverage(Method):
         return self._roll[order[other]] if other < len(order) else None
 
     def _swap(self, partner: str) -> bool:
-        """Whether both have the other's parameters: either both or none."""
+        """Exchanges parameters with the partner. Returns true if both have the other's parameters; otherwise neither
+        has."""
         launched: List[AsyncReduceHandle] = []
         wanted = 0
         for index, (own, theirs) in enumerate(zip(self._shared.theta, self._theirs)):
@@ -135,14 +136,14 @@ class PartialAverageSettings(Coded, Drawn, Trained):
 
 
 class PartialAverage(Method):
-    """After inner_steps steps of their own, all peers average a random part of the parameters, which
-    is another one each time (SPARTA): what is sent is that fraction of the model.
+    """Trains on each peer independently for inner_steps steps; then all peers average a random part of the parameters,
+    a different one each time (SPARTA): they send that fraction of the model.
 
     fraction: of the parameters, in a round. codec: as in DiLoCo.
 
-    Parameters are each peer's own; those that were just averaged are the same on all. The mean is
-    that of exactly those who remain; a peer whose parameters are not finite counts for nothing.
-    Newcomers get the parameters of some peer. For the other settings see Method.
+    Each peer has different parameters; the parameters that were just averaged are the same on all. The mean is over
+    exactly the remaining peers; a peer with parameters that are not finite is left out. Newcomers get the parameters of
+    one peer. For the other settings see Method.
     """
 
     @takes(PartialAverageSettings)

@@ -16,7 +16,7 @@ def transform(blocks: Any) -> Any:
 
 
 def invert(coefficients: Any) -> Any:
-    """The inverse of transform()."""
+    """Inverts transform()."""
     return _backward(coefficients.T * _scales(coefficients.shape[1])).T
 
 
@@ -57,7 +57,7 @@ def _scales(size: int) -> Any:
 
 @functools.lru_cache(None)
 def _cosines(size: int) -> Tuple[float, ...]:
-    """cos((i + 1/2) pi / size), by square roots, because the cosines of math libraries differ."""
+    """Returns cos((i + 1/2) pi / size), by square roots, because the cosines of math libraries differ."""
     if size == 1:
         return (0.0,)
     first = [math.sqrt((1 + cosine) / 2) for cosine in _cosines(size // 2)]

@@ -42,21 +42,21 @@ class DeMoSettings(Settings):
 
 
 class DeMo(Method):
-    """Each peer adds the change of a round to a local momentum, takes the largest components of its discrete cosine
-    transform out of it, and sends them; all peers step by the sign of the mean of these components (DeMo). The other
-    components remain in the momentum.
+    """Adds the change of a round to a local momentum, removes the largest components of the momentum's discrete cosine
+    transform, and sends them; all peers step by the sign of the mean of these components (DeMo). The other components
+    remain in the momentum.
 
     In the paper the change is the gradient: with inner_steps=1 and SGD of rate 1, which leaves the step to this method.
 
-    chunk: elements that are transformed together, a power of two up to 256; the parameters are one after another, in
-        the order of their names.
-    kept: components of a chunk that are sent, 2 bytes each, besides 4 bytes for the chunk.
-    decay: of the momentum from one round to the next.
+    chunk: number of elements that are transformed together, a power of two up to 256; the parameters are concatenated
+        in the order of their names.
+    kept: number of components of a chunk that are sent, 2 bytes each, plus 4 bytes for the chunk.
+    decay: factor of the momentum from one round to the next.
     lr: distance that each parameter moves in a step. Or a function of the round, the same on all peers.
 
-    Parameters are the same bits on all peers after each round. The momentum is local: newcomers start with zeros,
-    and so does a peer whose parameters were replaced; state_dict() has it. Memory of the host, besides the parameters:
-    eight times as much, in f32. For the other settings see Method.
+    Parameters are the same bits on all peers after each round. The momentum is local: newcomers start with zeros, as
+    does a peer after its parameters were replaced; state_dict() has it. Host memory, besides the parameters: eight
+    times their size, in f32. For the other settings see Method.
     """
 
     @takes(DeMoSettings)

@@ -21,8 +21,8 @@ from ._hooks import as_numpy
 from ._method import Method
 from ._settings import Coded, Settings
 
-# (rows, columns): of each example, or of each place in each, vectors whose outer product, summed over
-# the places, is the gradient.
+# (rows, columns): for each example, or for each place in each example, vectors. The gradient is their outer product,
+# summed over the places.
 Factors = Tuple[Any, Any]
 
 
@@ -51,37 +51,34 @@ class DPLoRASettings(Coded, Settings):
 
 
 class DPLoRA(Method):
-    """Learns adapters of low rank with differential privacy (DP-LoRA): each matrix W of the
-    parameters that is a target becomes W + scale * A B, of which only A and B are learned and sent.
-    In each step a peer draws some of its own examples, clips the gradient that each of them has,
-    adds noise to the sum, and makes a step of SGD with it; after inner_steps steps all peers average
-    their adapters. So what others see of one example is bounded, whoever they are, and `epsilon` is
-    that bound for all that this peer has done; it is each peer's own, for its own examples.
+    """Learns adapters of low rank with differential privacy (DP-LoRA): each target matrix W of the parameters becomes W
+    + scale * A B, of which only A and B are learned and sent. In each step a peer draws some of its examples, clips the
+    gradient of each, adds noise to the sum, and makes a step of SGD with it; after inner_steps steps all peers average
+    their adapters. So the information about one example is bounded for any observer. `epsilon` is that bound for all
+    steps of this peer; each peer has its own examples and bound.
 
-    params: all parameters, with equal content on all peers. The targets are kept, and W + scale * A B
-        is written to them after each step; the others stay as they are. A run that goes on from a
-        state_dict() begins with the same parameters, not with those that were written.
-    gradients: gradients(chosen) is told the numbers of the examples, an array, and returns for each
-        target the factors of the gradient of each example's own loss (not divided by their
-        number): arrays of (examples, rows) and (examples, columns), whose outer products they are,
-        or of (examples, places, rows) and (examples, places, columns). For x @ W these are x and the
-        gradient of what comes out; for torch's Linear the gradient of what comes out, and x.
-    examples: of this peer. batch: of them a step has so many on average; each takes part by chance.
-        Others may have other numbers.
+    params: all parameters, with equal content on all peers. The targets are kept, and W + scale * A B is written to
+        them after each step; the other parameters are unchanged. A run that continues from a state_dict() begins with
+        the original parameters, not with the written ones.
+    gradients: gradients(chosen) takes the numbers of the examples, an array, and returns for each target the factors of
+        the gradient of each example's loss (not divided by the number of examples): arrays of (examples, rows) and
+        (examples, columns), whose outer products are the gradients, or of (examples, places, rows) and (examples,
+        places, columns). For x @ W these are x and the gradient of the output; for torch's Linear the gradient of the
+        output, and x.
+    examples: number of this peer's examples. batch: average number of them in a step; each takes part at random. Other
+        peers may have other numbers.
     rank: columns of A and rows of B. targets: names; None: all parameters of two dimensions.
-    clip: the most that an example's gradient, of all adapters together, may be long (Euclidean).
-    noise: the standard deviation of what is added to each number of the sum, in clips; 0: none, and
-        no privacy.
-    delta: the chance that the bound does not hold; less than 1 / examples.
+    clip: limit of the Euclidean length of an example's gradient, of all adapters together.
+    noise: standard deviation of the noise that is added to each number of the sum, in multiples of clip; 0: no noise
+        and no privacy.
+    delta: probability that the bound does not hold; less than 1 / examples.
     lr: the step is lr / batch times the noisy sum.
-    noise_seed: makes noise and drawing repeatable, for tests; whoever knows it can take the noise
-        out.
+    noise_seed: makes noise and drawing repeatable, for tests; with the seed an observer can remove the noise.
     codec: as in DiLoCo.
 
-    Adapters are the same bits on all peers after each round. Peers that die are left out of the mean.
-    Means of A and of B are taken apart: their product is not the mean of the products, the less so
-    the longer peers train by themselves. A gradient that is not finite counts for nothing. For the
-    other settings see Method.
+    Adapters are the same bits on all peers after each round. Peers that fail are left out of the mean. The means of A
+    and of B are separate: their product is not the mean of the products, and the difference grows with the length of a
+    round. A gradient that is not finite is left out. For the other settings see Method.
     """
 
     @takes(DPLoRASettings)
@@ -106,7 +103,7 @@ class DPLoRA(Method):
         return {"frozen parameters": self._digest}
 
     def _founded(self, rank: int, seed: int) -> Dict[str, Any]:
-        """A of random signs, so that a step can be told from none, and B of zeros: the model is what it was."""
+        """Returns the initial adapters: A of random signs and B of zeros, so that the model is unchanged."""
         adapters = {}
         for index, slot in enumerate(self._merged.whole.slots):
             rows, columns = slot.shape
@@ -120,7 +117,7 @@ class DPLoRA(Method):
 
     @property
     def epsilon(self) -> float:
-        """What all steps of this peer so far have cost, with `delta`; infinite without noise."""
+        """Privacy cost of all steps of this peer so far, with `delta`; infinite without noise."""
         return self._accountant.epsilon(self.delta)
 
     @property
@@ -131,8 +128,8 @@ class DPLoRA(Method):
     # ---- steps
 
     def step(self) -> StepInfo:
-        """One step with examples of this peer's; the last one of a round is joint with others. An
-        exception of `gradients` changes nothing."""
+        """Makes one step with examples of this peer; the last one of a round is joint with others. An exception of
+        `gradients` changes nothing."""
         if self._is_in_run():
             self._check_not_finished()
             self._descend()
@@ -149,14 +146,14 @@ class DPLoRA(Method):
         self._merge()
 
     def _dice(self) -> np.random.Generator:
-        """This peer's own; none that others draw alike."""
+        """Returns this peer's random generator, different from all others."""
         if self._noise_seed is None:
             return np.random.default_rng()
         return np.random.default_rng([self._noise_seed, self.round, self._shared.position])
 
     def _clipped_sum(self, chosen: Any) -> Dict[str, Any]:
-        """Of the gradients of A and B; no example's own gradient is ever made. In doubles, so that
-        rounding makes none appear shorter than it is."""
+        """Returns the sums of the clipped gradients of A and B, without computing the gradient of a single example.
+        Uses doubles, so that rounding makes no gradient appear shorter."""
         told = self.gradients(chosen)
         pairs: Dict[str, Factors] = {}
         for target in self._targets:
@@ -213,11 +210,11 @@ class DPLoRA(Method):
     # ---- checkpoints
 
     def state_dict(self) -> Dict[str, Any]:
-        """Also what privacy the steps of this peer have cost until now."""
+        """Returns the state, with the privacy cost of this peer's steps so far."""
         return {**super().state_dict(), "spent": np.array(self._accountant.spent)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As for the others. What was spent is counted too: by whichever of the two has more."""
+        """Loads a state. The privacy cost is the greater of this peer's and the state's."""
         rest = dict(state)
         spent = rest.pop("spent", None)
         if spent is None:
@@ -247,8 +244,8 @@ def _targets(named: Mapping[str, Any], given: Optional[Sequence[str]], rank: int
 
 
 def _squared_lengths(rows: Any, columns: Any) -> Any:
-    """Of each example's sum of outer products, from inner products; and what rounding may have taken of it, which is
-    more than is left where places nearly cancel."""
+    """Returns the squared length of each example's sum of outer products, from inner products, plus a bound of the
+    rounding error, which can exceed the result if places nearly cancel."""
     products = (rows @ rows.transpose(0, 2, 1)) * (columns @ columns.transpose(0, 2, 1))
     apart = np.sqrt(np.diagonal(products, axis1=1, axis2=2)).sum(1) ** 2
     terms = rows.shape[2] + columns.shape[2] + rows.shape[1] ** 2

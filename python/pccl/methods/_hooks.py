@@ -1,4 +1,4 @@
-"""Calls the hooks of a method, checks their results, and undoes their changes where the round fails."""
+"""Calls the hooks of a method, checks their results, and undoes their changes if the round fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _B = TypeVar("_B", bound="Block")
 _IN_FLIGHT = 4
 _PEERS_MAX = 256
 _BLOBS_MIN = 256 << 20
-GATHER_TAG = FIRST_TAG + 48  # the first of those for the parts of a round
+GATHER_TAG = FIRST_TAG + 48  # the first of the tags for the parts of a round
 
 
 def views(layout: Layout, flats: Flats) -> Named:
@@ -139,13 +139,13 @@ class State(Block):
 
 
 class Outcome(NamedTuple):
-    """Of an exchange."""
+    """The result of an exchange."""
 
     participants: int
-    counts: bool  # a contribution counts, and the mean is finite; the same on all peers
+    counts: bool  # true if a contribution counts, and the mean is finite; the same on all peers
     tx_bytes: int
     rx_bytes: int
-    skipped: bool  # this peer's contribution does not count
+    skipped: bool  # true if this peer's contribution does not count
 
 
 class Hooked(Protocol):
@@ -232,7 +232,7 @@ class Gathering:
             try:
                 counts = len(said) > 0 and self._add(bytes(said))
             except MemoryError:
-                raise  # says nothing of the bytes: others count them, so this peer must leave
+                raise  # independent of the bytes: others count them, so this peer must leave
             except Exception as error:  # pylint: disable=broad-exception-caught
                 if peer == method.comm.id:
                     raise InvalidArgument(f"{self._kind}.decode() of this peer's own bytes: {error}") from error
@@ -288,7 +288,7 @@ class Hooks:
         ]
 
     def show(self, theta: Flats) -> None:
-        """theta: the shared parameters, as flat arrays of numpy."""
+        """Sets the shared parameters that the hooks see. theta: flat arrays of numpy."""
         self._theta = State(f"{self._kind}.apply(): theta", theta, views(self._layout, theta))
         self._states = (self.own, self.shared, self._theta)
 
@@ -297,7 +297,8 @@ class Hooks:
         self.own.set(self._method.own_state(read_only(self._theta.arrays)))
 
     def run(self, theta: Flats) -> StepInfo:
-        """theta: the shared parameters. If this raises, or nothing is committed, all states are as before."""
+        """Runs the joint part. If it raises, or nothing is committed, all states are restored. theta: the shared
+        parameters."""
         for state in self._states:
             state.keep()
         try:
@@ -314,7 +315,7 @@ class Hooks:
             state.restore()
 
     def _repeated(self, theta: Flats) -> StepInfo:
-        """Repeats a round whose parts did not have the same peers. Peers can only leave during a round, so equal
+        """Runs the parts, and repeats them until all had the same peers. Peers can only leave during a round, so equal
         numbers mean equal peers."""
         outcomes: List[Outcome] = []
         while True:
@@ -327,7 +328,7 @@ class Hooks:
             self._restore()
 
     def _encode(self) -> Any:
-        """Calls the hook. `shared` is read-only for it, because peers whose change is not finite skip it."""
+        """Calls the hook. `shared` is read-only for it, because peers with a change that is not finite skip it."""
         self.shared.freeze(True)
         try:
             made = self._method.encode(dict(self._change))

@@ -1,4 +1,4 @@
-"""What all methods have in common."""
+"""The base class of all methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..diloco._shared import Shared, check_shape, write_to
 from ._hooks import Hooks, Named, as_numpy
 from ._settings import Drawn, Settings
 
-# Tags of DiLoCo's membership are below, those of its fragments above.
+# Tags of DiLoCo's membership are below these, tags of its fragments above.
 ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
 
 Gathered = List[Tuple[str, memoryview]]
@@ -56,18 +56,18 @@ class _Given(Settings):
 class Method(Member):
     """A peer in a run of a method, and the base class for new methods. All methods have these settings:
 
-    settings: those of the method, by name: numbers, strings, True, False, None, or tuples of these. All peers need
-        equal ones; a peer with others is refused with the name of the setting. Or a Settings, which has also those
-        that follow.
-    seed: for everything that all peers draw alike; the same on all peers.
-    inner_steps: steps that a peer trains by itself before it talks to others; a round.
-    min_peers: with fewer, the end of a round waits for more.
+    settings: settings of the method, by name: numbers, strings, True, False, None, or tuples of these. All peers need
+        equal ones; a peer with others is refused with the name of the setting. Or a Settings, which also has the
+        following ones.
+    seed: for all random numbers that peers draw alike; the same on all peers.
+    inner_steps: steps that a peer trains independently between exchanges; a round.
+    min_peers: the end of a round waits until there are this many peers.
     admit_every: newcomers are admitted at the end of each round whose number is a multiple of this.
     verify_every: all peers compare their state by digests in each round whose number is a multiple of this; 0: never.
     rounds: the run is `finished` after this number of rounds.
 
-    An exception that leaves step() or join() means that this peer has left the run; rejoin()
-    continues with a new communicator. All calls except close() must come from one thread.
+    After an exception from step() or join() this peer has left the run; rejoin() continues with a new communicator. All
+    calls except close() must be made from one thread.
 
     A new method derives from this class and overrides hooks. At the end of each round they are called in this order:
 
@@ -76,31 +76,29 @@ class Method(Member):
     2. decode(told): called once for each peer's bytes.
     3. apply(theta, mean): makes the step.
 
-    The constructor calls own_state(), shared_state() and room(). own_state() is called again when the parameters were
-    replaced by another peer's. All arrays are numpy arrays, in dicts with the names of the parameters, or with names
-    that the hook chooses; a hook may write to them, or replace them in the dict that it was given. Hooks run on
-    another thread than step(), and must not call the communicator.
+    The constructor calls own_state(), shared_state() and room(). own_state() is called again after another peer's
+    parameters have replaced this peer's. All arrays are numpy arrays, in dicts with the names of the parameters, or
+    with names that the hook chooses; a hook may write to them, or replace them in the given dict. Hooks run on another
+    thread than step(), and must not call the communicator.
 
     parts: class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part` is its
-        number. All means of a round are over the same peers: if one dies between two exchanges, the round is
-        repeated.
+        number. All means of a round are over the same peers: if one fails between two exchanges, the round is repeated.
     own, shared: dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
         its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
 
     If a hook raises, or returns a value that does not fit, step() raises the error: this peer leaves the run, with
     parameters, own and shared state as at the end of the last round; the others continue without it. If decode() raises
-    for another peer's bytes, all peers ignore them, except for MemoryError, which says nothing of them. A change or a
-    contribution that is not finite is ignored, too, and the own state of its peer is then as before the round. If all
-    contributions are ignored, or the result of apply() is not finite, the parameters and all states are as before the
-    round.
+    for another peer's bytes, all peers ignore them, except for MemoryError, which does not depend on the bytes. A
+    change or a contribution that is not finite is ignored, too, and the own state of its peer is restored. If all
+    contributions are ignored, or the result of apply() is not finite, the parameters and all states are restored.
 
-    decode() and apply() must give the same bits on all peers: use + - * / and roots of whole arrays, and neither
-    matrix products nor sums, which are rounded differently on different machines.
+    decode() and apply() must give the same bits on all peers: use + - * / and roots of whole arrays, and neither matrix
+    products nor sums, which are rounded differently on different machines.
     """
 
     _kind = "Method"
     _is_common = True  # the parameters are the same on all peers at the end of each round
-    _has_momentum = False  # so is a momentum
+    _has_momentum = False  # the shared state has a momentum
     parts = 1
     part = 0
     _hooks: Optional[Hooks] = None
@@ -108,7 +106,7 @@ class Method(Member):
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         changes = Method in cls.__bases__ or any(name in cls.__dict__ for name in _HOOKS)
-        if changes and "_kind" not in cls.__dict__:  # else it is its base for other peers
+        if changes and "_kind" not in cls.__dict__:  # otherwise it has its base's name for other peers
             cls._kind = cls.__name__
 
     @takes(_Given)
@@ -132,7 +130,7 @@ class Method(Member):
             compared.append(_membership.listing("room and shared_state", [*self._hooks.lines(), *shared.lines()]))
         membership = Membership(given.comm, self._kind, shared, common.min_peers, common.rounds, compared)
         super().__init__(layout, shared, membership, common.rounds)
-        self._present = 0  # peers at the last meeting or exchange, as all peers know it
+        self._present = 0  # peers at the last meeting or exchange, the same on all peers
 
     def _compared(self, given: _Given, common: Drawn) -> List[_membership.Setting]:
         """Returns the settings that must be the same on all peers: the common ones, then the others."""
@@ -150,8 +148,8 @@ class Method(Member):
     # ---- hooks
 
     def own_state(self, params: Named) -> Named:
-        """Returns the initial arrays of `own`. Called again when the parameters were replaced by another peer's,
-        because the old arrays were made for the old ones."""
+        """Returns the initial arrays of `own`. Called again after another peer's parameters have replaced this peer's,
+        because the old arrays were made for the old parameters."""
         return {}
 
     def shared_state(self, params: Named) -> Named:
@@ -196,7 +194,7 @@ class Method(Member):
         return {}
 
     def _exchange(self) -> StepInfo:
-        """The joint part of a round."""
+        """Makes the joint part of a round."""
         assert self._hooks is not None
         info = self._hooks.run(self._shared.theta)
         self._present = info.participants
@@ -204,23 +202,23 @@ class Method(Member):
         return info
 
     def _met(self) -> None:
-        """After each meeting, joint with all who have met."""
+        """Runs after each meeting, jointly with all peers of the meeting."""
 
     def _moved(self) -> None:
-        """The parameters are others than those that what is this peer's own was made for."""
+        """Initializes the own state again, after the parameters were replaced."""
         if self._hooks is not None:
             self._hooks.begin_own()
 
     def _own(self) -> Named:
-        """The arrays of this peer alone, in numpy, that a state_dict() has besides the shared ones."""
+        """Returns this peer's unshared arrays for a state_dict(), in numpy."""
         own = {} if self._hooks is None else self._hooks.own.arrays
         return {f"own.{name}": array for name, array in own.items()}
 
     # ---- steps
 
     def step(self) -> StepInfo:
-        """Call it after each step of the optimizer. The last one of a round is joint with others. If
-        this peer is not in the run, the call only joins: what was trained before is dropped."""
+        """Counts a step. Call it after each step of the optimizer. The last one of a round is joint with others. If
+        this peer is not in the run, the call only joins: earlier training is dropped."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -251,7 +249,7 @@ class Method(Member):
         info = self._exchange()
         self._shared.round, self._shared.position = self.round + 1, 0
         meeting = self._admit(admits)
-        if meeting.moved_bytes > 0:  # what this peer had was wrong
+        if meeting.moved_bytes > 0:  # this peer's state was wrong
             self._write()
             self._moved()
         return replace(self._told(info, meeting), synced=True)
@@ -267,7 +265,7 @@ class Method(Member):
         )
 
     def _admit(self, admits: bool) -> Meeting:
-        """All peers decide this alike, by what joint calls have told them."""
+        """Admits newcomers or verifies the state. All peers decide this alike, from the results of joint calls."""
         is_pending = admits and self._wait(self._membership.answer)
         if is_pending or self.finished or self._present < self._min_peers:
             self._refresh()
@@ -285,11 +283,11 @@ class Method(Member):
         self._met()
         return meeting
 
-    # ---- for those that need it
+    # ---- helpers of the subclasses
 
     def _gather(self, payload: bytes, tag: int) -> Gathered:
-        """What each peer gives, in an order that is the same on all; repeated with those who
-        remain."""
+        """Gathers each peer's bytes, in an order that is the same on all; repeats it with the remaining peers after a
+        loss."""
         while True:
             try:
                 found = self._wait(lambda: self.comm.all_gather_v(payload, tag=tag, alone_ok=True))
@@ -302,12 +300,11 @@ class Method(Member):
         _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
 
     def _call_roll(self) -> List[str]:
-        """Joint: the ids of all peers, in an order that is the same on all."""
+        """Returns the ids of all peers, in an order that is the same on all. Joint."""
         return [peer for peer, _ in self._gather(b"", ROLL_TAG)]
 
     def _average(self, reduction: Reduction, skipped: bool) -> StepInfo:
-        """Joint: makes the mean of what the peers have put in the reduction; the one of those that
-        are skipped counts for nothing."""
+        """Averages the peers' deltas in the reduction, without the skipped ones. Joint."""
         reduction.give(0.0 if skipped else 1.0, 0)
         if reduction.has_feedback:
             reduction.keep(self.comm)
@@ -327,7 +324,7 @@ class Method(Member):
     # ---- arrays
 
     def _refresh(self) -> None:
-        """Where each peer's parameters are its own, they are what it shows of itself."""
+        """Copies this peer's parameters to the shared state, if peers have different parameters."""
         if not self._is_common:
             self._layout.read(self._shared.theta)
 
@@ -338,9 +335,9 @@ class Method(Member):
     # ---- checkpoints
 
     def state_dict(self) -> Dict[str, Any]:
-        """A copy of what is shared, of the end of the last round, as a flat dictionary of arrays and
-        numbers for numpy.savez or torch.save; where each peer's parameters are its own, with these
-        as they are now. With what else is this peer's own: let each peer load its own."""
+        """Returns a copy of the shared state at the end of the last round, as a flat dictionary of arrays and numbers
+        for numpy.savez or torch.save; if peers have different parameters, with this peer's present ones. It includes
+        the unshared arrays of this peer: each peer must load its own state."""
         self._notice_close()
         with self._busy:
             self._refresh()
@@ -348,9 +345,8 @@ class Method(Member):
             return {**self._shared.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Call it before join() or rejoin(): the run continues from here, unless another peer has
-        come further. Sets the parameters. What is a peer's own, and the state lacks, begins anew.
-        Errors change nothing."""
+        """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
+        Sets the parameters. Initializes unshared arrays that the state lacks. Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: load_state_dict() of a peer that is in the run")
         with self._busy:

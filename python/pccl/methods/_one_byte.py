@@ -28,24 +28,24 @@ _PROBES_MAX = 1 << 16
 _CODECS = ("byte", "float32")
 _REPLAY_TAG = DATA_TAG + 1
 
-Shares = List[Tuple[int, bytes]]  # of a round: each peer's number, and what it has measured
+Shares = List[Tuple[int, bytes]]  # of a round: each peer's number, and its measurements
 
 
 def _sizes() -> List[float]:
-    """e^((code - 64) / 8) for the codes from 1 to 127, correctly rounded whatever the platform's
-    library of mathematics does, so that all peers decode alike."""
+    """Returns e^((code - 64) / 8) for the codes from 1 to 127, correctly rounded on all platforms, so that all peers
+    decode alike."""
     context = decimal.Context(prec=40)
     return [float(context.exp(context.divide(decimal.Decimal(code - 64), 8))) for code in range(1, 128)]
 
 
 _SIZES = _sizes()
 _DECODED = [0.0, *_SIZES, 0.0, *(-size for size in _SIZES)]
-# Between two neighbors, on the scale of logarithms; below the first one is 0.
+# Geometric mean of neighbors; sizes below the first limit become 0.
 _LIMITS = [size * math.exp(-1 / 16) for size in _SIZES]
 
 
 def encode(slopes: List[float], codec: str) -> bytes:
-    """What is not finite becomes 0, which counts for nothing."""
+    """Packs slopes. A slope that is not finite becomes 0, which has no effect."""
     finite = [slope if math.isfinite(slope) else 0.0 for slope in slopes]
     if codec == "float32":
         return struct.pack(f"<{len(finite)}f", *finite)
@@ -73,24 +73,22 @@ class OneByteSettings(Drawn, Verified, Trained):
 
 
 class OneByte(Method):
-    """Learns from numbers instead of gradients (Just One Byte): in each step a peer tries `probes`
-    random directions, there and back, and tells the others the slope of its loss along each of them,
-    as one byte. Directions come from the seed, so everybody knows those of all, and makes the same
-    step. It is for fine-tuning over links that carry next to nothing; it learns little in a step,
-    and needs no gradients.
+    """Learns from numbers instead of gradients (Just One Byte): in each step a peer tries `probes` random directions,
+    in both senses, and sends the slope of its loss along each of them as one byte. Directions derive from the seed, so
+    all peers know all of them, and make the same step. It is for fine-tuning over links with almost no capacity; it
+    learns little in a step, and needs no gradients.
 
-    loss: loss(probe) is the loss of the parameters as they are, on data of this peer's own, which
-        must be the same both times that the probe is asked for; `round` and probe may choose it.
-    probes: of this peer; others may have other numbers.
-    epsilon: how far a probe goes in each parameter. lr: of the step, which is the mean over the
-        probes of all peers of slope * direction.
+    loss: loss(probe) is the loss of the present parameters on this peer's data, which must be the same in both calls
+        for a probe; `round` and probe may choose it.
+    probes: number of this peer's probes; others may have other numbers.
+    epsilon: distance of a probe in each parameter. lr: of the step, which is the mean over the probes of all peers of
+        slope * direction.
     codec: "byte", or "float32" for slopes of four bytes.
-    replay: newcomers that begin with the run's initial parameters (or a state_dict() of it) get what
-        has been said since then and repeat the steps, where that is less than the parameters.
-        log_bytes: so much of it is kept.
+    replay: newcomers with the run's initial parameters (or a state_dict() of it) get the log since then and repeat the
+        steps, if the log is smaller than the parameters. log_bytes: size limit of the log.
 
-    Parameters are the same bits on all peers after each step. Between steps the program leaves them
-    alone. For the other settings see Method.
+    Parameters are the same bits on all peers after each step. The program must not change them between steps. For the
+    other settings see Method.
     """
 
     @takes(OneByteSettings)
@@ -103,7 +101,7 @@ class OneByte(Method):
         self._room = self._layout.zeros()
         self._totals = as_numpy(self._room)
         self._own_id = ""
-        self._numbers: Dict[str, int] = {}  # of the peers, as all peers know them
+        self._numbers: Dict[str, int] = {}  # number of each peer, the same on all peers
         self._history = History(given.log_bytes)
         if given.replay:
             self._membership.catch_up = self._catch_up
@@ -111,8 +109,7 @@ class OneByte(Method):
     # ---- steps
 
     def step(self) -> StepInfo:
-        """Measures, and makes one step together with the others. An exception of the loss changes
-        nothing."""
+        """Measures, and makes one step together with the others. An exception of the loss changes nothing."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -187,14 +184,14 @@ class OneByte(Method):
     # ---- the log
 
     def log(self, since: int = 0) -> bytes:
-        """What was said since the end of this round; with the state of that, replay() makes the
-        parameters of today from it. Empty, if it is not all there."""
+        """Returns the log since the end of this round; replay() computes the present parameters from it and the state
+        of that round. Empty if the log does not reach that far back."""
         with self._busy:
             return self._history.since(operator.index(since))
 
     def replay(self, log: bytes) -> int:
-        """Repeats the steps of a log, which begins at this peer's round. Not in a run. Returns how
-        many there were. Errors change nothing."""
+        """Repeats the steps of a log that begins at this peer's round. Call it outside of a run. Returns the number of
+        steps. Errors change nothing."""
         if self._is_in_run():
             raise InvalidUsage("OneByte: replay() of a peer that is in the run")
         with self._busy:
@@ -215,9 +212,9 @@ class OneByte(Method):
             self._shared.round = self.round + 1
 
     def _catch_up(self, counts: bool, lowest: int) -> None:
-        """Brings those who are behind to the run's round, if somebody has the log since theirs. If
-        their parameters were others than the run's then, they still are: the synchronization that
-        follows finds that, and moves the parameters."""
+        """Brings peers that are behind to the run's round, if a peer has the log since their round. If their parameters
+        differed from the run's at that round, they still differ: the synchronization that follows detects that, and
+        transfers the parameters."""
         log = self._history.since(lowest) if counts and self._history.end == self.round else b""
         if len(log) >= sum(flat.nbytes for flat in self._theta):
             log = b""
@@ -228,13 +225,13 @@ class OneByte(Method):
         found = self._gather(log if giver == self.comm.id else b"", _REPLAY_TAG)
         said = next((bytes(said) for _, said in found if len(said) > 0), b"")
         if counts or not said:
-            return  # said: the giver has died meanwhile
+            return  # said: empty if the giver has failed
         steps = read_log(said, self.codec)
         self._repeat(steps[self.round - lowest :])
 
 
 class History:
-    """What was said in the last rounds."""
+    """A log of the shares of the last rounds."""
 
     def __init__(self, limit: int) -> None:
         self.end = 0
@@ -266,7 +263,7 @@ class History:
 
 
 def read_log(log: bytes, codec: str) -> List[Shares]:
-    """Raises if it is none."""
+    """Parses a log. Raises InvalidArgument if it is malformed."""
     steps: List[Shares] = []
     at = 0
     try:

@@ -1,4 +1,4 @@
-"""Who computes what when in a pipeline: functions of what all peers know alike."""
+"""Assignment and order of the computations in a pipeline: functions of data that all peers have alike."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Action(NamedTuple):
 
 
 def schedule(stage: int, stages: int, micro_batches: int, ahead: int = 0) -> List[Action]:
-    """One forward, one backward (1F1B): as many micro-batches go forward first as the stages behind this one need to
-    send the first gradient back, and `ahead` more for each of the links between, which are to be busy
-    meanwhile. Then a backward follows each forward."""
+    """Returns the order of one forward, one backward (1F1B). First come the forwards that the later stages need to send
+    the first gradient back, and `ahead` more for each link between, to keep it busy. Then a backward follows each
+    forward."""
     first = min(micro_batches, (stages - 1 - stage) * (1 + ahead))
     actions = [Action(FORWARD, number) for number in range(first)]
     for number in range(micro_batches):
@@ -35,10 +35,10 @@ class Seat(NamedTuple):
 
 
 def assign(peers: Sequence[Tuple[str, Optional[int]]], stages: int) -> Dict[str, Seat]:
-    """peers: in the order of their ranks, each with the stage that it has, None if it has none yet, or
-    WHOLE. Those with the whole model are a replica each. The others keep their stages; who has none takes the one with
-    the fewest peers. If another distribution makes more replicas complete, the last peers of the fullest stage move.
-    The k-th peers of all stages are a replica."""
+    """Assigns seats. peers: in the order of their ranks, each with its stage, None without one, or WHOLE. Each peer
+    with the whole model is a replica. The others keep their stages; a peer without one takes the stage with the fewest
+    peers. If another distribution makes more replicas complete, the last peers of the fullest stage move. The k-th
+    peers of all stages are a replica."""
     whole = [peer for peer, stage in peers if stage == WHOLE]
     of_stage: List[List[str]] = [
         [peer for peer, stage in peers if stage == number] for number in range(stages)
@@ -59,7 +59,7 @@ def assign(peers: Sequence[Tuple[str, Optional[int]]], stages: int) -> Dict[str,
 
 
 def complete(seats: Mapping[str, Seat], stages: int) -> Set[int]:
-    """The replicas that have all stages."""
+    """Returns the replicas that have all stages."""
     there: Dict[int, Set[int]] = {}
     for seat in seats.values():
         there.setdefault(seat.replica, set()).update(seat.stages(stages))
@@ -67,21 +67,21 @@ def complete(seats: Mapping[str, Seat], stages: int) -> Set[int]:
 
 
 class Handover(NamedTuple):
-    donor: Optional[str]  # None: nobody has the stage, but all have their first parameters
+    donor: Optional[str]  # None: no peer has the stage, but all have their first parameters
     needing: Tuple[str, ...]
 
 
-Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # of each peer: its stages, each with its round and a digest
+Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # for each peer: its stages, each with its round and a digest
 
 
 def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) -> Dict[int, Handover]:
-    """Which stages have to be brought to whom, so that all who are to have one have the same of this round: the most
-    common one, of several the one of the lowest rank."""
+    """Returns the transfers of stages after which all peers with a seat have the same parameters of this round: the
+    most common ones; if several are equally common, the parameters of the lowest rank."""
     found: Dict[int, Handover] = {}
     for stage in range(stages):
         wanting = [peer for peer, seat in seats.items() if stage in seat.stages(stages)]
         digests = {peer: of[stage][1] for peer, of in held.items() if stage in of and of[stage][0] == round}
-        there = {peer: digest for peer, digest in digests.items() if peer in wanting}  # who moves gives it up
+        there = {peer: digest for peer, digest in digests.items() if peer in wanting}  # a moving peer drops its stage
         if not there:
             if wanting and round == 0:
                 found[stage] = Handover(None, tuple(wanting))
@@ -94,13 +94,13 @@ def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) ->
 
 
 def missing(held: Held, stages: int, round: int) -> Sequence[int]:
-    """The stages whose parameters of this round nobody has."""
+    """Returns the stages without parameters of this round on any peer."""
     there = {stage for of in held.values() for stage, (at, _) in of.items() if at == round}
     return [stage for stage in range(stages) if stage not in there and round > 0]
 
 
 def counting(told: Mapping[str, Tuple[Seat, bool]], stages: int) -> Set[int]:
-    """The replicas whose stages are all there and have trained the whole round. told: where each peer sits, and
-    whether it has."""
+    """Returns the replicas that have all stages and have trained the whole round. told: each peer's seat, and whether
+    it has trained the whole round."""
     ready: Dict[str, Any] = {peer: seat for peer, (seat, is_ready) in told.items() if is_ready}
     return complete(ready, stages)

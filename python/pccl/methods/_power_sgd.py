@@ -24,18 +24,18 @@ class PowerSGDSettings(Stepped, Settings):
 
 
 class PowerSGD(Method):
-    """Each peer trains by itself for inner_steps steps; then all peers average their changes as matrices of low rank:
-    for each matrix they sum up two thin ones, by one step of a power iteration that starts from the last round's result
-    (PowerSGD). The rest of the change stays with the peer, as its feedback, and is added to its next change.
+    """Trains on each peer independently for inner_steps steps; then all peers average their changes as matrices of low
+    rank: for each matrix they sum up two thin ones, by one step of a power iteration that starts from the last round's
+    result (PowerSGD). The rest of the change stays with the peer, as its feedback, and is added to its next change.
 
     rank: rank of the matrices. A matrix with m rows and n columns costs rank * (m + n) numbers; if this is not less
-        than m * n, it is sent whole, and so are vectors. Tensors of more dimensions are matrices with shape[0] rows.
+        than m * n, it is sent whole, as are vectors. Tensors of more dimensions are matrices with shape[0] rows.
     outer: as in DiLoCo: a Nesterov or an SGD, whose rate may be a schedule.
 
-    Parameters are the same bits on all peers after each round. A round has two exchanges: if a peer dies
-    between them, both are repeated. Feedback is local: newcomers start without, and so does a peer whose parameters
-    were replaced; state_dict() has it. Memory of the host, besides the parameters: five
-    times as much, with momentum seven times. For the other settings see Method.
+    Parameters are the same bits on all peers after each round. A round has two exchanges: if a peer fails between them,
+    both are repeated. Feedback is local: newcomers start without it, as does a peer after its parameters were replaced;
+    state_dict() has it. Host memory, besides the parameters: five times their size, with momentum seven times. For the
+    other settings see Method.
     """
 
     parts = 2

@@ -1,5 +1,5 @@
-"""Random numbers that all peers draw alike: a function of the seed, of what they are for, and of
-the round, without any state (Philox, which counts)."""
+"""Random numbers that all peers draw alike: a stateless function of the seed, of their use, and of the round (Philox, a
+counter-based generator)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, List
 
 import numpy as np
 
-# What numbers are for: each use has a sequence of its own.
+# Uses of the numbers: each has a separate sequence.
 DIRECTION, INDICES, PARTNERS, BUCKETS, SIGNS, ROWS, ADAPTERS, BASIS = range(8)
 
 
 def raw(seed: int, use: int, round: int, stream: int, count: int) -> Any:
-    """64-bit numbers. stream: one of many within the round."""
+    """Returns 64-bit numbers. stream: one of many within the round."""
     counter = np.array([0, stream, round, 0], np.uint64)
     key = np.array([seed, use], np.uint64)
     return np.random.Philox(counter=counter, key=key).random_raw(count)
 
 
 def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) -> Any:
-    """Each 1 or -1: from one bit, so that no rounding and no library of mathematics is involved."""
+    """Returns numbers that are 1 or -1, each from one bit, without rounding or a math library."""
     numbers = raw(seed, use, round, stream, (count + 63) // 64)
     if sys.byteorder == "big":
         numbers = numbers.byteswap()
@@ -32,10 +32,10 @@ def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) 
 
 
 def indices(seed: int, use: int, round: int, stream: int, count: int, size: int) -> Any:
-    """Numbers from 0 to size - 1, with replacement."""
+    """Returns numbers from 0 to size - 1, with replacement."""
     return (raw(seed, use, round, stream, count) % np.uint64(size)).astype(np.int64)
 
 
 def order(seed: int, use: int, round: int, size: int) -> List[int]:
-    """A permutation."""
+    """Returns a permutation."""
     return [int(one) for one in np.argsort(raw(seed, use, round, 0, size), kind="stable")]

@@ -1,4 +1,4 @@
-"""Agents that act, tell each other what they see, and learn one policy together."""
+"""Agents that act, exchange their observations, and learn one policy together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ._settings import Drawn
 
 
 class Agent(Protocol):
-    """What a program does in the world. `round` is the number of the exchange, and the same on all."""
+    """An agent of the program. `round` is the number of the exchange, the same on all."""
 
     def tell(self, round: int) -> bytes:
-        """What all are to know of this agent: its state, and what it holds."""
+        """Returns the agent's message to all: its state, and its belongings."""
 
     def hear(self, round: int, told: Mapping[str, bytes], own: str) -> Tuple[float, Any]:
-        """told: what each agent that is there told, by its id, in an order that is the same on all;
-        own: this agent's id. Returns what its last action has earned, and the features of each action
-        that it may take now: an array of (actions, features)."""
+        """Returns the reward of its last action, and the features of each action that it may take now: an array of
+        (actions, features). told: the messages of the present agents, by id, in an order that is the same on all; own:
+        this agent's id."""
 
     def act(self, action: int) -> None:
-        """Does what was chosen."""
+        """Takes the chosen action."""
 
 
 class _Choice(NamedTuple):
@@ -107,7 +107,7 @@ class Learner:
         values = features @ self.weights
         dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, round])
         explores = dice.random() < explore
-        # While nothing is known, all values are equal, and any action is as good as another.
+        # At first all values are equal, and any action is as good as another.
         known = np.where(np.isnan(values), -np.inf, values)
         action = int(dice.choice(len(values) if explores else np.flatnonzero(known == known.max())))
         before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
@@ -125,20 +125,19 @@ class Learner:
 
 
 class CooperativeSarsa(Method):
-    """Each peer is an agent. In each step all agents tell each other what they see and hold; then each
-    chooses its next action by what it has heard: one of the highest value or, with the chance
-    `explore`, any. Values are linear in features; the weights are learned by SARSA from what all
-    agents have found, so that one that has just come knows what the others know. One that has gone,
-    for whatever reason, is not heard any more, which is all that the others notice.
+    """Runs an agent on each peer. In each step all agents exchange their messages; then each chooses its next action
+    from them: one of the highest value or, with probability `explore`, any. Values are linear in features; the weights
+    are learned by SARSA from the results of all agents, so that a newcomer has the others' knowledge. An agent that
+    leaves is missing from the exchange; the others notice nothing else.
 
     params: the weights: one array of one dimension.
-    agent: see Agent. An exception of it leaves step() and changes nothing of the run.
-    discount: of what is earned later. lr: of the mean of what the agents have found in a step.
+    agent: see Agent. An exception of it leaves step() and changes nothing in the run.
+    discount: factor of later rewards. lr: factor of the mean of the agents' changes in a step.
     explore: of this agent; may be set between steps.
-    explore_seed: makes that repeatable, for tests; each agent needs one of its own.
+    explore_seed: makes that repeatable, for tests; each agent needs a different one.
 
-    Weights are the same bits on all peers after each step. What an agent found with values that are not
-    finite counts for nothing. For the other settings see Method.
+    Weights are the same bits on all peers after each step. An agent's change that is not finite is left out. For the
+    other settings see Method.
     """
 
     @takes(CooperativeSarsaSettings)
@@ -160,14 +159,14 @@ class CooperativeSarsa(Method):
         return super()._join()
 
     def step(self) -> StepInfo:
-        """All tell and hear; then this agent learns and acts."""
+        """Exchanges the messages; then this agent learns and acts."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
         round = self.round
         self._payload = self._learner.pack(self.agent.tell(round))
         info = self._jointly(self._reach)
-        self._learner.sent()  # whatever hear() does now
+        self._learner.sent()  # even if hear() raises
         earned, features = self.agent.hear(round, self._heard, self._own_id)
         self.agent.act(self._learner.choose(round, self.explore, float(earned), features))
         return info

@@ -37,14 +37,14 @@ class Settings(Drawn, Verified, Trained):
                 self.lr = given.lr
                 super().__init__(given.comm, given.params, given)
 
-    The method is then made by MyMethod(comm, params, lr=0.2, rounds=10). All peers need an equal `lr`, except where it
-    is declared by setting(same=False)."""
+    Create the method with MyMethod(comm, params, lr=0.2, rounds=10). All peers need an equal `lr`, unless it is
+    declared by setting(same=False)."""
 
     inner_steps: int = setting(default=1, check=integer(1))
 
 
 def _packs(_: str, codec: Codec) -> Codec:
-    codec_of(codec, False, ())  # raises
+    codec_of(codec, False, ())  # raises if it is invalid
     return codec
 
 
@@ -59,7 +59,7 @@ class Coded(Reduced):
 
 
 class Sparsely(Drawn):
-    """How a change is told: see SparseLoCo."""
+    """Settings of the sparse codec: see SparseLoCo."""
 
     kept: int = setting(default=64, check=integer(1, CHUNK))
     decay: float = setting(default=0.95, check=finite(zero=True))

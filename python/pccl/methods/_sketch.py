@@ -1,5 +1,5 @@
-"""Linear maps from many numbers to few (sketches), and back: the expectation of what comes back,
-over the random numbers of a round, is what went in."""
+"""Linear maps from many numbers to few (sketches), and back: the expectation of the restored numbers, over the random
+numbers of a round, is the input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK_MAX = 4096  # a power of 4, so that the root of a block's length is exact
 
 
 class Sketch(Protocol):
-    """What the maps have in common."""
+    """The interface of the maps."""
 
     width: int
 
@@ -26,8 +26,8 @@ class Sketch(Protocol):
 
 
 class CountSketch:
-    """Each element is added, with a random sign, to one of about size / ratio sums. For `size`
-    elements of this type of numpy; `stream` is one of several arrays of a round."""
+    """Adds each element, with a random sign, to one of about size / ratio sums. For `size` elements of this type of
+    numpy; `stream` is one of several arrays of a round."""
 
     def __init__(self, size: int, ratio: float, dtype: str, seed: int, stream: int = 0) -> None:
         self.size, self.width = size, min(size, math.ceil(size / ratio))
@@ -41,18 +41,17 @@ class CountSketch:
         self._signs = _random.signs(self._seed, _random.SIGNS, round, stream, self.size, self._dtype)
 
     def sketch(self, values: Any) -> Any:
-        """`width` numbers."""
+        """Returns `width` numbers."""
         return np.bincount(self._sums, self._signs * values, self.width).astype(self._dtype)
 
     def restore(self, sketched: Any) -> Any:
-        """`size` numbers: the transposed map. The same bits wherever the same went in."""
+        """Returns `size` numbers: the transposed map. Equal inputs give equal bits."""
         return sketched[self._sums] * self._signs
 
 
 class Hadamard:
-    """Blocks of elements with random signs are rotated, and a part of what comes out is kept (a
-    blocked subsampled Hadamard transform). It varies less than CountSketch where few elements are
-    large, and takes longer."""
+    """Rotates blocks of elements with random signs, and keeps a part of the result (a blocked subsampled Hadamard
+    transform). It varies less than CountSketch if few elements are large, and takes longer."""
 
     def __init__(self, size: int, ratio: float, dtype: str, seed: int, stream: int = 0) -> None:
         self.size = size
@@ -75,7 +74,7 @@ class Hadamard:
         self._rows = np.sort(np.argpartition(keys, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
     def sketch(self, values: Any) -> Any:
-        """`width` numbers."""
+        """Returns `width` numbers."""
         whole = np.zeros(self._signs.shape, self._dtype)
         whole.reshape(-1)[: self.size] = values
         whole *= self._signs
@@ -84,7 +83,7 @@ class Hadamard:
         return kept.reshape(-1)
 
     def restore(self, sketched: Any) -> Any:
-        """`size` numbers: the transposed map. The same bits wherever the same went in."""
+        """Returns `size` numbers: the transposed map. Equal inputs give equal bits."""
         whole = np.zeros(self._signs.shape, self._dtype)
         np.put_along_axis(whole, self._rows, sketched.reshape(self._rows.shape) * self._dtype_of(self._scale), axis=1)
         whole = _rotated(whole)
@@ -96,8 +95,8 @@ class Hadamard:
 
 
 def _rotated(blocks: Any) -> Any:
-    """The orthonormal Hadamard transform of each row, in place: sums and differences only, in a fixed
-    order."""
+    """Computes the orthonormal Hadamard transform of each row, in place: sums and differences only, in a fixed order.
+    """
     count, size = blocks.shape
     step = 1
     while step < size:

@@ -46,24 +46,22 @@ class SketchedSettings(Stepped, Coded, Settings):
 
 
 class Sketched(Method):
-    """After inner_steps steps of their own, all peers sum up sketches of what they have changed,
-    which have a ratio-th of the numbers; each makes a change of full size of the sum again, and the
-    outer step with that. The expectation of that step is the step without sketches, its variance is
-    larger: let what is trained in a round shrink with the ratio.
+    """Trains on each peer independently for inner_steps steps; then all peers sum up sketches of their changes, with a
+    ratio-th of the numbers; each peer restores a change of full size from the sum, and makes the outer step with it.
+    The expectation of that step is the step without sketches; its variance is larger: train less in a round for a
+    larger ratio.
 
-    ratio: how many times fewer numbers are sent.
+    ratio: factor by which fewer numbers are sent.
     kind: "count", a CountSketch, or "hadamard", a Hadamard.
-    clip: the most that a peer's change may be long (Euclidean). noise: to each element of the
-        clipped change, before it is sketched, a normal random number of noise * clip standard
-        deviation is added, which is this peer's own. A sketch alone hides nothing: whoever knows
-        the seed can work out what was trained with from it. How private the noise makes a run is
-        for a calculation that this class does not make.
-    noise_seed: makes the noise repeatable, for tests; whoever knows it can take the noise out.
+    clip: limit of the Euclidean length of a peer's change. noise: each peer adds a normal random number of noise * clip
+        standard deviation to each element of its clipped change, before the sketch. A sketch alone hides nothing: with
+        the seed an observer can compute the training data's effect from it. This class does not compute the privacy of
+        a run with noise.
+    noise_seed: makes the noise repeatable, for tests; with the seed an observer can remove the noise.
     outer, codec: as in DiLoCo; outer is a Nesterov or an SGD.
 
-    Parameters are the same bits on all peers after each round. Peers that die are left out: the
-    mean is that of exactly those that remain. A change that is not finite counts for nothing. For
-    the other settings see Method.
+    Parameters are the same bits on all peers after each round. Peers that fail are left out: the mean is over exactly
+    the remaining peers. A change that is not finite is left out. For the other settings see Method.
     """
 
     @takes(SketchedSettings)
@@ -99,7 +97,7 @@ class Sketched(Method):
         return info
 
     def _clip(self) -> bool:
-        """Whether the change is finite."""
+        """Clips the change. Returns false, and sets it to zero, if it is not finite."""
         length = math.sqrt(sum(float(np.square(flat, dtype=np.float64).sum()) for flat in self._change))
         if not math.isfinite(length):
             for flat in self._change:

@@ -1,4 +1,4 @@
-"""Floats of which only the largest are sent: the library's sparse codec (docs/CODECS.md)."""
+"""The library's sparse codec, which sends only the largest floats (docs/CODECS.md)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 from .. import _native
 from .._errors import failure
 
-CHUNK = 4096  # of so many elements `kept` are kept
+CHUNK = 4096  # `kept` of this number of elements are kept
 
 
 class Sparse:
-    """Packs arrays of so many f32. What is packed is the same bits on all machines, and so are sums of
-    it."""
+    """Packs arrays of `count` f32. The packed bytes are the same on all machines, as are sums of them."""
 
     def __init__(self, count: int, kept: int) -> None:
         self.count, self.kept = count, kept
@@ -24,17 +23,18 @@ class Sparse:
         self.bytes = found.value
 
     def pack(self, values: Any, packed: Any) -> None:
-        """values, which are finite, become what the packed bytes do not have of them."""
+        """Packs values, which must be finite, and subtracts the packed part from them."""
         _checked("pcclPackSparse", _address(values), self.count, self.kept, _address(packed), packed.nbytes)
 
     def square(self, packed: Any) -> float:
-        """The squared length of what the bytes mean. InvalidArgument if nobody can have packed them."""
+        """Returns the squared length of the packed values. Raises InvalidArgument if pack() cannot have made the bytes.
+        """
         found = ctypes.c_double()
         _checked("pcclCheckSparse", _address(packed), packed.nbytes, self.count, self.kept, ctypes.byref(found))
         return found.value
 
     def add(self, packed: Any, factor: float, sums: Any) -> None:
-        """Adds factor times what the bytes mean to the sums."""
+        """Adds factor times the packed values to the sums."""
         _checked("pcclAddSparse", _address(packed), packed.nbytes, self.count, self.kept, factor, _address(sums))
 
 

@@ -1,4 +1,4 @@
-"""Rounds whose changes are sent in part, and the rest later."""
+"""Rounds in which the largest part of a change is sent, and the rest later."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _BLOBS_MIN = 256 << 20
 
 
 class Changes:
-    """What a peer has changed of its parameters: the part that it tells, and what stays with it. Warns of what others
-    have told by `warn`."""
+    """A peer's change of its parameters: the part that it sends, and the part that it keeps. Calls `warn` for invalid
+    bytes of other peers."""
 
     def __init__(self, layout: Layout, theta: Flats, how: Sparsely, warn: Callable[[str, object], None]) -> None:
         self._layout, self._start, self._how, self._warn = layout, theta, how, warn
@@ -42,14 +42,14 @@ class Changes:
         return int(self.packed.nbytes)
 
     def operation(self, is_told: bool) -> AllGatherV:
-        """Joint: what tells the others, and hears them."""
+        """Returns the operation that exchanges the changes. Joint."""
         return AllGatherV(
             self.packed if is_told else b"", tag=DATA_TAG, alone_ok=True,
             max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.bytes),
         )
 
     def pack(self) -> bool:
-        """What is to be told, and in the work arrays what is then left. false: it is not finite."""
+        """Packs the part to send, and leaves the rest in the work arrays. Returns false if it is not finite."""
         self._layout.measure(self._start, self._room)
         with np.errstate(over="ignore", invalid="ignore"):
             for work, feedback, change in zip(self._work, self.feedback, self.change):
@@ -62,7 +62,7 @@ class Changes:
         return True
 
     def _parts(self, packed: Any) -> List[Any]:
-        """Of each flat array."""
+        """Returns the bytes of each flat array."""
         parts, begin = [], 0
         for codec in self.codecs:
             parts.append(packed[begin : begin + codec.bytes])
@@ -70,8 +70,8 @@ class Changes:
         return parts
 
     def apply(self, found: Gathered, was_told: bool) -> bool:
-        """Makes the step of a round, in the order in which all have what came. Each operation rounds
-        once."""
+        """Makes the step of a round, in the order of the arrivals, which is the same on all. Each operation rounds
+        once. Returns false if the parameters are unchanged."""
         if was_told:
             self.feedback, self._work = self._work, self.feedback
         told = self._lengths(found)
@@ -89,8 +89,8 @@ class Changes:
         return True
 
     def _lengths(self, found: Gathered) -> List[Tuple[Any, float]]:
-        """What came, and how long each change is. What nobody can have packed counts for nothing: all see
-        the same bytes."""
+        """Returns the received changes and their lengths. Ignores bytes that pack() cannot have made: all peers see the
+        same bytes."""
         told = []
         for peer, said in found:
             packed = np.frombuffer(said, np.uint8)
@@ -119,22 +119,21 @@ class SparseLoCoSettings(Sparsely, Settings):
 
 
 class SparseLoCo(Method):
-    """Each peer trains by itself for inner_steps steps; then each tells the others the largest part of
-    what it has changed, and all make the outer step with the mean of these parts (SparseLoCo). What a
-    peer did not send stays with it, as its feedback, and is part of what it sends next time.
+    """Trains on each peer independently for inner_steps steps; then each peer sends the largest part of its change, and
+    all make the outer step with the mean of these parts (SparseLoCo). A peer keeps the rest of its change as its
+    feedback, and adds it to its next change.
 
-    kept: of each 4,096 changes so many are sent, 14 bits each: where, and one of two magnitudes with a
-        sign. 64 is 1/136 of the bytes of f32.
-    decay: of the feedback from one round to the next; 0: what was not sent is dropped.
-    lr: of the outer step, which has no momentum: feedback is in its place.
-    clip: who has sent more than the median peer, by the Euclidean length, counts as much as that one.
+    kept: number of changes in each 4,096 that are sent, 14 bits each: the place, and one of two magnitudes with a sign.
+        64 is 1/136 of the bytes of f32.
+    decay: factor of the feedback from one round to the next; 0: the unsent part is dropped.
+    lr: of the outer step, which has no momentum: feedback replaces it.
+    clip: scales a peer's part that is longer than the median peer's, by the Euclidean length, down to that length.
 
-    Parameters are the same bits on all peers after each round. Peers that die are left out, with what
-    they had not sent: the mean is that of exactly those whose parts came. A change that is not finite
-    counts for nothing, and leaves the feedback as it was. Feedback is each peer's own: newcomers begin
-    without, as does who gets another state than it had; a state_dict() has that of its peer, so each
-    peer loads its own. Memory of the host, besides the parameters: four times as much, in f32. For the
-    other settings see Method.
+    Parameters are the same bits on all peers after each round. Peers that fail are left out, with their unsent parts:
+    the mean is over exactly the parts that arrived. A change that is not finite is left out, and the feedback is
+    unchanged. Each peer has different feedback: newcomers begin without it, as does a peer after its state was
+    replaced; a state_dict() has the feedback of its peer, so each peer must load its own. Host memory, besides the
+    parameters: four times their size, in f32. For the other settings see Method.
     """
 
     @takes(SparseLoCoSettings)
@@ -144,7 +143,7 @@ class SparseLoCo(Method):
 
     @property
     def packed_bytes(self) -> int:
-        """What this peer tells in a round."""
+        """Number of bytes that this peer sends in a round."""
         return self._changes.bytes
 
     def _exchange(self) -> StepInfo:
