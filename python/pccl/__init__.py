@@ -159,7 +159,7 @@ __all__ = [
     "set_log_level",
 ]
 
-from . import _pccl  # from . import _pccl # noqa: E402,F401 - it re-exports names of this module
+from . import _pccl  # noqa: E402,F401 - it re-exports names of this module
 
 
 def __dir__() -> _List[str]:

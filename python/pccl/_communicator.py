@@ -213,7 +213,7 @@ class Communicator(_Calls):
         return name.value.decode("utf-8", "replace")
 
     def describe_waits(self) -> str:
-        """Returns a line for each known wait, with the waiting peers and the peers they wait for; "" if there are none.
+        """Returns a line for each known wait, with the waiting peers and the peers they wait for; "" without waits.
         Call it while another thread is blocked in a call."""
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))

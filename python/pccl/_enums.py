@@ -181,12 +181,12 @@ def known_names() -> str:
 
 
 def by_name(name: str) -> DataType | None:
-    """Returns the type with this name in numpy and torch; None if there is none."""
+    """Returns the type with this name in numpy and torch, or None."""
     return BY_NAME.get(name)
 
 
 def of_ml_dtypes(text: str) -> DataType | None:
-    """Returns the type of ml_dtypes whose name is in the text; None if there is none."""
+    """Returns the type of ml_dtypes with a name in the text, or None."""
     return next((kind for kind in _OF_ML_DTYPES if _NAMES[kind] in text), None)
 
 

@@ -40,7 +40,7 @@ class PCCLError(Exception):
     """A call failed.
 
     result     the code of PCCL 1.0
-    ext        the precise code; equal to result if there is none
+    ext        the precise code, or the same as result
     reason     the reason as a sentence of the library or this package; `words` is the same
     operation  the function of the C interface, or "" if it was not reached
     tag        the tag of the operation, or None

@@ -20,7 +20,7 @@ def _is_program(path: Path) -> bool:
 
 def find(name: str) -> Optional[str]:
     """Returns the path of a program: bundled with the package, built with the library of PCCL_LIBRARY, or installed.
-    None if there is none."""
+    None if all are missing."""
     places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:

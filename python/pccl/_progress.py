@@ -28,7 +28,7 @@ class Progress:
     total: int  # bytes of shared state to fetch; 0: none, or not yet known
     rate: float  # bytes per second so far; 0: unknown
     remaining_s: Optional[float]  # at this rate; None: unknown
-    waits: str  # a line for each known wait for another peer; "" if there are none
+    waits: str  # a line for each known wait for another peer; "" without waits
 
     def __str__(self) -> str:
         parts = [f"{self.call}, {self.elapsed_s:.0f} s"]

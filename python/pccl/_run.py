@@ -97,7 +97,7 @@ class Run:
             self._operations[index] = replacement
             self._make(index, members, given.rank)
 
-    # ---- what became of it
+    # ---- results
 
     def end(self) -> None:
         """Sets the results of the operations that have succeeded so far."""

@@ -422,7 +422,7 @@ class Membership:
             self._asked.wait()
 
     def answer(self) -> bool:
-        """Returns the answer; starts the query if there is none."""
+        """Returns the answer; starts the query if necessary."""
         self.ask()
         self.wait_for_answer()
         asked, self._asked = self._asked, None

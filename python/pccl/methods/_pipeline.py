@@ -318,7 +318,7 @@ class Pipeline(Method):
     def _also_compared(self) -> Mapping[str, Any]:
         return {"stages": len(self._makers)}
 
-    # ---- what this peer has
+    # ---- the stages of this peer
 
     @property
     def replica(self) -> int:

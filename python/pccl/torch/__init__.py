@@ -4,18 +4,14 @@
     gradients = pccl.torch.GradientBuckets(model)      # flat buffers, averaged with retry
     ddp.register_comm_hook(pccl.torch.DDPState(comm, model), pccl.torch.ddp_hook)
     with pccl.torch.DiLoCo(comm, [model], inner, outer, sync_every=100): ...  # by hooks
-
-    replica = pccl.torch.elastic(model, optimizer)     # replicas that come and go, behind optimizer.step()
-    sampler = pccl.torch.ElasticSampler(count, batch)  # of theirs: each sample once in each epoch
-
-    layer = pccl.torch.MoE(experts, router, comm)      # experts at several peers
-
+    replica = pccl.torch.elastic(model, optimizer)     # replicas that join and leave, in optimizer.step()
+    sampler = pccl.torch.ElasticSampler(count, batch)  # for replicas: each sample once in each epoch
+    layer = pccl.torch.MoE(experts, router, comm)      # experts on several peers
     torch.distributed.init_process_group("pccl")       # the backend; see docs/guide/torch.md
-    if pccl.torch.committed(): optimizer.step()        # with it: whether all gradients were reduced
+    if pccl.torch.committed(): optimizer.step()        # with the backend: true if all gradients were reduced
 
-LocalSGD works like DiLoCo. Of DTensors (fully_shard, FSDP2) the local shards are used. The number
-of a shard is then its peer group, and grid_is_full() tells whether all shards of all peers are
-present.
+LocalSGD works like DiLoCo. For DTensors (fully_shard, FSDP2) the local shards are used. The number of a shard is then
+its peer group, and grid_is_full() returns true if all shards of all peers are present.
 """
 
 from __future__ import annotations

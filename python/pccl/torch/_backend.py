@@ -1,7 +1,7 @@
 """The backend "pccl" of torch.distributed: a process group in Python over the collectives of the library.
 
-All ranks make the operations of a group in the same order, so the n-th of one rank belongs to the n-th of the others;
-tags tell them apart while several are under way. Membership is fixed (_world.py).
+All ranks make the operations of a group in the same order, so the n-th operation of each rank matches the n-th of the
+others; tags distinguish concurrent operations. Membership is fixed (_world.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _nothing() -> None:
 
 
 def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
-    """What init_process_group and new_group call."""
+    """Makes a process group for init_process_group and new_group."""
     global _world
     is_reconfigurable = getattr(backend_options, "enable_reconfigure", None)
     if backend_options is not None and is_reconfigurable is None:
@@ -68,7 +68,7 @@ def _found(world: World, ranks: Sequence[int], timeout: timedelta) -> Communicat
 
 
 class ProcessGroup(Launching):
-    """Methods have the names that torch 2.13 calls, and those of older versions."""
+    """A process group. Methods have the names that torch 2.13 calls, and the names of older versions."""
 
     supports_splitting = False
     supports_coalescing = False
@@ -85,11 +85,11 @@ class ProcessGroup(Launching):
         return rank if self._order is None else self._order.index(rank)
 
     def _placed(self, parts: Sequence[Any]) -> List[Any]:
-        """What there is for each rank, in the library's order."""
+        """Returns the entries for each rank, in the library's order."""
         return list(parts) if self._order is None else [parts[rank] for rank in self._order]
 
     def _pieces(self, tensor: torch.Tensor) -> List[torch.Tensor]:
-        """The same of one tensor that has an equal part for each rank."""
+        """Returns the equal parts of a tensor for each rank, in the library's order."""
         if self._order is None:
             return [tensor]
         if not tensor.is_contiguous() and len(tensor) % self.size():
@@ -105,7 +105,7 @@ class ProcessGroup(Launching):
         return self
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Of operations that are launched from now on."""
+        """Sets the timeout of operations that are launched later."""
         self._timeout = timeout
 
     _set_default_timeout = set_timeout
@@ -120,7 +120,7 @@ class ProcessGroup(Launching):
         return self._world.handle()
 
     def reconfigure(self, opts: Any) -> Work:
-        """Makes it the group of opts.handles: a list gives ranks by position, a set leaves them to the master."""
+        """Forms the group of opts.handles: a list gives ranks by position, a set leaves them to the master."""
         global _world
         if not self._is_default:
             raise RuntimeError("pccl: only the default group can be reconfigured; make others anew")
@@ -135,17 +135,17 @@ class ProcessGroup(Launching):
     # ---- collectives
 
     def _is_awaited(self, opts: Any) -> bool:
-        """Returns true if the caller waits for the work at once. Older versions of torch do not say so."""
+        """Returns true if the caller waits for the work at once. Older versions of torch do not report it."""
         return not getattr(opts, "asyncOp", True) and not self._coalesced
 
     def allreduce(self, tensors: Any = None, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
-        """None if the caller would wait for it at once, and it has succeeded."""
+        """Returns None if the caller would wait for it at once, and it has succeeded."""
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
         is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced  # as _is_awaited()
         make = functools.partial(all_reduces, "all_reduce", tensors, opts)
-        # What fails leaves its tensors as they were: they have this rank's values.
+        # A failed operation leaves its tensors unchanged: they have this rank's values.
         shown = "allreduce", tensors, opts
         return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now, shown=shown)
 
@@ -388,13 +388,13 @@ class ProcessGroup(Launching):
         return self._launch("barrier", [], [], make, opts, is_now=self._is_awaited(opts), shown=("barrier", opts))
 
     def monitored_barrier(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """As pccl.torch.monitored_barrier."""
+        """Does the same as pccl.torch.monitored_barrier."""
         _monitored.carry_out(self, self._timeout if timeout is None else timeout, wait_all_ranks)
 
     # ---- failure and the end
 
     def abort(self) -> None:
-        """Whatever is under way fails. A new init_process_group may follow."""
+        """Fails all operations in progress. A new init_process_group may follow."""
         self._end("this rank has aborted the process group")
 
     def shutdown(self) -> None:

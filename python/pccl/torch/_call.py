@@ -1,4 +1,4 @@
-"""What one call of torch.distributed makes of the library's operations."""
+"""The library's operations for one call of torch.distributed."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _NO_DEVICES = Stage()
 _SUM: Any = "sum", None
 _PAUSE_S = 0.001
 
-# Labels of operations that stand for something else; peers with different ones get StateMismatch.
+# Labels of operations that replace another one; peers with different labels get StateMismatch.
 _EMPTY = "no elements"
 _UNEQUAL = "all to all in unequal parts"
 REFUSED = "refused by a rank"
 
 
 class Call(Visit):
-    """Launches operations one after another, and becomes a Work. The group uses its C structs for later calls, too
-    (Pool). As a visit it marks a thread that is in reduces_now()."""
+    """Launches operations one after another, and becomes a Work. The group reuses its C structs for later calls (Pool).
+    As a visit it marks a thread that is in reduces_now()."""
 
     def __init__(self, group: Standing) -> None:
         self._comm = group._comm
         self.handle = None if group._core is None else group._core._handle
         self.mark = weakref.ref(self)
         self.numbers = group._lanes.program
-        self.number: Optional[int] = None  # of the next operation, from before it is taken until the launch
+        self.number: Optional[int] = None  # number of the next operation, from its reservation to the launch
         self.tag = -1
         self._options = Options("all_reduce", 0, group._members or None, alone_ok=True)
         self._struct = self._options.c
@@ -68,16 +68,16 @@ class Call(Visit):
         self.group: Any = group
 
     def _prepare(self) -> None:
-        self._launched_as = _native.AsyncReduceOpC()  # by _carry_out
+        self._launched_as = _native.AsyncReduceOpC()  # set by _carry_out
         self._place = ctypes.byref(self._launched_as)
 
     def clear(self) -> None:
-        """Before the first call of torch, and after each."""
-        self.group = None  # which has the calls
+        """Resets it before the first call of torch, and after each."""
+        self.group = None  # the group, which owns the calls
         self.count = 1  # operations under tags of the group, the same on all ranks
         self.is_now = False  # the caller waits for the operation at once
         self.parts: List[Part] = []
-        self.after: List[Callable[[], None]] = []  # for the results, when all parts have ended
+        self.after: List[Callable[[], None]] = []  # steps for the results when all parts have ended
         self._tags: List[int] = []
         self._stage = _NO_DEVICES
         self._first: Optional[int] = None  # number of the first operation
@@ -85,13 +85,13 @@ class Call(Visit):
     # ---- memory
 
     def staged(self) -> Stage:
-        """The stage, for tensors of devices."""
+        """Returns the stage, for tensors of devices."""
         if self._stage is _NO_DEVICES:
             self._stage = Stage()
         return self._stage
 
     def source(self, elements: torch.Tensor) -> torch.Tensor:
-        """What the library reads in their place; in the next operation, or later."""
+        """Returns the memory that the library reads in place of the elements, in the next operation or later."""
         return self.staged().source(elements) if is_on_device(elements) else elements
 
     def target(
@@ -100,7 +100,7 @@ class Call(Visit):
         form: Callable[[torch.Tensor], torch.Tensor] = _layout.to_move,
         is_read: bool = False,
     ) -> torch.Tensor:
-        """Memory for a result, which is brought to the tensors when the work is complete."""
+        """Returns memory for a result, which is copied to the tensors when the work is complete."""
         if len(tensors) == 1 and _layout.is_plain(tensors[0]):
             return tensors[0]
         stage = self.staged() if any(is_on_device(one) for one in tensors) else self._stage
@@ -111,8 +111,8 @@ class Call(Visit):
     # ---- collectives
 
     def add(self, launch: Callable[..., Any], *buffers: Optional[torch.Tensor], **named: Any) -> None:
-        """An operation of the group's communicator. One without elements is a barrier, which the others notice if
-        theirs have some."""
+        """Launches an operation of the group's communicator. An operation without elements becomes a barrier; other
+        ranks detect that if theirs has elements."""
         group = self.group
         given = next((one for one in buffers if one is not None), None)
         if given is not None and given.numel() == 0:
@@ -123,14 +123,14 @@ class Call(Visit):
         self._launched(self._comm, handle)
 
     def reduces(self, memory: torch.Tensor, op: str, factor: Optional[float]) -> None:
-        """An all-reduce in place."""
+        """Launches an all-reduce in place."""
         count = memory.numel()
         if count == 0:
             self.add(self._comm.barrier_async, label=_EMPTY)
             return
         if self._stage is not _NO_DEVICES:
             self._stage.ready()
-        address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address  # an error, if it has none
+        address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address  # raises if it has none
         struct = self._struct
         struct.tag = tag = self._take_tag()
         struct.factor = 1.0 if factor is None else factor
@@ -140,18 +140,18 @@ class Call(Visit):
         struct.factor = 1.0
 
     def reduces_now(self, memory: torch.Tensor, op: str) -> bool:
-        """An all-reduce in place, as by now()."""
+        """Carries out an all-reduce in place, as now()."""
         place, elements = self._address, self._elements
         place.value, elements.value = memory.data_ptr(), memory.numel()
         return self.now(_carry_out, (memory,), place, place, elements, _layout.DTYPES[memory.dtype], _OPS[op])
 
     def now(self, function: Any, memory: Tuple[torch.Tensor, ...], *arguments: Any) -> bool:
-        """Launches an operation and waits for it briefly, without an Operation, as most end then. If it does not, it is
-        one of the parts. False: nothing is launched.
+        """Launches an operation and waits for it briefly, without an Operation, as most operations end in that time. An
+        operation that does not end becomes a part. Returns false if nothing is launched.
 
-        function   of the library, in the form that launches; or _carry_out
+        function   the library's launching function, or _carry_out
         memory     tensors that it reads and writes, all with elements
-        arguments  of the function before the options
+        arguments  arguments of the function before the options
         """
         core = self.group._core
         for tensor in memory:
@@ -188,7 +188,7 @@ class Call(Visit):
                 done = ctypes.c_bool()
                 if _native.lib.pcclTestAsyncReduce(self._place, ctypes.byref(done)) == _SUCCESS:
                     self._adopt(memory)
-                self.number = None  # else it has ended
+                self.number = None  # otherwise it has ended
             raise
         finally:
             core._visits.discard(self.mark)
@@ -202,7 +202,7 @@ class Call(Visit):
         return self.pair_given
 
     def _adopt(self, memory: Sequence[torch.Tensor]) -> _operation.Operation:
-        """Makes one of the parts of the operation that now() has launched."""
+        """Makes a part of the operation that now() has launched."""
         pins = [tensor.untyped_storage() for tensor in memory]
         handle = AsyncReduceHandle(_operation.adopted(self.group._core, self.tag, self._launched_as, pins))
         self._prepare()
@@ -216,7 +216,7 @@ class Call(Visit):
         self.add(self._comm.reduce_scatter_async, self.source(given), place, op=op, factor=factor, counts=counts)
 
     def gather_blobs(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> None:
-        """An all-gather of unequal parts, whose sizes all ranks know."""
+        """Launches an all-gather of unequal parts, whose sizes all ranks know."""
         total = sum(one.numel() * one.element_size() for one in places)
         memory = self.source(given)
         for place in places:
@@ -232,7 +232,7 @@ class Call(Visit):
         self._gathers(memory, total, bring)
 
     def _gathers(self, memory: torch.Tensor, max_bytes: int, bring: Callable[[List[Any]], None], **named: Any) -> None:
-        """Adds an all-gather of bytes. bring takes a list with the bytes of each member."""
+        """Launches an all-gather of bytes. bring takes a list with the bytes of each member."""
         self._stage.ready()
         tag = self._take_tag()
         handle = self._comm.all_gather_v_async(
@@ -248,14 +248,14 @@ class Call(Visit):
         self.after.append(gathered)
 
     def reduces_sparse(self, tensor: torch.Tensor, op: str, factor: Optional[float]) -> None:
-        """An all-reduce of a sparse tensor in place."""
+        """Launches an all-reduce of a sparse tensor in place."""
         _sparse.check(op, factor, tensor.dtype)
         packed, ranks = _sparse.Packed(tensor), self.group._order or range(self.group.size())
         bring: Callable[[List[Any]], None] = lambda blobs: packed.bring(blobs, ranks, op)
         self._gathers(packed.memory, packed.max_bytes(self.group.size()), bring, label=_sparse.LABEL)
 
     def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-        """An all-to-all in parts of any sizes, by pairs. The barrier makes it meet nothing else."""
+        """Launches an all-to-all in parts of any sizes, by pairs. The barrier makes mismatched operations fail."""
         group = self.group
         _layout.need_one_each("all_to_all: outputs", list(places), group.size())
         _layout.need_one_each("all_to_all: inputs", list(given), group.size())
@@ -290,7 +290,7 @@ class Call(Visit):
         return self.now(_ALL_GATHER, memory, self._address, self._second, self._elements, dtype)
 
     def gathers_pieces_now(self, given: torch.Tensor, places: List[torch.Tensor]) -> bool:
-        """The same with a tensor for each rank."""
+        """Carries out an all-gather with a tensor for each rank."""
         if self.group._order is not None or len(places) != self.group.size() or not _layout.is_plain(given):
             return False
         shape, dtype = given.shape, given.dtype
@@ -327,7 +327,7 @@ class Call(Visit):
         self._transfer("send_async", memory, peer, tag, label)
 
     def receives(self, memory: torch.Tensor, peer: Optional[int], tag: int, label: str = "") -> None:
-        """peer: None: from anybody."""
+        """peer=None receives from any peer."""
         self._transfer("recv_async", memory, peer, tag, label)
 
     def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
@@ -342,18 +342,19 @@ class Call(Visit):
     # ---- the end of the call
 
     def refuse(self) -> None:
-        """Lets the others' operation fail, which wait for this rank."""
+        """Fails the operation of the other ranks, which wait for this one."""
         self._give_up(self._take_tag() if self.number is None else self.numbers.tag_of(self.number))
         self._end_early("refused operation")
 
     def interrupted(self, by: BaseException) -> None:
-        """While it launched. What the others have launched fails, unless it is as if this rank had not begun."""
+        """Ends the call after an interrupt during the launch. The operations of the other ranks fail, unless this rank
+        has launched nothing."""
         if self.number is not None:
             self.tag = self.numbers.tag_of(self.number)
             handle = self.group._comm._launching.pop(self.tag, None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
-        for tag in self._tags:  # or what is kept there would only end when its tag is needed again
+        for tag in self._tags:  # otherwise an entry would remain until its tag is needed again
             self.group._comm._launching.pop(tag, None)
         if self._tags:
             self._end_early("interrupted operation").interrupted(by)
@@ -361,17 +362,17 @@ class Call(Visit):
             give_back(self.group, self)
 
     def _end_early(self, name: str) -> Work:
-        """The others make the rest of the call's operations, which this rank gives up. It launches these, too: what
-        becomes of one would otherwise be told to its next operation under the same tag."""
+        """Launches the rest of the call's operations as refused, because the other ranks launch them: otherwise the
+        next operation under the same tag would get the outcome of one of them."""
         try:
             if self.number is not None and self.number < self.numbers.next:
                 self._give_up(self.numbers.tag_of(self.number))
             while self._first is not None and self.numbers.next < self._first + self.count:
                 if len(self._tags) >= self.numbers.tags:
-                    self._comm.abort()  # so that taking another tag waits for nobody
+                    self._comm.abort()  # so that taking another tag never waits
                 self._give_up(self._take_tag())
         except PCCLError:
-            pass  # the group has ended, and there is no next one
+            pass  # the group has ended, so there is no next operation
         return self.work(name, [], _nothing, self.group._timeout)
 
     def _give_up(self, tag: int) -> None:
@@ -408,11 +409,11 @@ class Call(Visit):
         tag: int = self.group._take_number(self)
         if self._first is None:
             self._first = self.number
-        self.group._comm._launching.pop(tag, None)  # of one that was interrupted as well
+        self.group._comm._launching.pop(tag, None)  # removes an interrupted one too
         return tag
 
     def _launched(self, comm: Communicator, handle: Any) -> None:
-        """Under the tag that was taken last."""
+        """Records an operation under the tag that was taken last."""
         self.parts.append(Part(comm, handle))
         self._tags.append(self.tag)
         self.number = None
@@ -420,7 +421,7 @@ class Call(Visit):
 
 
 def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Call) -> None:
-    """Adds an all-reduce in place for each."""
+    """Launches an all-reduce in place for each tensor."""
     op, factor = _SUM if opts.reduceOp == dist.ReduceOp.SUM else _layout.operation_of(opts.reduceOp)
     if len(tensors) != 1:
         (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
@@ -437,12 +438,12 @@ def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Cal
 
 
 class Pool:
-    """The calls of a group: as many as threads have used at once."""
+    """The calls of a group: one for each concurrent thread."""
 
     def __init__(self, group: Standing) -> None:
         self._group = weakref.ref(group)
         self._core = group._core
-        # Other threads change both meanwhile, so each use of them is one step.
+        # Other threads change both concurrently, so each use of them is one step.
         self.made: Set[weakref.ref[Call]] = set()
         self.free: List[Call] = []
 
@@ -462,7 +463,7 @@ class Pool:
         if one is None or one.tag != holder.tag or one.mark not in self._core._visits:
             return False
         number = one.number
-        # Of two that wait, the first goes on.
+        # If both wait, the first one continues.
         return number is not None and holder.number is not None and number < holder.number
 
 
@@ -474,12 +475,12 @@ def refuse(call: Call, how: Callable[[Call], None] = Call.refuse) -> None:
     try:
         how(call)
     except PCCLError:
-        pass  # nobody is left who could wait
+        pass  # no waiting peer is left
 
 
 def give_back(group: Standing, holder: Any) -> None:
-    """Nothing is launched under the number that the holder has, so that the next operation has it. Where another
-    thread has begun that, it is too late: then what the others launch under it fails."""
+    """Returns the holder's number without a launch, so that the next operation gets it. If another thread has already
+    used the next one, it is too late: then the operation of the other ranks under this number fails."""
     number, holder.number = holder.number, None
     numbers = holder.numbers
     if number is None or numbers.next <= number:

@@ -1,11 +1,12 @@
-"""Whether all of a step's gradients were reduced.
+"""Reports whether all of a step's gradients were reduced.
 
-An exception out of FSDP2's backward leaves the model unsynchronized for good, without a word: its hooks are out of
-step. So an operation that fails inside a backward lets it end, with the values of this rank alone, and the failure is
-kept here. Nobody can step on such gradients unawares: a hook before every optimizer step raises until committed() was
-asked.
+An exception out of FSDP2's backward leaves the model permanently and silently unsynchronized: its hooks are out of
+step. So an operation that fails inside a backward lets the backward end, with the values of this rank alone, and the
+failure is stored here. A hook before every optimizer step raises until committed() was called, so that no step uses
+such gradients unnoticed.
 
-With elastic replicas (_elastic.py) the step itself finds that out, together with all others, and drops it.
+With elastic replicas (_elastic.py) the step itself detects the failure, together with all other replicas, and drops the
+gradients.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 _log = logging.getLogger("pccl")
 _lock = threading.Lock()
 _failure: Optional[BaseException] = None
-_dropped = False  # the last step of an elastic replica
+_dropped = False  # true if the last step of an elastic replica was dropped
 _hook: Any = None
 _elastic: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
 
 
 def in_backward() -> bool:
-    """Whether this thread is inside backward()."""
+    """Returns true if this thread is inside backward()."""
     return bool(torch._C._current_graph_task_id() != -1)
 
 
 def note(error: BaseException) -> None:
-    """An operation of a backward has failed."""
+    """Records the failure of an operation in a backward."""
     global _failure
     with _lock:
         if _failure is not None:
@@ -42,16 +43,17 @@ def note(error: BaseException) -> None:
 
 
 def committed() -> bool:
-    """Whether all operations of the backwards since the last call have succeeded. If not, this rank's gradients are in
-    part its own: drop the step (optimizer.zero_grad()). The reason was logged; an optimizer step before this is asked
-    raises it. With pccl.torch.elastic() ask after the step, which drops itself: whether it counts."""
+    """Returns true if all operations of the backwards since the last call have succeeded. If not, some of this rank's
+    gradients are not averages: drop the step (optimizer.zero_grad()). The reason is in the log; an optimizer step
+    before this call raises it. With pccl.torch.elastic() call it after the step, which drops itself: returns true if
+    the step counts."""
     global _dropped
     failed, dropped, _dropped = take(), _dropped, False
     return failed is None and not dropped
 
 
 def take() -> Optional[BaseException]:
-    """The failure of the backwards since the last call."""
+    """Returns the failure of the backwards since the last call; None if there was none."""
     global _failure
     with _lock:
         failed, _failure = _failure, None
@@ -59,13 +61,13 @@ def take() -> Optional[BaseException]:
 
 
 def step_ended(is_committed: bool) -> None:
-    """Of an elastic replica."""
+    """Records the outcome of an elastic replica's step."""
     global _dropped
     _dropped = not is_committed
 
 
 def is_elastic(optimizer: torch.optim.Optimizer, is_so: bool) -> None:
-    """Whether its steps ask for failures themselves."""
+    """Sets whether the optimizer's steps check for failures themselves."""
     (_elastic.add if is_so else _elastic.discard)(optimizer)
 
 
@@ -78,7 +80,7 @@ def _before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 
 def watch_steps() -> None:
-    """From now on, and with a clean record: a new world has begun."""
+    """Installs the hook and clears the failure, for a new world."""
     global _failure, _hook
     _failure = None
     if _hook is None:

@@ -1,10 +1,9 @@
-"""A communication hook for DistributedDataParallel, which averages gradients among peers during
-backward.
+"""A communication hook for DistributedDataParallel, which averages gradients among peers during backward.
 
-The buckets of DistributedDataParallel differ between peers: it rearranges them after its first
-iteration, and a newcomer has its first iteration when the others have had many. So gradients are
-reduced in units of our own, which depend only on the parameters. Units are launched in their order,
-in whatever order gradients arrive, so that peers never wait for each other in a circle.
+The buckets of DistributedDataParallel differ between peers: it rearranges them after its first iteration, and a
+newcomer has its first iteration later than the other peers. So gradients are reduced in separate units, which depend
+only on the parameters. Units are launched in their order, independently of the order of the gradients, so that peers
+never wait for each other in a circle.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _PAUSE_S = 0.02
 
 
 class _Copies(NamedTuple):
-    """Gradients, the places of their averages, and the units that these are in."""
+    """Gradients, the places of their averages, and the units with these places."""
 
     gradients: List[torch.Tensor]
     views: List[torch.Tensor]
@@ -41,16 +40,15 @@ class _Copies(NamedTuple):
 class DDPState:
     """The state of ddp_hook.
 
-    Each process of DistributedDataParallel's process group is a peer. If there are several, all of
-    them have communicators of the same peer group, and the averages are over all processes of all
-    peers. Gradients must have the same order on all peers, which holds for the same module. tag: of
-    the first unit; the hook uses the tags from there on.
+    Each process of DistributedDataParallel's process group is a peer. If there are several, all of them have
+    communicators of the same peer group, and the averages are over all processes of all peers. Gradients must have the
+    same order on all peers, as they do for the same module. tag: of the first unit; the hook uses the tags from there
+    on.
 
-    If a unit fails because a peer was lost, it is repeated with the remaining peers. A failure that
-    a repetition cannot fix, such as being alone (TooFewPeersError), makes backward() raise
-    RuntimeError; `error` has the original exception. Then drop the step, call update_topology() and
-    continue. If this peer itself fails in the middle of backward(), the others wait for its
-    gradients; give_up() ends their step as well.
+    If a unit fails because a peer was lost, it is repeated with the remaining peers. A failure that a repetition cannot
+    fix, such as being alone (TooFewPeersError), makes backward() raise RuntimeError; `error` has the original
+    exception. Then drop the step, call update_topology() and continue. If this peer itself fails in the middle of
+    backward(), the others wait for its gradients; give_up() ends their step as well.
     """
 
     def __init__(
@@ -85,13 +83,13 @@ class DDPState:
 
     @property
     def error(self) -> Optional[BaseException]:
-        """Why the last backward() failed."""
+        """The exception that failed the last backward(), or None."""
         return self._error
 
     @property
     def world_size(self) -> int:
-        """The number of peers that the gradients of the last backward() are averages of: the
-        smallest of its units' numbers. 0 if it failed or there was none."""
+        """The number of peers in the averages of the last backward(): the smallest of its units' numbers. 0 if it
+        failed or there was none."""
         if self._error is not None or self._launched < len(self._units) or not self._units:
             return 0
         return min(end.result().local_world_size for end in self._ends)
@@ -106,15 +104,14 @@ class DDPState:
             )
         concurrent.futures.wait(self._ends[: self._launched])
         for unit in self._units:
-            unit.join()  # nobody has, where another one has failed
+            unit.join()  # skipped if another unit has failed
         self._error = None
         self._ends = [Future() for _ in self._units]
         self._missing = [len(unit.slots) for unit in self._units]
         self._launched = 0
 
     def _take(self, bucket: Any) -> Any:
-        """Takes a bucket with complete gradients. Returns the future of its buffer with the
-        averages."""
+        """Takes a bucket with complete gradients. Returns the future of its buffer with the averages."""
         if bucket.index() == 0:
             self._begin()
         copies = _Copies([], [], [])
@@ -149,8 +146,7 @@ class DDPState:
         self._keep_going()
 
     def _keep_going(self) -> None:
-        """Starts units. Each has a thread of its own, which does not delay the end of the
-        interpreter."""
+        """Starts units, each on a separate thread, which does not delay the end of the interpreter."""
         with self._changed:
             while self._waiting and self._in_flight < self._max_in_flight:
                 self._in_flight += 1
@@ -180,7 +176,7 @@ class DDPState:
         return self.comm.all_reduce_multiple_with_retry([descriptor], max_in_flight=1)
 
     def _bring(self, ends: List[Future[ReduceInfo]], copies: _Copies) -> None:
-        """The units have ended: brings the averages to the gradients. Raises if one has failed."""
+        """Copies the averages to the gradients after the end of the units. Raises if one has failed."""
         for end in ends:
             end.result()
         for unit in copies.units:
@@ -194,8 +190,7 @@ class DDPState:
             self._end_units(1)  # others will not launch the units that are in flight here
 
     def _end_units(self, left: int) -> None:
-        """Aborts until at most `left` units are in flight, because some may be just about to
-        launch."""
+        """Aborts until at most `left` units are in flight, because some may be about to launch."""
         while True:
             try:
                 self.comm.abort()
@@ -206,8 +201,7 @@ class DDPState:
                     return
 
     def give_up(self) -> None:
-        """Ends, for all peers, a backward() that will not continue. All peers must call
-        update_topology() next."""
+        """Ends, for all peers, a backward() that will not continue. All peers must call update_topology() next."""
         with self._changed:
             error = AbortedError("ddp_hook: given up", result=Result.RANK_CONNECTION_LOST, ext=Result.ABORTED)
             self._error = self._error or error
@@ -220,20 +214,19 @@ class DDPState:
         self._ends, self._launched = [], 0
 
     def _refuse(self, unit: Bucket) -> None:
-        """Makes the first unit that is not reduced fail, because others wait for it or will do so.
-        If it were only aborted, it might still succeed just in time; a different operation with its
-        tag cannot."""
+        """Makes the first unit that is not reduced fail, because other peers wait for it. An abort alone might be too
+        late; a different operation with its tag cannot succeed."""
         nothing = torch.zeros(1)
         try:
             handle = self.comm.all_reduce_async(nothing, nothing, op=ReduceOp.MAX, tag=unit.tag)
             self.comm.abort()
             handle.wait()
         except PCCLError:
-            pass  # no peer is left that could wait
+            pass  # no waiting peer is left
 
 
 def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Callable[[Any], torch.Tensor]) -> Any:
-    """A torch future of what finish returns when all units have ended."""
+    """Returns a torch future of the result of finish, which runs when all units have ended."""
     devices = [buffer.device] if buffer.device.type == "cuda" else None
     ready: Any = torch.futures.Future(devices=devices)
     left, lock = [len(ends)], threading.Lock()

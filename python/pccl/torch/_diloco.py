@@ -1,5 +1,5 @@
-"""DiLoCo and local SGD as hooks of an optimizer: each of its steps counts as an inner step, and the
-last one of a round synchronizes with the other peers."""
+"""DiLoCo and local SGD as hooks of an optimizer: each of its steps counts as an inner step, and the last one of a round
+synchronizes with the other peers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ Outer = Union[diloco.Nesterov, diloco.SGD, torch.optim.SGD, Callable[[Any, Any, 
 
 
 class _Hooked:
-    """A context manager. Inside it the peer is in the run, and each step of the optimizer is a step
-    of the round."""
+    """A context manager. Inside it the peer is in the run, and each step of the optimizer is a step of the round."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, engine: diloco.DiLoCo) -> None:
         self.diloco = engine
-        self.last = diloco.StepInfo()  # of the latest step
+        self.last = diloco.StepInfo()  # result of the latest step
         self._optimizer = optimizer
         self._hook: Any = None
 
@@ -33,8 +32,8 @@ class _Hooked:
         return self
 
     def __exit__(self, *about: Any) -> bool:
-        """Leaves the run. Without an exception, applies what is in flight first, as diloco.finish()
-        does. Takes DrainedError for a regular end, as `with diloco:` does."""
+        """Leaves the run. Without an exception, first applies the reductions in flight, as diloco.finish() does.
+        Handles DrainedError as a regular end, as `with diloco:` does."""
         hook, self._hook = self._hook, None
         hook.remove()
         return self.diloco.__exit__(*about)
@@ -43,20 +42,19 @@ class _Hooked:
         self.last = self.diloco.step()
 
     def add_samples(self, count: int) -> None:
-        """Counts samples (tokens) of the round. To be called before the optimizer's step."""
+        """Counts samples (tokens) of the round. Call it before the optimizer's step."""
         self.diloco.add_samples(count)
 
     def state_dict(self) -> Dict[str, Any]:
         return self.diloco.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """To be called before the context manager is entered."""
+        """Loads a state. Call it before entering the context manager."""
         self.diloco.load_state_dict(state)
 
 
 class DiLoCo(_Hooked):
-    """For programs that were written for torchft's class of this name. `more`: settings of
-    pccl.diloco.DiLoCo.
+    """DiLoCo with the interface of torchft's class of this name. `more`: settings of pccl.diloco.DiLoCo.
 
         with pccl.torch.DiLoCo(comm, [model], inner, torch.optim.SGD(model.parameters(), lr=0.7,
                                momentum=0.9, nesterov=True), sync_every=100):
@@ -64,16 +62,14 @@ class DiLoCo(_Hooked):
                 ...
                 inner.step()
 
-    model_fragments: a module, or a list of modules, each of which is a fragment that is reduced at a
-    time of its own, once in sync_every steps; pccl.diloco.DiLoCo's `fragments` splits one module.
-    outer_optimizer: a pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD,
-    whose lr and momentum are read once; it never steps. Or a list with one for each fragment.
-    should_quantize: sends deltas as 8 bits ("u8-minmax"). fragment_sync_delay: a fragment is applied
-    so many steps after it was launched; fragment_update_alpha: but for this share of the peer's own
-    parameters. backup_device and pin_memory are ignored: the outer copy is in host memory,
-    page-locked if the parameters are on a GPU.
-    use_bucketization, bucket_cap_mb: buckets are always used, with bucket_cap_mb MiB if that is
-    given.
+    model_fragments: a module, or a list of modules, each of which is a fragment that is reduced at a different time,
+    once in sync_every steps; pccl.diloco.DiLoCo's `fragments` splits one module. outer_optimizer: a
+    pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD, whose lr and momentum are read once; it
+    never steps. Or a list with one for each fragment. should_quantize: sends deltas as 8 bits ("u8-minmax").
+    fragment_sync_delay: number of steps from a fragment's launch to its application; fragment_update_alpha: the share
+    of its parameters that the peer then keeps. backup_device and pin_memory are ignored: the outer copy is in host
+    memory, page-locked if the parameters are on a GPU. use_bucketization, bucket_cap_mb: buckets are always used, of
+    bucket_cap_mb MiB if given.
     """
 
     def __init__(
@@ -116,8 +112,8 @@ class DiLoCo(_Hooked):
 
 
 class LocalSGD(_Hooked):
-    """Sets the parameters to the mean of the peers' parameters every sync_every steps. `more`:
-    settings of pccl.diloco.DiLoCo."""
+    """Sets the parameters to the mean of the peers' parameters every sync_every steps. `more`: settings of
+    pccl.diloco.DiLoCo."""
 
     def __init__(
         self,
@@ -132,7 +128,7 @@ class LocalSGD(_Hooked):
 
 
 def as_outer(given: Any) -> Any:
-    """The outer optimizer that computes what this torch.optim.SGD would; of each, of a list. The engine takes AdamW."""
+    """Converts a torch.optim.SGD, or each of a list, to the equal outer optimizer. The engine accepts AdamW."""
     if isinstance(given, (list, tuple)):
         return as_outer(given[0]) if len(given) == 1 else [as_outer(one) for one in given]
     if not isinstance(given, torch.optim.Optimizer) or isinstance(given, torch.optim.AdamW):

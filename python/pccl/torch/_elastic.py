@@ -1,12 +1,12 @@
-"""Elastic replicas: gradients are averaged among replicas that come and go, behind optimizer.step().
+"""Elastic replicas: gradients are averaged in optimizer.step() among replicas that join and leave.
 
 A step is one vote of all replicas. Without DistributedDataParallel the gradients are part of the same operation as the
-vote, so that the average is over exactly those who vote; with it they are reduced during backward, in units, and the
-vote follows. Everybody gets the same verdict. A step that does not count leaves the optimizer without gradients, so
-that it does nothing: a hook cannot keep it from being called.
+vote, so that the average is over exactly the voters; with it they are reduced during backward, in units, and the vote
+follows. All replicas get the same verdict. A step that does not count leaves the optimizer without gradients, so that
+it does nothing: a hook cannot prevent the call.
 
-Newcomers come in before the forward that begins a step, not right behind the last one: what a program does in between
-(a scheduler's step, a counter) then belongs to the state that they receive.
+Newcomers join before the forward that begins a step, and not directly after the previous step: so the program's work in
+between (a scheduler's step, a counter) is part of the state that they receive.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _DROPS = AbortedError, TimeoutError_, InternalError  # failures of a step, for a
 
 @dataclass
 class ElasticStats:
-    """What has happened to a replica.
+    """Counters of a replica.
 
-    committed       steps that counted while it was there
-    dropped         steps that did not
+    committed       steps that counted while it was in the run
+    dropped         steps that did not count
     repeated        operations that were repeated because a replica was lost
-    admissions      how often newcomers came in
-    returns         how often it was removed from the run and came back
-    state_bytes     of the shared state that it received
-    sent_bytes      by reductions in the optimizer's step (not by those during backward)
-    received_bytes  the same
+    admissions      admissions of newcomers
+    returns         returns after a removal from the run
+    state_bytes     bytes of the shared state that it received
+    sent_bytes      bytes sent by reductions in the optimizer's step (not during backward)
+    received_bytes  bytes received by them
     """
 
     committed: int = 0
@@ -78,8 +78,8 @@ class ElasticStats:
 
 
 class _InBackward(DDPState):
-    """Averages during the backward of a DistributedDataParallel. A replica that is alone goes on, and a failure does
-    not end the backward: the gradients are then this replica's own, and the step is dropped."""
+    """Averages during the backward of a DistributedDataParallel. A replica that is alone continues, and a failure does
+    not end the backward: the gradients are then this replica's alone, and the step is dropped."""
 
     left = False
 
@@ -98,7 +98,8 @@ class _InBackward(DDPState):
             _commit.note(error)
 
     def tensors(self) -> List[torch.Tensor]:
-        """What is left to be averaged in the optimizer's step. Raises if there was no whole backward."""
+        """Returns the remaining tensors to average in the optimizer's step: none. Raises if there was no whole
+        backward."""
         if not self._ends or self._launched < len(self._units):
             raise InvalidUsage(
                 "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: there was none, "
@@ -108,7 +109,7 @@ class _InBackward(DDPState):
         return []
 
     def bring(self) -> None:
-        """They are where they belong."""
+        """Does nothing: the averages are in their places."""
 
 
 class _InStep(GradientBuckets):
@@ -141,16 +142,16 @@ class _Caller:
 class Elastic:
     """A replica among others. Made by elastic().
 
-    rank        does not change, and no other living replica has it; a newcomer has the lowest that is free
-    world_size  the number of replicas whose gradients are in the last step that counted
-    ranks       theirs
-    step        how many steps have counted, the same on all replicas
-    committed   whether the last step counted: the same on all replicas. What follows a step (a scheduler's step)
-                must depend on it. pccl.torch.committed() says it, too
-    stopped     whether a replica has called stop()
-    drained     why this replica was drained, by drain() or an operator, as words; None: it was not. It then leaves
-                before the forward of a step, which raises DrainedError; `with` takes that for its regular end
-    stats       what has happened (ElasticStats)
+    rank        constant, and different from the ranks of all living replicas; a newcomer has the lowest free one
+    world_size  number of replicas whose gradients are in the last step that counted
+    ranks       ranks of these replicas
+    step        number of steps that have counted, the same on all replicas
+    committed   true if the last step counted: the same on all replicas. Actions after a step (a scheduler's step) must
+                depend on it. pccl.torch.committed() returns it, too
+    stopped     true if a replica has called stop()
+    drained     the reason why this replica was drained, by drain() or an operator; None if it was not. It then leaves
+                before the forward of a step, which raises DrainedError; `with` handles that as a regular end
+    stats       counters (ElasticStats)
     """
 
     def __init__(
@@ -175,11 +176,11 @@ class Elastic:
         self._broadcast_buffers: bool = how["broadcast_buffers"]
         self._stopping = False
         self.drained: Optional[str] = None
-        self._verdict: Optional[bool] = None  # on the step that is about to be made
+        self._verdict: Optional[bool] = None  # verdict on the next step
         self._took_part: Tuple[int, ...] = ()  # ranks of the replicas that have voted on it
-        self._due = False  # whether newcomers may come in
+        self._due = False  # true if newcomers may join
         self._begun = False  # the first forward of this step has begun
-        self._renew = False  # whether all update the topology, even without newcomers
+        self._renew = False  # true if all update the topology, even without newcomers
         self._returned = False  # in this step
         self.stats.state_bytes += replicas.join(self._n_attempts)
         self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
@@ -187,7 +188,7 @@ class Elastic:
             model.register_comm_hook(averaging, ddp_hook)
         _commit.is_elastic(optimizer, True)
         if self._scaler is not None:
-            self._scaler.unscale_ = self._unscale  # which its step() calls, too
+            self._scaler.unscale_ = self._unscale  # its step() calls it too
         self._hooks = [
             # Before FSDP2 gathers parameters.
             model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
@@ -210,7 +211,7 @@ class Elastic:
 
     @property
     def root(self) -> int:
-        """The lowest rank of the last step that counted; in place of one that died, the next one."""
+        """The lowest rank of the last step that counted; after its loss, the next one."""
         return self.ranks[0]
 
     @property
@@ -218,17 +219,18 @@ class Elastic:
         return self.rank == self.root
 
     def stop(self) -> None:
-        """Asks all replicas to end after the same step, in which `stopped` becomes true for all. May be called by a
-        signal's handler."""
+        """Requests that all replicas end after the same step, in which `stopped` becomes true for all. A signal handler
+        may call it."""
         self._stopping = True
 
     def drain(self) -> None:
-        """Asks for the drain of this replica alone, as Communicator.drain(): it leaves behind its step, or after
-        `drain_ms`. Its other processes leave with it. May be called by a signal's handler."""
+        """Requests the drain of this replica alone, as Communicator.drain(): it leaves after its step, or after
+        `drain_ms`. Its other processes leave with it. A signal handler may call it."""
         self.comm.drain()
 
     def leave(self) -> None:
-        """Leaves the run; the others go on. The optimizer then steps by itself. So does an exception in a step."""
+        """Leaves the run; the other replicas continue. The optimizer then steps alone. An exception in a step leaves
+        the run, too."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -249,8 +251,8 @@ class Elastic:
     # ---- a step
 
     def admit(self) -> None:
-        """Lets newcomers in, who receive what is shared. Called by the first forward (in training) behind a step;
-        a program calls it earlier if it makes joint calls of its own or changes shared state before."""
+        """Admits newcomers, who receive the shared state. The first forward (in training) after a step calls it; a
+        program must call it earlier if it makes joint calls or changes shared state before that."""
         if not self._due:
             return
         self._due = False
@@ -274,7 +276,7 @@ class Elastic:
                 self._take_buffers_of_root()
 
     def _take_buffers_of_root(self) -> None:
-        """Joint: copies the root's buffers to all replicas. If that fails for all, the step will not count."""
+        """Copies the root's buffers to all replicas. Joint. If that fails for all, the step will not count."""
         copies = Copies(_tensors.bare(self._model))
         while copies.flat.numel() > 0:
             try:
@@ -287,21 +289,21 @@ class Elastic:
                 self.stats.repeated += 1
             except (ExpelledError, MasterLostError) as error:
                 self._come_back(error)
-                copies = Copies(_tensors.bare(self._model))  # it has received others
+                copies = Copies(_tensors.bare(self._model))  # it has received new ones
             except _DROPS as error:
                 return _commit.note(error)
             else:
                 return copies.bring()
 
     def average_gradients(self) -> bool:
-        """Averages the gradients, as optimizer.step() does otherwise; to be called before it by programs that clip
-        them. Whether the step will count; if not, there are no gradients any more."""
+        """Averages the gradients, as optimizer.step() does otherwise; for programs that clip them before it. Returns
+        true if the step will count; if not, the gradients are dropped."""
         if self._verdict is None:
             self._verdict = self._vote()
-            self.committed = False  # if a scaler leaves the step out, this is all that is heard of it
+            self.committed = False  # remains false if a scaler omits the step
             _commit.step_ended(False)
             if not self._verdict:
-                # Without gradients the optimizer does nothing. A scaler wants some, in which it finds nothing wrong.
+                # Without gradients the optimizer does nothing. A scaler needs some, and finds no error in zeros.
                 self._drop_gradients(keep_zeros=self._scaler is not None)
         return self._verdict
 
@@ -311,7 +313,7 @@ class Elastic:
                 parameter.grad = torch.zeros_like(parameter) if keep_zeros else None
 
     def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """In the place of the scaler's: averages come first, so that it finds the same on all replicas."""
+        """Replaces the scaler's method: averages first, so that it finds the same on all replicas."""
         if optimizer is self._optimizer:
             self._begin()
             self.average_gradients()
@@ -323,7 +325,7 @@ class Elastic:
         if self._verdict is not None:
             if self._scaler is None:
                 raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
-            self._verdict = False  # the scaler has left the step out, as those of all replicas have
+            self._verdict = False  # the scaler has omitted the step, as on all replicas
             self._after_step()
         self._begin()
 
@@ -346,12 +348,12 @@ class Elastic:
         self._renew = not self.committed
         self._due, self._returned = not self._returned, False
 
-    # ---- what all decide
+    # ---- joint decisions
 
     @contextlib.contextmanager
     def _or_leave(self) -> Iterator[None]:
-        """An exception (Ctrl-C, for example) ends what others take part in, and this replica cannot know how it ends
-        for them: so it leaves."""
+        """Leaves the run after an exception (Ctrl-C, for example): this replica cannot know the outcome of the joint
+        operation for the others."""
         try:
             yield
         except BaseException:
@@ -378,7 +380,7 @@ class Elastic:
         except _DROPS as error:
             _log.warning("step %d does not count: %s", self.step, error)
             vote[0] = 1
-        # If a replica died process by process, the vote of one group may have it, and the other's not.
+        # If a replica failed process by process, the vote of one group may include it, and the other's not.
         mark = zlib.crc32(repr(ranks).encode())
         failed, stopped, highest, lowest = self._inside.highest(int(vote[0]), int(vote[1]), mark, -mark)
         if ranks and vote[2] != -vote[3]:
@@ -393,7 +395,7 @@ class Elastic:
         return True
 
     def _reduce(self, tensors: List[torch.Tensor]) -> OperationInfo:
-        """With whoever is there: again, if one of them was lost."""
+        """Reduces among the present replicas, and repeats it if one was lost."""
         while True:
             try:
                 info = self.comm.coalesced(
@@ -419,18 +421,18 @@ class Elastic:
     def _come_back(self, error: PCCLError) -> None:
         try:
             if isinstance(error, DrainedError) or self._inside.size > 1:
-                raise error  # where it has siblings, they are in the run: the launcher begins anew with all of them
+                raise error  # with siblings, which are still in the run, the launcher must restart all of them
             _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)
             self.stats.returns += 1
             self._replicas.leave()
             self.stats.state_bytes += self._replicas.join(self._n_attempts)
-        except DrainedError as drained:  # from join(): it had asked for its drain before it was out of the run
+        except DrainedError as drained:  # from join(): the drain was requested before the removal from the run
             self.drained = drained.reason
             raise
 
 
 def _settings(optimizer: torch.optim.Optimizer, scaler: Any) -> int:
-    """A number for the numbers in its groups, and the scale."""
+    """Returns a hash of the numbers in the optimizer's groups, and of the scale."""
     numbers = [
         (key, group[key]) for group in optimizer.param_groups for key in sorted(group) if isinstance(group[key], float)
     ]
@@ -460,7 +462,7 @@ def _check(model: Any, optimizer: Any) -> None:
 
 
 def _is_in_backward(model: torch.nn.Module) -> bool:
-    """Whether a DistributedDataParallel has nothing to average itself, so that ours can take its place."""
+    """Returns true for a DistributedDataParallel over one process, whose averaging is replaced by this module's."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return False
     return int(torch.distributed.get_world_size(model.process_group)) == 1
@@ -483,32 +485,32 @@ def elastic(
     broadcast_buffers: bool = False,
     n_attempts: int = 5,
 ) -> Elastic:
-    """Makes this process, or all processes of torch.distributed together, a replica among others that come and go:
-    optimizer.step() then averages gradients over the living ones, and all make the same step.
+    """Makes this process, or all processes of torch.distributed together, a replica among others that join and leave:
+    optimizer.step() then averages gradients over the living replicas, and all make the same step.
 
         replica = pccl.torch.elastic(model, optimizer)
 
-    Returns when this replica is in the run and has what the others have: model, optimizer, `state` and the number of
-    steps. The loop stays as it is. If a replica dies, the others repeat what failed, without it.
+    Returns when this replica is in the run and has received the others' model, optimizer, `state` and number of steps.
+    The loop needs no change. If a replica fails, the others repeat the failed operations without it.
 
-    model: as it is called in training: a plain module; a DistributedDataParallel, of one process (gradients are then
-    averaged during backward) or over the processes of this replica; one with fully_shard(). All replicas consist of as
-    many processes; process_group: of which, by default all; where it is more than one, the group must take tensors in
-    CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each is a peer, in the group of its rank in there. Where there are
-    several, a launcher must end all of them when one dies, as torchrun does.
+    model: as called in training: a plain module; a DistributedDataParallel, of one process (gradients are then averaged
+    during backward) or over the processes of this replica; one with fully_shard(). All replicas have the same number of
+    processes; process_group: the processes of this replica, by default all; with more than one process, the group must
+    support tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each process is a peer, in the peer group of its
+    rank. With several, a launcher must end all of them when one fails, as torchrun does.
 
-    state: what else the next step depends on, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
-    shared_state(), besides running statistics and other buffers that forward changes in training, which may always
-    differ. All other tensors are compared when newcomers come in: StateMismatch names those that differ, at the
-    replicas that differ from the majority, or at all replicas if there is no majority. broadcast_buffers: copies the
-    buffers of the root (the living replica with the lowest rank) to all others before the first forward of each step,
-    as DistributedDataParallel does among ranks; one more round trip. address, options: of the
-    master, by default PCCL_MASTER; as for Communicator. min_peers: with fewer replicas no step counts: it waits for
-    others. step: number of steps that model and optimizer have made, if they come from a checkpoint; among replicas
-    that begin a run, one with the most steps gives its state to all. bucket_bytes: size of the buckets that backward
-    reduces. quantization: of the gradients. scaler: the torch.amp.GradScaler by which the optimizer makes its steps;
-    it then judges averages, so all replicas skip a step or none does, and its scale is shared. Not for
-    shards, nor with a fused optimizer.
+    state: further state for the next step, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
+    shared_state(), in addition to running statistics and other buffers that forward changes in training, which may
+    always differ. All other tensors are compared when newcomers join: StateMismatch names the tensors that differ, on
+    the replicas that differ from the majority, or on all replicas if there is no majority. broadcast_buffers: copies
+    the buffers of the root (the living replica with the lowest rank) to all others before the first forward of each
+    step, as DistributedDataParallel does among ranks; one more round trip. address, options: of the master, by default
+    PCCL_MASTER; as for Communicator. min_peers: with fewer replicas no step counts: it waits for others. step: number
+    of steps that model and optimizer have made, if they are from a checkpoint; among replicas that begin a run, one
+    with the most steps provides the state of all. bucket_bytes: size of the buckets that backward reduces.
+    quantization: of the gradients. scaler: the torch.amp.GradScaler with which the optimizer makes its steps; it then
+    judges averages, so all replicas skip a step or none does, and its scale is shared. Not for shards, nor with a fused
+    optimizer.
 
     Not supported: optimizer.step(closure), and several optimizers of one model.
     """

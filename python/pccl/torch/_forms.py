@@ -1,5 +1,5 @@
 """The forms in which torch lets programs call the methods of a process group: with lists of tensors and options, which
-may be left out; and with one tensor instead of each list, and what the options would have."""
+may be omitted; or with one tensor instead of each list, and the fields of the options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LISTS = {
 
 
 def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], named: Dict[str, Any]) -> List[Any]:
-    """So many lists of tensors, and options.
+    """Returns `count` lists of tensors, and options.
 
-    make    the class of these
-    names   the short form's arguments behind the tensors
-    given   the caller's arguments, without names and with
+    make    class of the options
+    names   the short form's arguments after the tensors
+    given   the caller's positional arguments; named: its named ones
     """
     lists = dict(enumerate(given[:count]))
     lists.update({_LISTS[name]: value for name, value in named.items() if name in _LISTS})
@@ -45,7 +45,7 @@ def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], na
 
 
 def in_all_forms(make: type, count: int, *names: str) -> Callable[[_Method], _Method]:
-    """Of a method in the first of them."""
+    """Decorates a method in the first form."""
 
     def of(method: _Method) -> _Method:
         @functools.wraps(method)

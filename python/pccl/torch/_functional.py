@@ -1,6 +1,6 @@
 """Kernels of functional collectives that C++ carries out by methods which a process group in Python cannot override.
 
-For groups of this backend they call the methods, and wait; for other groups they call the kernels that were there.
+For groups of this backend they call the methods, and wait; for other groups they call the previous kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Callable, List
 import torch
 import torch.distributed as dist
 
-_library: Any = None  # while it exists, its kernels do
+_library: Any = None  # keeps its kernels alive
 _DEVICES = "CPU", "CUDA"
 
 
@@ -31,7 +31,7 @@ def _batch_p2p_ops(
 
 
 def register(kind: type) -> None:
-    """Once for all groups of this class."""
+    """Registers the kernels, once for all groups of this class."""
     global _library
     if _library is not None or not hasattr(torch.library, "get_kernel"):
         return  # get_kernel: before torch 2.10
@@ -46,7 +46,7 @@ def register(kind: type) -> None:
 
 
 def _add(kind: type, name: str, place: int, ours: Callable[..., Any], device: str) -> None:
-    """place: index of the group in the arguments."""
+    """Registers a kernel. place: index of the group in the arguments."""
     before = torch.library.get_kernel(f"_c10d_functional::{name}", device)
 
     def kernel(keys: Any, *given: Any, **named: Any) -> Any:

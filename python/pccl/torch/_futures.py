@@ -1,7 +1,7 @@
 """Works that have futures, whose callbacks may launch operations and wait for them.
 
-Callbacks run on threads of the package, or in then() if the work is over, and the program launches operations at the
-same time. The order of all these launches differs among ranks, so they are numbered separately (_lanes.py).
+Callbacks run on threads of the package, or in then() if the work is over, and the program launches operations
+concurrently. The order of all these launches differs among ranks, so they are numbered separately (_lanes.py).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ._lanes import in_lane, lane_here, lane_of
 from ._untraced import untrace
 from ._work import BaseWork
 
-_CALLBACKS_S = 1.0  # how long the end of the interpreter waits for running callbacks
+_CALLBACKS_S = 1.0  # time that the end of the interpreter waits for running callbacks
 
 class _Failure:
-    """Value of a failed future. Raises the error when C++ code extracts tensors from it: torch's reducer takes an
-    exception for a tensor, and crashes."""
+    """Value of a failed future. Raises the error when C++ code extracts tensors from it: torch's reducer would take an
+    exception for a tensor, and crash."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -73,9 +73,8 @@ _here = threading.local()  # completer: serves the futures that this thread's ca
 
 class Completer:
     """Completes futures in the order of put(), each once its work is over, which runs their callbacks. Callbacks run
-    one after another, except that the next one starts after a slice: the one before may wait for it. Futures that a
-    callback makes have a separate completer, so that they do not wait behind others.
-    """
+    one after another, except that the next one starts after a slice, as the one before may wait for it. Futures that a
+    callback makes have a separate completer, so that they do not wait behind others."""
 
     def __init__(self) -> None:
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -103,8 +102,8 @@ class Completer:
         self._given.put(None)
 
     def _serve(self, before: Optional[threading.Lock] = None) -> None:
-        """Completes one future, after another thread has taken over serving. before: locked until the callbacks of
-        the previous future have ended."""
+        """Completes one future, after another thread has taken over serving. before: locked until the callbacks of the
+        previous future have ended."""
         while True:
             entry = self._given.get()
             if entry is None:
@@ -130,12 +129,13 @@ class Completer:
             del work, base, entry
 
 
-_running: Set[threading.Lock] = set()  # a lock per future whose callbacks run; released when they end
+_running: Set[threading.Lock] = set()  # a lock for each future whose callbacks run; released when they end
 _is_at_exit = False
 
 
 def _run_callbacks(base: Any, ended: threading.Lock) -> None:
-    """Runs none once the interpreter ends: it ends threads that wait for its lock, which aborts inside C++."""
+    """Runs the callbacks, but none once the interpreter ends: it ends threads that wait for its lock, which aborts
+    inside C++."""
     _running.add(ended)
     try:
         if not _is_at_exit:
@@ -167,7 +167,7 @@ def _complete(base: Any) -> None:
 
 
 class Work(BaseWork):
-    """What torch gets: a work that has a future."""
+    """A work for torch, with a future."""
 
     _future: Any = None
 
@@ -192,7 +192,7 @@ class Work(BaseWork):
     def _value(self) -> List[torch.Tensor]:
         if self._error is not None:
             raise self._error
-        self._stage.join()  # torch lets whoever waits for the future continue behind the stream of this call
+        self._stage.join()  # torch lets users of the future continue after the stream of this call
         return self._outputs
 
 

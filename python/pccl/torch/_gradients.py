@@ -26,8 +26,7 @@ BUCKET_BYTES = 25 << 20
 
 
 class Slot:
-    """The place of a parameter's gradient in a bucket: a view with the parameter's shape and order
-    in memory."""
+    """The place of a parameter's gradient in a bucket: a view with the parameter's shape and order in memory."""
 
     __slots__ = ("parameter", "view")
 
@@ -39,15 +38,14 @@ class Slot:
 
 
 class Bucket:
-    """A flat buffer with the gradients of parameters of one data type, which are reduced together.
-    """
+    """A flat buffer with the gradients of parameters of one data type, which are reduced together."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], tag: int) -> None:
         own = [_tensors.local(parameter) for parameter in parameters]
         self.tag = tag
         self.slots: List[Slot] = []
-        self.memories: List[torch.Tensor] = []  # flat, where the gradients are: one for each device in turn
-        self.twins: List[_staging.Twin] = []  # of those that are on devices
+        self.memories: List[torch.Tensor] = []  # flat memory of the gradients, one for each device in turn
+        self.twins: List[_staging.Twin] = []  # twins of the memories on devices
         # The memory that is reduced.
         size, on_device = sum(one.numel() for one in own), any(map(_staging.is_on_device, own))
         self.wire = (_staging.host_memory if on_device else torch.empty)(size, dtype=own[0].dtype).zero_()
@@ -73,27 +71,27 @@ class Bucket:
         return ReduceOpDescriptor.from_torch(self.wire, self.wire, reduction)
 
     def written(self) -> None:
-        """Gradients were put into some of the slots, in the current streams."""
+        """Records that the current streams have written gradients into some of the slots."""
         for twin in self.twins:
             twin.written()
 
     def load(self) -> None:
-        """Begins to bring them to the wire."""
+        """Begins to copy the gradients to the wire."""
         for twin in self.twins:
             twin.load()
 
     def wait(self) -> None:
-        """Until they are there."""
+        """Waits for the copies of load()."""
         for twin in self.twins:
             twin.wait()
 
     def unload(self) -> None:
-        """Begins to bring the wire to the slots."""
+        """Begins to copy the wire to the slots."""
         for twin in self.twins:
             twin.unload()
 
     def join(self) -> None:
-        """The current streams continue behind that."""
+        """Makes the current streams wait for the copies of unload()."""
         for twin in self.twins:
             twin.join()
 
@@ -101,9 +99,9 @@ class Bucket:
 def make_buckets(
     parameters: Iterable[torch.Tensor], bucket_bytes: int, tag: int, *, across_devices: bool = False
 ) -> List[Bucket]:
-    """Buckets in the order of the parameters. A new one begins where the data type (or the device,
-    unless across_devices) changes, or where the next gradient would make it larger than
-    bucket_bytes. Parameters without local elements are left out."""
+    """Returns buckets in the order of the parameters. A new one begins where the data type (or the device, unless
+    across_devices) changes, or where the next gradient would make it larger than bucket_bytes. Omits parameters without
+    local elements."""
     if bucket_bytes < 1:
         raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
     gathered: Dict[Any, List[List[torch.Tensor]]] = {}
@@ -134,16 +132,13 @@ def trainable(parameters: Union[torch.nn.Module, Iterable[torch.Tensor]]) -> Lis
 class GradientBuckets:
     """The gradients of a module (or of parameters, in the same order on all peers) in flat buffers.
 
-    After zero_grad() the gradients are views of the buffers, so backward() writes into them and
-    nothing is copied. If the gradients were made elsewhere (optimizer.zero_grad() drops the views),
-    reduce() copies them once.
+    After zero_grad() the gradients are views of the buffers, so backward() writes into them without copies. If the
+    gradients were made elsewhere (optimizer.zero_grad() drops the views), reduce() copies them once.
 
-    A parameter without a gradient counts as one with a gradient of zero in reduce(), and has the
-    average afterward. So all peers have gradients for the same parameters, whichever of them each
-    peer used.
+    reduce() treats a parameter without a gradient as one with a gradient of zero, and sets its gradient to the average.
+    So all peers have gradients for the same parameters, although each may have used other ones.
 
-    tag: of the first bucket; further buckets use the next tags. Of DTensors, the local shards are
-    reduced.
+    tag: of the first bucket; further buckets use the next tags. For DTensors, the local shards are reduced.
     """
 
     def __init__(
@@ -162,7 +157,7 @@ class GradientBuckets:
         return tuple(memory for bucket in self._buckets for memory in bucket.memories)
 
     def zero_grad(self) -> None:
-        """To be called in place of the optimizer's."""
+        """Clears the gradients. Call it in place of the optimizer's method."""
         for bucket in self._buckets:
             for memory in bucket.memories:
                 memory.zero_()
@@ -176,13 +171,12 @@ class GradientBuckets:
         quantization: Optional[QuantizationOptions] = None,
         max_in_flight: int = 4,
     ) -> ReduceInfo:
-        """Reduces the gradients among the peers of the group, in place, with the same bits on all
-        of them. Joint.
+        """Reduces the gradients among the peers of the group, in place, with the same bits on all of them. Joint.
 
-        If a bucket fails because a peer was lost, it is repeated with the remaining peers.
-        local_world_size is the number of peers at the end; a bucket that was complete before a peer
-        was lost is an average that includes that peer. After an error, TooFewPeersError (this peer
-        is alone) included, the gradients are partly reduced: drop the step.
+        If a bucket fails because a peer was lost, it is repeated with the remaining peers. local_world_size is the
+        number of peers at the end; a bucket that was complete before a peer was lost is an average that includes that
+        peer. After an error, also TooFewPeersError (this peer is alone), the gradients are partly reduced: drop the
+        step.
         """
         if not self._buckets:
             return ReduceInfo(comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE), 0, 0)
@@ -194,7 +188,7 @@ class GradientBuckets:
         return info
 
     def _load(self) -> None:
-        """Brings the gradients to the memory that is reduced."""
+        """Copies the gradients to the memory that is reduced."""
         self._gather()
         for bucket in self._buckets:
             bucket.written()
@@ -229,7 +223,7 @@ class GradientBuckets:
 
 
 def _as_gradient(slot: Slot) -> torch.Tensor:
-    """The view as an object that may be the parameter's gradient."""
+    """Returns the view as an object that may be the parameter's gradient."""
     parameter: Any = slot.parameter
     if not _tensors.is_dtensor(parameter):
         return slot.view

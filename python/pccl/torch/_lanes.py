@@ -1,6 +1,6 @@
 """Numbers of the operations of a group, and their tags.
 
-The program and the callbacks of futures (_futures.py) launch operations at the same time, in orders that differ among
+The program and the callbacks of futures (_futures.py) launch operations concurrently, in orders that differ among
 ranks. Each work has a lane, which numbers the operations that its callbacks launch, and has tags that no other lane
 uses. Callbacks of an operation in a lane use the same lane.
 """
@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, Optional
 
-# Operations of a group that may be under way, of the program and of a lane; the next one waits for the oldest.
+# Limits of a group's operations in progress, for the program and for a lane; the next one waits for the oldest.
 TAGS = 256
 _LANE_TAGS = 16
 
@@ -21,7 +21,7 @@ stays: Dict[int, "weakref.ref[_Stay]"] = {}
 
 
 class Numbers:
-    """Numbers operations of a group in the same way on all ranks. The operations take the tags in turn."""
+    """Numbers operations of a group in the same way on all ranks. The operations use the tags in turn."""
 
     __slots__ = ("next", "first_tag", "tags")
 

@@ -1,4 +1,4 @@
-"""Launching: one call of torch.distributed after another, several as one, and transfers from one rank to another."""
+"""Launching: calls of torch.distributed one after another, several as one, and transfers between two ranks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Launching(Standing):
         return Work(self, "coalesced operations", parts, ending)
 
     def _collect(self, work: Work) -> Work:
-        """Adds it to the coalesced operations of this thread, if the thread has begun some."""
+        """Adds the work to the coalesced operations of this thread, if the thread has begun some."""
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
         return work
@@ -73,10 +73,10 @@ class Launching(Standing):
         shown: Tuple[Any, ...] = (),
         is_seen: bool = False,
     ) -> Work:
-        """make adds the library's operations to the call, so many under tags of the group. What is lost fails the work;
-        what is wrong here is raised here, and fails the operation for the others. With is_now the caller waits for the
-        work at once, and there is none after a success. shown: the method of torch's process groups and its arguments,
-        for torch's tools, unless is_seen."""
+        """Launches a call. make adds the library's operations to the call, `count` of them under tags of the group. A
+        loss fails the work; an error here is raised, and fails the operation for the others. With is_now the caller
+        waits for the work at once; then the result is None after a success. shown: the method of torch's process groups
+        and its arguments, for torch's tools, unless is_seen."""
         if not is_seen and (_modes() or _is_profiled()):
             unseen = functools.partial(self._launch, is_seen=True)
             go: Callable[[], Work] = lambda: unseen(
@@ -94,7 +94,7 @@ class Launching(Standing):
         except IndexError:
             call = pool.make()
         call.group, call.count, call.is_now = self, count, is_now
-        # In a group of all ranks, what is launched fails if one is lost.
+        # In a group of all ranks, the launched operations fail if one is lost.
         why = self._ended or (self._world.ended if count > 0 and self._is_whole else self._world.why())
         is_over = False
         try:
@@ -134,7 +134,7 @@ class Launching(Standing):
         pool.free.append(call)
         return self._collect(work)
 
-    # ---- from one to another
+    # ---- between two ranks
 
     def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
         place = dst, self._tag_of_pair(tag)
@@ -157,7 +157,7 @@ class Launching(Standing):
         return self._launch(name, tensors, tensors, make, refuse=refuse, count=0, shown=shown)
 
     def _transfer(self, function: Any, tensors: List[torch.Tensor], peer: int, tag: int) -> Optional[Work]:
-        """Launches a transfer in the short way. None: nothing is launched."""
+        """Launches a transfer in the short way. Returns None if nothing is launched."""
         if self._coalesced or _modes() or _is_profiled():
             return None
         if self._under_way:
@@ -165,7 +165,8 @@ class Launching(Standing):
         return _transfers.begin(self, function, tensors, peer, tag)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
-        """The work's _source_rank tells who sent. Only ranks of this group send under its tags."""
+        """Receives from any rank. The work's _source_rank is the sender. Only ranks of this group send under its tags.
+        """
         make: Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
         shown = "recv_anysource", tensors, _shown_tag(tag)
         return self._launch("receive from any rank", tensors, tensors, make, refuse=_do_nothing, count=0, shown=shown)
@@ -179,12 +180,12 @@ def _shown_tag(tag: object) -> int:
 
 
 def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
-    """Arguments of a transfer that the other side's does not match."""
+    """Returns arguments of a transfer that does not match the other side's."""
     return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
 
 
 def _zero(outputs: Sequence[torch.Tensor]) -> None:
-    """Of results that nobody will use: no numbers that trap or spread."""
+    """Clears unused results, so that no number in them traps or spreads."""
     with torch.no_grad():
         for output in outputs:
             output.zero_()

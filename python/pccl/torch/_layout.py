@@ -1,4 +1,4 @@
-"""Tensors as the library sees them: dense memory of a data type that it knows."""
+"""Tensors in the library's view: dense memory of a supported data type."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPS = {
     "BXOR": "xor",
     "PREMUL_SUM": "premul_sum",
 }
-_OF_COMPLEX = "sum", "avg", "premul_sum"  # what is done to real and imaginary parts alike
+_OF_COMPLEX = "sum", "avg", "premul_sum"  # reductions that treat real and imaginary parts alike
 
 
 def operation_of(given: Any) -> Tuple[str, Optional[float]]:
-    """The name of torch's reduction in this package, and its factor."""
+    """Returns the name of torch's reduction in this package, and its factor."""
     kind = getattr(given, "op", given)
     name = OPS.get(getattr(kind, "name", ""))
     if name is None:
@@ -34,7 +34,7 @@ def operation_of(given: Any) -> Tuple[str, Optional[float]]:
 
 
 DTYPES = {getattr(torch, name): int(kind) for name, kind in BY_NAME.items() if hasattr(torch, name)}
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have their memory elsewhere, or none
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # subclasses may have other memory, or none
 
 
 def is_known(dtype: torch.dtype) -> bool:
@@ -42,7 +42,7 @@ def is_known(dtype: torch.dtype) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the library can use its memory as it is."""
+    """Returns true if the library can use the tensor's memory directly."""
     return (
         type(tensor) in PLAIN
         and tensor.is_cpu
@@ -62,12 +62,12 @@ def check_device(tensor: Any, may_be_sparse: bool) -> None:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements in one dimension, in order; a copy only where they do not lie so."""
+    """Returns the elements in one dimension, in order; a copy only if they have another order in memory."""
     return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
 
 
 def to_move(tensor: torch.Tensor) -> torch.Tensor:
-    """For operations that only move elements: any type will do, as bytes if need be."""
+    """Returns the elements for operations that only move them: of any type, as bytes if necessary."""
     flat = dense(tensor)
     return flat if is_known(flat.dtype) else flat.view(torch.uint8)
 
@@ -82,8 +82,8 @@ def to_reduce(tensor: torch.Tensor, op: str) -> torch.Tensor:
 
 
 class Target:
-    """Memory for a result, and where it belongs: the tensors one behind the other, or one tensor itself if it is dense
-    and in the memory of this process."""
+    """Memory for a result, and its destination: the tensors one after another, or one tensor itself if it is dense and
+    in the memory of this process."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Target:
         form: Callable[[torch.Tensor], torch.Tensor] = to_move,
         is_read: bool = False,
     ) -> None:
-        """is_read: it is one tensor, whose elements are wanted in the memory before."""
+        """is_read: there is one tensor, whose elements the memory must have first."""
         self._tensors = list(tensors)
         forms = [form(one) for one in self._tensors]
         self.counts = [one.numel() for one in forms]
@@ -120,7 +120,7 @@ def _is_same_memory(form: torch.Tensor, tensor: torch.Tensor) -> bool:
 
 
 def write(tensor: torch.Tensor, piece: torch.Tensor) -> None:
-    """Puts what came as to_move or to_reduce of such a tensor would be."""
+    """Writes elements in the form of to_move or to_reduce to the tensor."""
     with torch.no_grad():
         dtype = tensor.dtype
         typed = piece if piece.dtype == dtype else piece.view(dtype)
@@ -128,7 +128,7 @@ def write(tensor: torch.Tensor, piece: torch.Tensor) -> None:
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """What is to be moved, one behind the other."""
+    """Returns the elements to move, one tensor after another."""
     forms = [to_move(one) for one in tensors]
     return forms[0] if len(forms) == 1 else torch.cat(forms)
 

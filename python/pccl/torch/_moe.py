@@ -1,4 +1,4 @@
-"""A mixture of experts whose experts are at several peers."""
+"""A mixture of experts whose experts are on several peers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from . import _overlap, _placing
 from ._overlap import LOST, TAGS_OF_A_CHUNK, Exchange, Traffic
 from ._placing import Holding
 
-FIRST_TAG = 1 << 41  # above those of DiLoCo and the methods
-_CHUNK_TAG = 2  # of the first chunk; those before are of the placing
+FIRST_TAG = 1 << 41  # above the tags of DiLoCo and the methods
+_CHUNK_TAG = 2  # of the first chunk; the tags before it are for the placing
 _COUNT_BYTES = 8
 _MOST_CHUNKS = 256
 
-# Why all peers meet; the greatest of all that are given counts.
+# Reasons for a meeting of all peers; the greatest of the given ones counts.
 _LOST, _PLACE, _SYNC = 0, 1, 2
 
 _log = logging.getLogger("pccl.torch")
@@ -30,24 +30,22 @@ _log = logging.getLogger("pccl.torch")
 
 @dataclass
 class MoEInfo:
-    """What happened in the last forward, and in its backward.
+    """Results of the last forward and its backward. A row is a token on its way to one of its experts.
 
-    A row is a token on its way to one of its experts.
-
-    step          forwards with gradients until now, the same on all peers
+    step          number of forwards with gradients, the same on all peers
     participants  peers that took part to the end
-    lost          ids of the peers that died meanwhile
-    missing       experts that nobody has now: their tokens go to others, until sync()
-    taken_over    experts that nobody had any more and this peer took over, and the step that its copy was of
+    lost          ids of the peers that were lost
+    missing       experts without a peer: their tokens use other experts, until sync()
+    taken_over    experts without a peer that this peer took over, and the steps of its copies
     load          rows of this peer for each expert
-    rows          all of them
-    dropped       rows that no expert answered; the other experts of the token have its whole weight
+    rows          number of all these rows
+    dropped       rows without an answer; the other experts of the token have its whole weight
     computed      rows, of any peer, that this peer's experts computed
     no_gradient   rows without a gradient, because a peer was lost in the backward, or since the forward
     repeated      attempts in which a peer was lost
-    tx_bytes      payload sent to others, rows and counts, both ways, by the attempts that counted
+    tx_bytes      payload sent to other peers, rows and counts, both ways, by the attempts that counted
     rx_bytes      the same, received
-    waited_s      seconds in which there was nothing to compute
+    waited_s      seconds without anything to compute
     """
 
     step: int = 0
@@ -75,7 +73,7 @@ def _bytes_of(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _tensor_of(part: memoryview, like: torch.Tensor) -> torch.Tensor:
-    """A copy, in rows of that width."""
+    """Returns a copy, in rows of the same width."""
     if not len(part):
         return like.new_empty(0, like.shape[1])
     flat = torch.frombuffer(bytearray(part), dtype=like.dtype)
@@ -86,7 +84,7 @@ def _row_bytes(rows: torch.Tensor) -> int:
     return int(rows.shape[1] * rows.element_size())
 
 
-# ---- what travels
+# ---- rows in transfer
 
 
 class _Rows:
@@ -114,17 +112,17 @@ class _Rows:
 
 
 class _Pass(_overlap.Job):
-    """What forward and backward have in common. `given` are rows of this peer, and `out` what comes of them."""
+    """Base of forward and backward. `given` has rows of this peer, and `out` their results."""
 
     def __init__(self, moe: MoE, rows: _Rows, given: torch.Tensor) -> None:
         self.moe, self.rows, self.given = moe, rows, given
         self.out = torch.zeros_like(given)
 
     def begin(self, chunk: int) -> None:
-        """Again, perhaps: what an earlier attempt has made counts for nothing."""
+        """Begins an attempt, and discards the results of earlier ones."""
 
     def commit(self, chunk: int) -> None:
-        """It counts."""
+        """Makes the results of an attempt count."""
 
     def _slices(self, chunk: int, experts: Sequence[int]) -> List[torch.Tensor]:
         return [self.given[self.rows.span(chunk, expert)] for expert in experts]
@@ -138,7 +136,7 @@ class _Pass(_overlap.Job):
             begin = end
 
     def _rows_in(self, peer: int, part: memoryview, count: int) -> Optional[torch.Tensor]:
-        """So many; None, with a warning, if the part has others."""
+        """Returns this number of rows; None, with a warning, if the part has another number."""
         if len(part) != count * _row_bytes(self.given):
             name = self.moe._members[peer]
             _log.warning("%s: what %s has sent counts for nothing: %d bytes for %d rows of %d", self.moe.label, name,
@@ -147,14 +145,14 @@ class _Pass(_overlap.Job):
         return _tensor_of(part, self.given)
 
 
-_Computed = Tuple[int, torch.Tensor, torch.Tensor]  # an expert, what went in, what came out
+_Computed = Tuple[int, torch.Tensor, torch.Tensor]  # an expert, its input, its output
 
 
 class _Forward(_Pass):
     def __init__(self, moe: MoE, rows: _Rows, given: torch.Tensor, keeps: bool) -> None:
         super().__init__(moe, rows, given)
         self._keeps = keeps
-        # For the backward, of each chunk and peer:
+        # For the backward, for each chunk and peer:
         self.kept: Dict[int, Dict[str, List[_Computed]]] = {}
         self.answered: Dict[int, Dict[str, List[int]]] = {}  # the experts that have computed this peer's rows
         self._computed: Dict[int, int] = {}
@@ -184,7 +182,7 @@ class _Forward(_Pass):
         self.answered[chunk][self.moe._members[self.moe._rank]] = own
 
     def _compute(self, chunk: int, peer: int, slices: Sequence[torch.Tensor]) -> torch.Tensor:
-        """By this peer's experts, each its slice."""
+        """Computes each slice by an expert of this peer."""
         made, kept = [self.given[:0]], []
         for expert, rows in zip(self.moe._experts_of(self.moe._rank), slices):
             if not len(rows):
@@ -215,7 +213,7 @@ class _Forward(_Pass):
         self.moe.info.computed += self._computed[chunk]
 
     def are_answered(self) -> torch.Tensor:
-        """Which rows."""
+        """Returns a mask of the answered rows."""
         mask = torch.zeros(len(self.given), dtype=torch.bool, device=self.given.device)
         for chunk, of_peers in self.answered.items():
             for experts in of_peers.values():
@@ -225,7 +223,7 @@ class _Forward(_Pass):
 
 
 class _Backward(_Pass):
-    """Gradients go to who has computed the rows. Those of parameters count when a chunk does."""
+    """Gradients are sent to the peers that have computed the rows. Gradients of parameters count when a chunk does."""
 
     def __init__(self, forward: _Forward, given: torch.Tensor) -> None:
         super().__init__(forward.moe, forward.rows, given)
@@ -258,11 +256,11 @@ class _Backward(_Pass):
         self._brought[chunk] += self.rows.count(chunk, own)
 
     def _differentiate(self, chunk: int, kept: Sequence[_Computed], rows: torch.Tensor) -> torch.Tensor:
-        """What came out of experts, by what went in, and by their parameters."""
+        """Returns the gradients of the experts' inputs, and adds the gradients of their parameters."""
         made, found = [self.given[:0]], self._found[chunk]
         for (expert, given, out), gradient in zip(kept, rows.split([len(given) for _, given, _ in kept])):
             parameters = [one for one in self.moe.experts[expert].parameters() if one.requires_grad]
-            # An attempt may be in vain, and the next one needs the same graph.
+            # An attempt may fail, and the next one needs the same graph.
             gradients = torch.autograd.grad(
                 out, [given, *parameters], gradient, retain_graph=True, allow_unused=True
             ) if out.requires_grad else [None]
@@ -293,7 +291,7 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, given: torch.Tensor, _anchor: torch.Tensor, job: _Forward) -> Any:
         job.moe._carry_out(job)
         answered, out = job.are_answered(), job.out
-        job.given = job.out = given[:0]  # or the result would keep itself alive
+        job.given = job.out = given[:0]  # otherwise the result would keep itself alive
         ctx.job = job
         ctx.mark_non_differentiable(answered)
         return out, answered
@@ -312,24 +310,24 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
 
 
 class MoE(torch.nn.Module):  # type: ignore[misc]
-    """A layer of experts, each of which one peer computes; tokens travel to those of other peers and back.
+    """A layer of experts, each of which one peer computes; tokens are sent to experts of other peers and back.
 
-    experts: modules that keep the shape of what they are given, rows of tokens; all of them on all peers, in the same
-        order. Each peer trains its own; the others are copies.
+    experts: modules that keep the shape of their input, rows of tokens; all of them on all peers, in the same order.
+        Each peer trains its experts; the others are copies.
     router: a module that makes a number for each expert of each token; each peer has one, and averages its gradients
-        with the others' as those of all that is not an expert's (shared_parameters()).
+        with the others', as for all parameters outside experts (shared_parameters()).
     comm: the communicator. Forward and backward are joint.
-    top_k: a token goes to the experts with the largest probabilities, so many. Their outputs are added, each by its
-        share of what they have together; with top_k=1 by its probability.
-    chunks: into so many pieces a peer's tokens are cut, which overlap on their way.
-    on_death: of a peer: "drop" its experts, or let others "take_over" from the copies that sync() makes.
+    top_k: number of experts of a token, those with the largest probabilities. Their outputs are added, each weighted by
+        its share of their total probability; with top_k=1 by its probability.
+    chunks: number of pieces of a peer's tokens, whose transfers overlap.
+    on_death: after the loss of a peer: "drop" its experts, or let others "take_over" from the copies that sync() makes.
     tag: of the first of 2 + 2 * chunks operations. Layers that are not used at the same time may share it.
     label: in logs and recordings.
-    max_bytes: limit of the bytes of a chunk that one peer receives, the same on all peers. A peer that sends more is
-        named in an InvalidUsage at all peers, and none of them allocates memory for it.
+    max_bytes: limit of the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
+        peers raise InvalidUsage with its id, without allocating memory for it.
 
-    info says what happened in the last forward and its backward, and aux_loss is small where all experts have as much
-    to do. Failures other than deaths leave forward() or backward() as a PCCLError, and what was under way ends at all
+    info has the results of the last forward and its backward, and aux_loss is small if all experts have equal load.
+    Failures other than lost peers leave forward() or backward() as a PCCLError, and operations in progress end on all
     peers.
     """
 
@@ -374,11 +372,11 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def owners(self) -> Tuple[Optional[str], ...]:
-        """The id of the peer that computes each expert; None: nobody. Empty until peers have met."""
+        """The id of the peer that computes each expert; None without one. Empty until peers have met."""
         return tuple(None if one is None else self._members[one] for one in self._owners)
 
     def rejoin(self, comm: Communicator) -> None:
-        """This peer goes on with another communicator, as a newcomer that knows what it knew."""
+        """Continues with another communicator. This peer is then a newcomer that keeps its experts' state."""
         self.comm = comm
         self._members: Tuple[str, ...] = ()
         self._owners: List[Optional[int]] = []
@@ -391,15 +389,15 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return tuple(expert for expert, owner in enumerate(self._owners) if owner is None)
 
     def sync(self) -> MoEInfo:
-        """Joint: gives each expert a peer, also those that nobody had, and as many to each; moves the parameters of
-        those that have another one now. With on_death="take_over", also copies each to the peer that would take it
-        over. Call it between steps: after newcomers were admitted, and every so many steps for the copies."""
+        """Assigns a peer to each expert, also to experts without one, with an equal number of experts for each peer;
+        moves the parameters of reassigned experts. Joint. With on_death="take_over", also copies each to the peer that
+        would take it over. Call it between steps: after newcomers were admitted, and at intervals for the copies."""
         self.info = MoEInfo(step=self._step)
         self._meet(_SYNC)
         return self.info
 
     def _meet(self, why: int) -> None:
-        """All who are left agree on members, owners and versions."""
+        """Agrees with all remaining peers on members, owners and versions."""
         before = set(self._members)
         while not self._try_to_meet(why):
             self._go_on_without()
@@ -452,7 +450,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return True
 
     def _heard(self, peer: str, data: bytes) -> Mapping[str, Any]:
-        """What a peer says, checked. All hear the same, so all raise the same."""
+        """Parses and checks a peer's report. All peers get the same, so all raise the same errors."""
         try:
             said: Mapping[str, Any] = json.loads(data)
             settings, versions, owned = said["settings"], said["versions"], said["owned"]
@@ -473,14 +471,14 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     def _move(
         self, moves: Sequence[_placing.Move], members: Sequence[str], rank: int, holdings: Sequence[Holding]
     ) -> bool:
-        """Parameters to who lacks them; False if a peer was lost."""
+        """Sends parameters to peers that lack them. Returns false if a peer was lost."""
         if not moves:
             return True
         outgoing: List[List[torch.Tensor]] = [[] for _ in members]
         for move in moves:
             if move.source == rank:
                 outgoing[move.target] += self._state_of(move.expert)
-        due = [0] * len(members)  # bytes; all know the moves, so whoever announces more is found out at once
+        due = [0] * len(members)  # in bytes; all know the moves, so a peer that announces more is detected at once
         for move in moves:
             due[move.target] += sum(one.numel() * one.element_size() for one in self._state_of(move.expert))
         try:
@@ -515,7 +513,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     # ---- forward
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Of tokens, in the last dimension of which they are."""
+        """Returns the layer's output for tokens, which are in the last dimension."""
         keeps = torch.is_grad_enabled()
         if not self._members:
             self._meet(_PLACE)
@@ -527,7 +525,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         weights, chosen = self._route(tokens)
         rows = _Rows(chosen, len(self.experts), self.chunks)
         self.info = MoEInfo(step=self._step, missing=self._missing(), load=rows.load, rows=len(rows.token))
-        anchor = torch.zeros(0, requires_grad=keeps)  # parameters have gradients even if what is given has none
+        anchor = torch.zeros(0, requires_grad=keeps)  # gives parameters gradients even if the input has none
         job = _Forward(self, rows, tokens.detach()[rows.token], keeps)
         out, answered = _Through.apply(tokens[rows.token], anchor, job)
         self.info.dropped = int((~answered).sum())
@@ -535,7 +533,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return torch.zeros_like(tokens).index_add(0, rows.token, out * shares[:, None].to(out.dtype)).view_as(x)
 
     def _route(self, tokens: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        """The probabilities of each token's experts, and their numbers."""
+        """Returns the probabilities of each token's experts, and their numbers."""
         logits = self.router(tokens)
         experts = len(self.experts)
         if logits.shape != (len(tokens), experts):
@@ -549,13 +547,13 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return weights, chosen
 
     def _balance(self, probabilities: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """1 if this peer's tokens go to all experts alike, and up to as many as there are experts."""
+        """Returns 1 for an equal load of all experts, and up to their number otherwise."""
         experts = len(self.experts)
         taken = torch.bincount(chosen.reshape(-1), minlength=experts) / max(1, chosen.numel())
         return experts * (taken * probabilities.sum(0) / max(1, len(probabilities))).sum()
 
     def _shares(self, weights: torch.Tensor, token: torch.Tensor, tokens: int) -> torch.Tensor:
-        """Of each row in what its token becomes."""
+        """Returns the weight of each row in its token's output."""
         if self.top_k == 1:
             return weights
         whole = weights.new_zeros(tokens).index_add(0, token, weights)
@@ -586,8 +584,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     # ---- checkpoints
 
     def get_extra_state(self) -> torch.Tensor:
-        """How far this peer's copy of each expert has been trained: part of the state_dict(). Each peer saves and
-        loads its own; when they meet again, each expert goes on with the best copy that any of them has."""
+        """Returns the training step of this peer's copy of each expert: part of the state_dict(). Each peer saves and
+        loads its state; when they meet again, each expert continues with the best copy of all peers."""
         return torch.tensor([self._step, *self._versions])
 
     def set_extra_state(self, state: torch.Tensor) -> None:
@@ -601,7 +599,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
 
 def shared_parameters(model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
-    """Those of a model that are no expert's: each peer has them, and averages their gradients with the others'."""
+    """Yields the parameters of a model that belong to no expert: each peer has them, and averages their gradients with
+    the others'."""
     of_experts = {
         id(one) for layer in model.modules() if isinstance(layer, MoE) for one in layer.experts.parameters()
     }

@@ -1,8 +1,8 @@
-"""A barrier that knows who has not come. torch's own, dist.monitored_barrier(), serves gloo only.
+"""A barrier that reports missing ranks. torch's function, dist.monitored_barrier(), supports gloo only.
 
-Rank 0 hears from each of the others, and tells each who was missing: also those, for when they come. Each then tells
-it whether it had given up before, for rank 0 may be the one who is late. So every rank takes part in as many transfers
-as any other, and nothing of one barrier is left for the next one.
+Rank 0 receives a message from each of the others, and sends each the list of missing ranks: also to these, for a later
+arrival. Each then reports whether it had given up before, for rank 0 may be the late one. So every rank takes part in
+the same number of transfers, and no transfer of one barrier is left for the next one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _receive(group: Launching, count: int, rank: int) -> Work:
 
 
 def _hear_all(group: Launching, limit: timedelta) -> List[int]:
-    """At rank 0: who is missing."""
+    """Returns the missing ranks, on rank 0."""
     end = time.monotonic() + limit.total_seconds()
     others = range(1, group.size())
     calls = {rank: _receive(group, 1, rank) for rank in others}
@@ -52,7 +52,7 @@ def _hear_all(group: Launching, limit: timedelta) -> List[int]:
 
 
 def _be_heard(group: Launching, limit: timedelta) -> List[int]:
-    """At any other rank: who is missing."""
+    """Returns the missing ranks, on any other rank."""
     call = group.send([torch.zeros(1, dtype=torch.uint8)], 0, _TAG)
     verdict = _receive(group, group.size(), 0)
     has_come = _has_come(call, time.monotonic() + limit.total_seconds())

@@ -1,5 +1,4 @@
-"""Converts numbers in Python containers (learning rates, counters of schedulers) to a tensor and
-back."""
+"""Converts numbers in Python containers (learning rates, counters of schedulers) to a tensor and back."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def is_number(value: Any) -> bool:
 
 
 def collect(path: str, value: Any, found: Found, *, flags: bool = True) -> None:
-    """Appends the numbers in a tree of dicts, lists and tuples, in the same order on all peers.
-    flags: include booleans."""
+    """Appends the numbers in a tree of dicts, lists and tuples, in the same order on all peers. flags: include
+    booleans."""
     if isinstance(value, dict):
         for key in sorted(value, key=str):
             collect(f"{path}.{key}", value[key], found, flags=flags)
@@ -50,8 +49,8 @@ def collect(path: str, value: Any, found: Found, *, flags: bool = True) -> None:
 
 
 def replace(value: Any, take: Callable[[], float], *, flags: bool = True) -> Any:
-    """Returns the tree with its numbers replaced by those that take() returns, in the order of
-    collect(). Changes dicts and lists in place."""
+    """Returns the tree with its numbers replaced by results of take(), in the order of collect(). Changes dicts and
+    lists in place."""
     if isinstance(value, dict):
         for key in sorted(value, key=str):
             value[key] = replace(value[key], take, flags=flags)
@@ -73,7 +72,7 @@ def replace(value: Any, take: Callable[[], float], *, flags: bool = True) -> Any
 
 
 def as_tensor(name: str, found: Found) -> Tuple[str, torch.Tensor]:
-    """The tensor of these numbers. Its name depends on their paths, so that peers with other
+    """Returns the tensor of these numbers and its name. The name depends on their paths, so that peers with other
     numbers are detected."""
     where = zlib.crc32("\n".join(path for path, _ in found).encode())
     return f"{name}.numbers#{where:08x}", torch.tensor([number for _, number in found], dtype=torch.float64)

@@ -1,12 +1,12 @@
-"""Work that peers do for each other: parts go out, what is made of them comes back, and chunks of it overlap.
+"""Work that peers do for each other: parts are sent to workers, answers return, and chunks overlap.
 
-Each chunk is two all-to-alls of parts: one brings them to who works, one brings the answers. The
-work on a part begins when it has come, which is provisional; its answer is sent when all have agreed
-that all parts have come. Meanwhile the next chunk is on its way, and the answers of the last one.
+Each chunk is two all-to-alls: one sends the parts to the workers, one returns the answers. The work on a part begins at
+its arrival, which is provisional; its answer is sent when all have agreed that all parts have arrived. During the work
+the next chunk and the answers of the previous one are in transfer.
 
-An all-to-all ends alike for all. So all know alike which chunks are done, and launch the same
-operations, whoever dies: answers of a chunk if its parts have come, and nothing else depends on
-anything that not all have seen.
+An all-to-all has the same outcome for all. So all know which chunks are done, and launch the same operations, also
+after a loss: the answers of a chunk if its parts have arrived, and no decision depends on data that only some have
+seen.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PCCLError, PeerLostError
 from .._handles import AsyncBlobsHandle
 
-LOST = PeerLostError, MembersChangedError  # for all alike: those who are left begin again
+LOST = PeerLostError, MembersChangedError  # for all alike: the remaining peers begin again
 TAGS_OF_A_CHUNK = 2
-_AHEAD = 2  # chunks on their way to who works, at most; more would share the link and come later
+_AHEAD = 2  # limit of chunks on their way to workers; more would share the link and arrive later
 
 
 class Job:
-    """What is done, and for whom. Peers are numbers among the members."""
+    """The work, and the peers that request it. Peers are numbers among the members."""
 
     def parts(self, chunk: int) -> List[Any]:
-        """For each member; the own one is empty."""
+        """Returns the part for each member; this peer's is empty."""
         raise NotImplementedError
 
     def work(self, chunk: int, peer: int, part: memoryview) -> Any:
-        """The answer to a member's part, which has come and may still be in vain."""
+        """Returns the answer to a member's part, which has arrived but may still be discarded."""
         raise NotImplementedError
 
     def work_alone(self, chunk: int) -> None:
-        """On what does not travel."""
+        """Works on this peer's part."""
         raise NotImplementedError
 
     def take(self, chunk: int, peer: int, answer: memoryview) -> None:
-        """A member's answer, for good."""
+        """Takes a member's final answer."""
         raise NotImplementedError
 
 
@@ -79,14 +79,14 @@ class Exchange:
         self._stopped = False
 
     def run(self, chunks: Sequence[int]) -> Set[int]:
-        """Those that have failed, which all know alike."""
+        """Returns the chunks that have failed, the same on all members."""
         self._queue = list(chunks)
         self._alone = deque(chunks)
         try:
             self._launch_parts(_AHEAD)
             for place, chunk in enumerate(self._queue):
                 have_come = self._await(self._parts[chunk]) is not None
-                self._launch_parts(place + 1 + _AHEAD)  # also where none of this one's has come
+                self._launch_parts(place + 1 + _AHEAD)  # also if no part has arrived here
                 self._answers[chunk] = self._launch(chunk, 1, self._made[chunk]) if have_come else None
             failed = {chunk for chunk in self._queue if not self._finish(chunk)}
             while self._alone:
@@ -130,7 +130,7 @@ class Exchange:
         return arrived
 
     def _await(self, handle: Optional[AsyncBlobsHandle]) -> Optional[List[Tuple[str, memoryview]]]:
-        """What it has brought; None if it has failed. What can be done alone is done meanwhile."""
+        """Returns the received parts; None if the operation has failed. Works on this peer's parts during the wait."""
         if handle is None:
             return None
         while self._alone and not handle.test():
@@ -158,12 +158,13 @@ class Exchange:
         return True
 
     def _stop(self) -> None:
-        """An exception leaves: what is under way ends at all peers. What they launch next waits until this one goes."""
+        """Ends the operations in progress on all peers, for an exception. The others' next operations wait until this
+        peer leaves."""
         self._stopped = True
         try:
             self._comm.abort()
         except PCCLError:
-            pass  # the communicator has ended, and with it all that was under way
+            pass  # the communicator has ended, and with it all operations
         for handle in (*self._parts.values(), *self._answers.values()):
             if handle is not None:
                 handle.wait()

@@ -10,15 +10,15 @@ from .._errors import InvalidArgument
 
 
 class PipelineStage:
-    """Modules of torch as a stage of pccl.methods.Pipeline, which one after another turn the residual stream of the
-    stage before into that for the next.
+    """A sequence of torch modules as a stage of pccl.methods.Pipeline, from the residual stream of the previous stage
+    to that for the next.
 
     modules: in their order.
-    optimizer: makes one of the parameters, for example lambda parameters: torch.optim.AdamW(parameters, 4e-4).
-    first: of the first stage, (micro-batch) -> what its first module takes.
-    loss: of the last stage, (what its last module makes, micro-batch) -> a scalar.
-    max_norm: gradients of the stage that are longer are scaled down to that.
-    scheduler: makes one of the optimizer; it counts the steps of this peer.
+    optimizer: makes an optimizer of the parameters, for example lambda parameters: torch.optim.AdamW(parameters, 4e-4).
+    first: on the first stage, (micro-batch) -> the input of its first module.
+    loss: on the last stage, (output of its last module, micro-batch) -> a scalar.
+    max_norm: longer gradients of the stage are scaled down to that.
+    scheduler: makes a scheduler of the optimizer; it counts the steps of this peer.
     """
 
     def __init__(

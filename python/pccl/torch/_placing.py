@@ -1,4 +1,4 @@
-"""Which peer has which expert: pure functions of what all peers have heard alike."""
+"""Assignment of experts to peers: pure functions of reports that are the same on all peers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import List, Optional, Sequence, Tuple
 
 @dataclass(frozen=True)
 class Holding:
-    """What one peer says of itself.
+    """The report of one peer.
 
-    versions: of its copy of each expert; the greater, the more it has been trained.
+    versions: of its copy of each expert; a greater version has been trained more.
     owned: the experts that it has computed until now.
     """
 
@@ -28,10 +28,10 @@ class Move:
 
 
 def place(before: Sequence[Optional[int]], peers: int) -> List[int]:
-    """The peer of each expert. before: who has it now, of so many peers, or None.
+    """Returns the peer of each expert. before: the present peer of each, or None. peers: number of peers.
 
-    All have as many experts as others, or one more. Nothing moves for another reason, and what has
-    no place goes to whoever has least, so at first to all in turn.
+    All peers get the same number of experts, or one more. Experts move only for that balance; an expert without a peer
+    is assigned to the peer with the fewest, so at first to all in turn.
     """
     had = [sum(owner == peer for owner in before) for peer in range(peers)]
     each, more = divmod(len(before), peers)
@@ -54,7 +54,7 @@ def place(before: Sequence[Optional[int]], peers: int) -> List[int]:
 
 
 def owners_of(holdings: Sequence[Holding], experts: int) -> List[Optional[int]]:
-    """Who has computed each expert until now: of several the one whose version is highest."""
+    """Returns the peer that has computed each expert until now; of several, the one with the highest version."""
     found: List[Optional[int]] = []
     for expert in range(experts):
         have = [peer for peer, one in enumerate(holdings) if expert in one.owned]
@@ -63,7 +63,7 @@ def owners_of(holdings: Sequence[Holding], experts: int) -> List[Optional[int]]:
 
 
 def heirs_of(owners: Sequence[Optional[int]], peers: int) -> List[Optional[int]]:
-    """Who would have each expert if its peer alone died; None: nobody has it, or nobody is left."""
+    """Returns the peer that would get each expert if only its peer failed; None: no peer has it, or none is left."""
     if peers < 2:
         return [None] * len(owners)
     heirs: List[Optional[int]] = []
@@ -81,7 +81,7 @@ def heirs_of(owners: Sequence[Optional[int]], peers: int) -> List[Optional[int]]
 
 
 def moves_to(targets: Sequence[Optional[int]], holdings: Sequence[Holding]) -> List[Move]:
-    """What must be sent so that each target has the best version that there is of its expert."""
+    """Returns the transfers after which each target has the best available version of its expert."""
     moves = []
     for expert, target in enumerate(targets):
         versions = [one.versions[expert] for one in holdings]

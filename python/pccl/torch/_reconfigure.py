@@ -1,8 +1,8 @@
-"""Membership that a program gives to a process group it keeps: torch.distributed._reconfigure(), from torch 2.14 on.
+"""Membership that a program assigns to an existing process group: torch.distributed._reconfigure(), from torch 2.14 on.
 
-Experimental, as in torch. Everybody has a handle, which the program brings to the others by ways of its own; whoever
-calls with the same uuid and handles is a rank of the next world. No store takes part: the master knows who is there. A
-handle is the address of the master, if it is known, and the peer's id, or the name by which it will come.
+Experimental, as in torch. Each process has a handle, which the program distributes by its own means; each caller with
+the same uuid and handles is a rank of the next world. No store takes part: the master knows the members. A handle is
+the address of the master, if it is known, and the peer's id, or the name with which it will join.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _updates: weakref.WeakKeyDictionary[Communicator, _threads.Job[None]] = weakref.
 
 
 class Unformed(World):
-    """Before the first reconfigure()."""
+    """The world before the first reconfigure()."""
 
     def __init__(self, rank: int) -> None:
         self.comm: Any = None
@@ -41,7 +41,7 @@ class Unformed(World):
         return f"{_SCHEME}{os.environ.get('PCCL_MASTER', '')}/{self._name}"
 
     def connect(self, handles: Sequence[str], limit: timedelta) -> Communicator:
-        """Returns when the others have let this one in."""
+        """Connects. Returns when the others have admitted this process."""
         addresses = [address for address in (_parts(one)[0] for one in handles) if address]
         if not addresses:
             raise ValueError("pccl: reconfigure: no handle names a master; set PCCL_MASTER to host:port")
@@ -61,7 +61,7 @@ class Unformed(World):
 
 
 def _parts(handle: str) -> Tuple[str, str]:
-    """Of a handle: where the master is, and who it is."""
+    """Returns the parts of a handle: the address of the master, and the id or name."""
     address, slash, who = handle[len(_SCHEME) :].partition("/")
     if not handle.startswith(_SCHEME) or not slash:
         raise ValueError(f"pccl: reconfigure: {handle!r} is no handle of this backend")
@@ -69,14 +69,14 @@ def _parts(handle: str) -> Tuple[str, str]:
 
 
 def _present(comm: Communicator, handles: Sequence[str]) -> List[Optional[str]]:
-    """The ids of those who are in the run."""
+    """Returns the ids of the handles' peers; None for those not in the run."""
     members = comm.members()
     known = {**{comm.name_of(one): one for one in members}, **{one: one for one in members}}
     return [known.get(_parts(handle)[1]) for handle in handles]
 
 
 def _update(comm: Communicator, patience: Patience) -> None:
-    """Lets newcomers in, which all members call. If that takes too long it goes on, and the next attempt waits for its
+    """Admits newcomers; all members call it. If that takes too long it continues, and the next attempt waits for its
     end."""
     if comm not in _updates:
         _updates[comm] = _threads.start(comm.update_topology)
@@ -86,7 +86,7 @@ def _update(comm: Communicator, patience: Patience) -> None:
 
 
 def _gather(comm: Communicator, handles: Sequence[str], limit: timedelta) -> List[str]:
-    """All of them, once they are there."""
+    """Returns the ids of all handles, once all are present."""
     found = _present(comm, handles)
     patience = Patience(limit, lambda: f"{found.count(None)} of {len(handles)} handles missing", "reconfigure")
     while None in found:
@@ -98,8 +98,8 @@ def _gather(comm: Communicator, handles: Sequence[str], limit: timedelta) -> Lis
 
 
 def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group]:
-    """The world of these handles, and the group of all its ranks. If it fails, the one before is as it was; the next
-    attempt needs another uuid."""
+    """Returns the world of these handles, and the group of all its ranks. If it fails, the previous world is unchanged;
+    the next attempt needs another uuid."""
     handles, is_ordered = list(opts.handles), not isinstance(opts.handles, (set, frozenset))
     limit = getattr(opts, "timeout", None) or timeout
     if opts.uuid in _used:

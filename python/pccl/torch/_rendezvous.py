@@ -1,11 +1,13 @@
-"""How the processes of torch.distributed find their master and each other, and in which order they join.
+"""Rendezvous of the processes of torch.distributed: how they find their master and each other, and the order in which
+they join.
 
 Ranks are the order of admission, so that collectives need not rearrange anything. With a store (env://, tcp://, ...)
-rank 0 therefore lets the others in one after another: each asks it through the store, and connects when it is told the
-master's address. Whoever comes by init_method="pccl://host:port?world_size=n" has the rank of its admission.
+rank 0 therefore admits the others one after another: each sends a request through the store, and connects when the
+answer has the master's address. A process with init_method="pccl://host:port?world_size=n" has the rank of its
+admission.
 
-Keys may be left from earlier worlds of a store that outlives them, as torchrun's does: so questions are numbered, each
-process asks a new one, and rank 0 answers those that have no last answer yet.
+Keys may be left from earlier worlds of a store that outlives them, as torchrun's does: so requests are numbered, each
+process makes a new one, and rank 0 answers those without a final answer.
 """
 
 from __future__ import annotations
@@ -33,17 +35,17 @@ from ._world import World
 
 _log = logging.getLogger("pccl")
 
-SAY_S = 10.0  # a world that does not fill up says so often who is missing
-IDLE_EXIT_MS = 30000  # of a master that nobody else started: it ends so long after its last peer
-_PAUSES_S = (0.002, 0.1)  # between two looks: at first, and at most
-# Nobody restarts such a master, so its peers need not wait for another one longer than they must.
+SAY_S = 10.0  # interval of the warnings about missing ranks
+IDLE_EXIT_MS = 30000  # a master started here ends this long after its last peer
+_PAUSES_S = (0.002, 0.1)  # intervals of polling: first and longest
+# Such a master is not restarted, so its peers use the shortest wait for a new one.
 _DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms
 
-_masters: List["subprocess.Popen[bytes]"] = []  # so that Python does not complain about those that still run
+_masters: List["subprocess.Popen[bytes]"] = []  # keeps running ones alive, as Python warns about dropped ones
 
 
 class Patience:
-    """Paces a wait for others, says who is missing, and ends it."""
+    """Paces a wait for others, reports the missing ones, and ends it."""
 
     def __init__(self, timeout: timedelta, missing: Callable[[], str], call: str = "init_process_group") -> None:
         self._call, self._missing = call, missing
@@ -53,7 +55,8 @@ class Patience:
         self._pause_s = _PAUSES_S[0]
 
     def pause(self) -> bool:
-        """Whether it is time to say again who is missing. CollectiveError when it takes too long."""
+        """Sleeps. Returns true if it has just warned about the missing ones. Raises CollectiveError after the timeout.
+        """
         time.sleep(self._pause_s)
         self._pause_s = min(1.5 * self._pause_s, _PAUSES_S[1])
         now = time.monotonic()
@@ -76,19 +79,20 @@ class Patience:
 
 
 def _own_host() -> str:
-    """Where others reach this process, as the launcher says."""
+    """Returns the address of this process for others, as set by the launcher."""
     return os.environ.get("MASTER_ADDR") or socket.gethostname()
 
 
 def _start_master() -> str:
-    """A master of its own session, which outlives this process and ends with its last peer; its address."""
+    """Starts a master in a separate session, which outlives this process and ends with its last peer. Returns its
+    address."""
     path = _programs.find("pccl-master")
     if path is None:
         raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
-    # Nobody can be a member of a run at this port, so that it founds one at once.
+    # No peer can have been in a run at this port, so the master starts one at once.
     command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
     said = b""
-    for host in ("[::]", "0.0.0.0"):  # the second one where there is no IPv6
+    for host in ("[::]", "0.0.0.0"):  # the second one for systems without IPv6
         master = subprocess.Popen(
             [*command, f"--listen={host}:0"],
             stdin=subprocess.DEVNULL,
@@ -111,13 +115,13 @@ def _start_master() -> str:
 
 
 class _Door:
-    """At rank 0: who has asked, and the answers."""
+    """The requests and answers, on rank 0."""
 
     def __init__(self, store: Any, size: int) -> None:
         self._store = store
         self.size = size
         self._seen = 0
-        self._asked: Dict[int, int] = {}  # by rank, the number of its question
+        self._asked: Dict[int, int] = {}  # number of the request, by rank
         self.inside = 1
 
     def look(self) -> None:
@@ -145,7 +149,7 @@ class _Door:
 
 
 def _lead(store: Any, size: int, timeout: timedelta) -> World:
-    """Rank 0: joins first, and lets the others in, in order."""
+    """Joins first and admits the others in order, on rank 0."""
     door = _Door(store, size)
     try:
         named = os.environ.get("PCCL_MASTER")
@@ -174,7 +178,7 @@ def _let_in_all(door: _Door, comm: Communicator, ticket: str, timeout: timedelta
 
 
 def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
-    """Any other rank: waits until it is let in. What rank 0 gives it."""
+    """Waits until this rank is admitted, on any other rank. Returns rank 0's answer."""
     number = store.add("pccl/asked", 1)
     store.set(f"pccl/question/{number}", str(rank))
     answer = f"pccl/answer/{number}"
@@ -213,9 +217,9 @@ def _absent(comm: Communicator, size: int) -> List[int]:
     return [rank for rank in range(size) if _name(rank, size) not in here]
 
 
-# ---- joining, without one
+# ---- joining, without a store
 
-_arrived: List[World] = []  # that of a rendezvous whose process group is about to be made
+_arrived: List[World] = []  # world of a rendezvous whose process group is about to be made
 
 
 def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[Tuple[Any, int, int]]:
@@ -240,7 +244,7 @@ def take_arrived() -> Optional[World]:
     return _arrived.pop() if _arrived else None
 
 
-# ---- what both do
+# ---- common parts
 
 
 def _name(rank: Optional[int], size: int) -> str:
@@ -251,7 +255,7 @@ def _name(rank: Optional[int], size: int) -> str:
 
 @contextlib.contextmanager
 def _joining(ticket: Dict[str, Any], rank: Optional[int], size: int, timeout: timedelta) -> Iterator[Communicator]:
-    """A peer of the run, which leaves it again if the world does not come about."""
+    """Connects a peer, which leaves the run again if the world cannot be formed."""
     options: Dict[str, Any] = {
         "name": _name(rank, size),
         "call_timeout_ms": max(1, int(timeout.total_seconds() * 1000)),
@@ -294,7 +298,7 @@ def _fill(comm: Communicator, size: int, timeout: timedelta, missing: Callable[[
 
 
 def _agree(comm: Communicator, rank: int, size: int, ticket: Dict[str, Any], timeout: timedelta) -> World:
-    """All are here: compares what they believe, and makes the world."""
+    """Compares the settings of all processes, which are present, and makes the world."""
     own = {"rank": rank, "size": size, "world": ticket["world"], "version": __version__}
     told = comm.all_gather_v(json.dumps(own).encode(), alone_ok=True, label="init_process_group")
     beliefs = [json.loads(bytes(blob)) for _, blob in told]

@@ -1,4 +1,4 @@
-"""What elastic replicas share, and a replica's place among them. Its processes decide alike (diloco/_inside.py).
+"""The shared state of elastic replicas, and a replica's membership. Its processes decide alike (diloco/_inside.py).
 
 Replicas that have made the same steps have the same state, except for buffers that forward changes in training
 (_statistics.py). Before newcomers receive the state, its holders compare their content here, tensor by tensor. The
@@ -38,7 +38,7 @@ _log = logging.getLogger("pccl")
 
 
 class Content:
-    """What replicas share: the model, the optimizer, what the program adds, and the number of steps."""
+    """The shared state of replicas: the model, the optimizer, additions of the program, and the number of steps."""
 
     position = 0
 
@@ -89,7 +89,7 @@ class Content:
         return [not info.allow_content_inequality for info in infos]
 
     def let_none_differ(self) -> None:
-        """Prepares a foundation, after which founders hold the same statistics, too."""
+        """Prepares the start of a run, after which all replicas hold the same statistics, too."""
         self._state._let_differ(())
 
     def keep(self) -> List[Tuple[Any, Any]]:
@@ -111,14 +111,14 @@ def _memory(thing: Any) -> memoryview:
 
 
 class Replicas(Membership):
-    """This replica's place among the others, each of which has a rank that no other living one has."""
+    """This replica's membership. Each living replica has a different rank."""
 
     comes_in_by = "pccl.torch.elastic()"
 
     def __init__(
         self, comm: Communicator, inside: Inside, content: Content, min_peers: int, words: Sequence[str]
     ) -> None:
-        """words: what must be the same on all, besides the content."""
+        """words: descriptions that must be the same on all, besides the content."""
         settings = [
             _membership.listing("model, optimizer and state", content.lines()),
             _membership.listing("elastic", words),
@@ -129,7 +129,7 @@ class Replicas(Membership):
         self.catch_up = self._compare_content
         self._rank: Optional[int] = None
         self._ranks: Dict[str, int] = {}
-        self.newcomers = 0  # how often some came
+        self.newcomers = 0  # number of admissions
 
     @property
     def rank(self) -> int:
@@ -140,15 +140,15 @@ class Replicas(Membership):
         return sorted(self._ranks[one] for one in ids)
 
     def join(self, n_attempts: int) -> int:
-        """Connects, and receives what the others have: so many bytes."""
+        """Connects, and receives the shared state. Returns the number of bytes."""
         self._rank, self.established, self._revision = None, False, 0
         self._content.let_none_differ()
         self._inside.connect(self.comm, n_attempts, lambda: self._fill(self.comm.update_topology))
         return self.meet_all()
 
     def meet_all(self) -> int:
-        """The bytes that this peer received."""
-        _tensors.reshard(self._model)  # a forward of an evaluation leaves it otherwise
+        """Meets the other replicas. Returns the bytes that this peer received."""
+        _tensors.reshard(self._model)  # a forward of an evaluation leaves it unsharded
         meeting = self.meet()
         self.newcomers += meeting.newcomers
         if meeting.newcomers or self._rank is None:
@@ -160,7 +160,8 @@ class Replicas(Membership):
         return min(ids, key=lambda one: self._ranks[one])
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
-        """At a foundation from checkpoints, which may differ in statistics, one replica gives its state to all."""
+        """Selects the strategy. At the start of a run from checkpoints, which may differ in statistics, one replica
+        provides the state of all."""
         if lowest < highest < ESTABLISHED:
             return self._of_one(own == highest)
         return super()._strategy(own, highest, lowest)
@@ -168,8 +169,8 @@ class Replicas(Membership):
     # ---- comparison of content
 
     def _compare_content(self, counts: bool, _: int) -> None:
-        """Joint, before newcomers receive the state: settles which tensors may differ. Raises StateMismatch if others
-        differ: at the minority; if no majority holds the same, at all replicas and newcomers."""
+        """Determines which tensors may differ, before newcomers receive the state. Joint. Raises StateMismatch if
+        others differ: on the minority; if no majority holds the same, on all replicas and newcomers."""
         names = [info.name for info in self._content.state(self._revision).tensor_infos]
         count = len(names)
         values = array("q", [NOBODY] * (3 * count))
@@ -188,11 +189,12 @@ class Replicas(Membership):
             self._refuse([names[at] for at in odd], own)
 
     def _refuse(self, names: Sequence[str], own: Optional[int]) -> None:
-        """Joint. own: digest of these tensors at this replica; None: it is a newcomer."""
+        """Raises or logs the mismatch of these tensors. Joint. own: digest of the tensors on this replica; None for a
+        newcomer."""
         told = told_by_all(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
         holders = {rank: digest for rank, digest, _ in told.values() if digest is not None}
         if len(set(holders.values())) < 2:
-            return  # the replicas that differed are gone
+            return  # the replicas that differed have left
         step = max(step for _, digest, step in told.values() if digest is not None)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what = f"elastic: shared state of step {step}: {', '.join(names[:_NAMED])}{more}"
@@ -210,7 +212,7 @@ class Replicas(Membership):
         _log.warning("%s", words)
 
     def _tell_ranks(self) -> None:
-        """Newcomers take the lowest ranks that are free, in the order in which they were admitted."""
+        """Exchanges the ranks. Newcomers take the lowest free ranks, in the order in which they were admitted."""
         while True:
             told = told_by_all(self.comm, -1 if self._rank is None else self._rank, tag=GATHER_TAG)
             taken = set(told.values())
@@ -220,7 +222,7 @@ class Replicas(Membership):
             if self._rank is None:
                 free = [rank for rank in range(2 * len(told)) if rank not in taken]
                 new = [one for one, rank in told.items() if rank < 0]
-                # What the first process finds counts for the replica.
+                # The first process decides for the replica.
                 found = free[new.index(self.comm.id)] if self._inside.rank == 0 else -1
                 self._rank = self._inside.highest(found)[0]
 

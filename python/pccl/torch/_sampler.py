@@ -1,4 +1,4 @@
-"""Samples of replicas that come, go and are killed (docs/guide/data.md)."""
+"""Samples of replicas that join, leave and fail (docs/guide/data.md)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Place(NamedTuple):
 
 
 class ElasticSampler:
-    """Cuts `count` samples into batches. In each epoch each sample is in exactly one step that counts, whichever
-    replicas are there; one that was given to a replica that died is given to another one.
+    """Cuts `count` samples into batches. In each epoch each sample is in exactly one step that counts, for any
+    replicas; a sample of a replica that failed is given to another one.
 
         sampler = ElasticSampler(len(data), 32)
         replica = elastic(model, optimizer, {"sampler": sampler})
@@ -52,7 +52,7 @@ class ElasticSampler:
                 replica.stop()
 
     batch    samples of a replica in a step; its processes share them. The last batch of an epoch may be shorter
-    seed     of the order in each epoch; the same on all replicas
+    seed     seed of the order in each epoch; the same on all replicas
     shuffle  false: in order
     """
 
@@ -63,7 +63,7 @@ class ElasticSampler:
         self._count, self._batch, self._seed, self._shuffle = count, batch, seed, shuffle
         self._blocks = -(-count // batch)
         self._orders: Dict[int, torch.Tensor] = {}  # by epoch
-        self._memory = torch.full((2, 2 + _MOST), -1)  # of a _Place, shared
+        self._memory = torch.full((2, 2 + _MOST), -1)  # memory of a _Place, shared
         self._set(_Place(0, 0, (), ()))
 
     @property
@@ -73,12 +73,12 @@ class ElasticSampler:
         return min(here.waiting + (here.fresh,)) // self._blocks
 
     def step(self, replica: Elastic) -> None:
-        """Counts a step, like a scheduler: to be called behind each step that counted, and no other."""
+        """Counts a step, like a scheduler. Call it after each step that counted, and no other."""
         self._set(self._get().after(replica.ranks))
 
     def batches(self, replica: Elastic, loader: Callable[[Iterable[List[int]]], Iterable[Any]]) -> Iterator[Any]:
-        """Yields this replica's batches until replica.stopped. loader makes a DataLoader with the batch_sampler that it
-        is given. It may load ahead; when the world changes another one is made, as its batches are then others'."""
+        """Yields this replica's batches until replica.stopped. loader makes a DataLoader with the given batch_sampler.
+        It may load ahead; when the world changes another one is made, as its batches then belong to others."""
         while not replica.stopped:
             replica.admit()
             ahead: Deque[Optional[_Place]] = deque()

@@ -18,7 +18,7 @@ from torch.utils import _python_dispatch
 modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 is_profiled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 _records: Any = torch._C._autograd
-_TITLES = {"send": "send", "recv": "recv", "recv_anysource": "recvAnySource"}  # where they are not the names
+_TITLES = {"send": "send", "recv": "recv", "recv_anysource": "recvAnySource"}  # titles that differ from the names
 _FAKE: Any = getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "FAKE", None)
 
 

@@ -1,7 +1,7 @@
-"""All-reduce of sparse tensors in COO layout, as of the gradients of Embedding(sparse=True).
+"""All-reduce of sparse tensors in COO layout, such as gradients of Embedding(sparse=True).
 
-Ranks have different numbers of elements, so each gathers the elements of all and adds them by itself, in the order of
-the ranks: all have the same bits.
+Ranks have different numbers of elements, so each gathers the elements of all and adds them locally, in the order of the
+ranks: all have the same bits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-_HEAD = 8  # bytes of the length of the description, which comes first
-_MARGIN = 4096  # bytes of a description, at most
+_HEAD = 8  # bytes of the length of the description, which is first
+_MARGIN = 4096  # maximal bytes of a description
 LABEL = "all-reduce of sparse tensors"
 
 

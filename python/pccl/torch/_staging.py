@@ -1,9 +1,9 @@
-"""Tensors in the memory of CUDA devices: their way through page-locked memory, and what streams have to wait for.
+"""Tensors in the memory of CUDA devices: their copies in page-locked memory, and the order of streams.
 
-The library reads memory of this process. So what a device has is copied there first, in the caller's stream: behind the
-kernels that make it; the launch waits for these copies alone. Results go back in a stream of their own, behind what the
-caller's stream had in it at the launch, and the stream of whoever waits for the work continues behind them. The host
-does not wait for that.
+The library reads memory of this process. So device tensors are first copied there, in the caller's stream: after the
+kernels that make them; the launch waits for these copies alone. Results are copied back in a separate stream, after the
+work that the caller's stream had at the launch, and the streams of threads that wait for the work continue after them.
+The host does not wait for that.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
-api: Any = torch.cuda  # its streams and events; tests that have no device put others here
-_streams: Dict[Tuple[torch.device, str], Any] = {}  # besides those of callers, by device and purpose
+api: Any = torch.cuda  # streams and events of torch; tests without a device replace it
+_streams: Dict[Tuple[torch.device, str], Any] = {}  # besides the callers' streams, by device and purpose
 _FUSED_BYTES = 1 << 20  # larger tensors gain nothing by being gathered first
 
 
@@ -27,15 +27,15 @@ def host_memory(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """In the current stream, where a device takes part, which then also converts."""
+    """Copies in the current stream if a device takes part, which then also converts."""
     if is_on_device(target) and target.dtype != source.dtype:
         source = source.to(target.device, non_blocking=True)
     target.copy_(source, non_blocking=True)
 
 
 def mix(target: torch.Tensor, source: torch.Tensor, alpha: float) -> None:
-    """Keeps alpha of the target, of a device, and takes the rest from the source, in page-locked memory. In the current
-    stream, and rounded as the host does it."""
+    """Sets the target, on a device, to alpha times itself plus the rest of the source, in page-locked memory. Works in
+    the current stream, and rounds as the host does."""
     mixed = target.to(source.dtype) * alpha
     mixed += source.to(target.device, non_blocking=True) * (1 - alpha)
     target.copy_(mixed)
@@ -46,7 +46,7 @@ def device_memory(count: int, like: torch.Tensor) -> torch.Tensor:
 
 
 def copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
-    """The same for many of one device and type: one kernel, where a copy for each would be many."""
+    """Copies many tensors of one device and type with one kernel, instead of one for each."""
     torch._foreach_copy_(list(targets), list(sources), non_blocking=True)
 
 
@@ -65,11 +65,11 @@ class Stage:
 
     def __init__(self) -> None:
         self._loaded: List[torch.device] = []  # since the last launch
-        self._launched: Dict[torch.device, Any] = {}  # what was before it in the caller's stream
-        self._unloaded: Dict[torch.device, Any] = {}  # that the results are there
+        self._launched: Dict[torch.device, Any] = {}  # event after the earlier work of the caller's stream
+        self._unloaded: Dict[torch.device, Any] = {}  # event after the copies of the results
 
     def source(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What the library can read in the place of these dense elements, once ready() has returned."""
+        """Returns memory that the library can read in place of these dense elements, once ready() has returned."""
         if not is_on_device(tensor):
             return tensor
         host = host_memory(tensor.numel(), tensor.dtype)
@@ -78,12 +78,12 @@ class Stage:
         return host
 
     def will_write(self, tensor: torch.Tensor) -> None:
-        """A result goes to this one."""
+        """Registers the destination of a result."""
         if is_on_device(tensor):
             self._launched.setdefault(tensor.device, None)
 
     def ready(self) -> None:
-        """Before a launch: the sources have been read."""
+        """Waits until the sources have been read. Call it before a launch."""
         for device in {*self._loaded, *self._launched}:
             event = api.Event()
             event.record(api.current_stream(device))
@@ -94,7 +94,7 @@ class Stage:
 
     @contextlib.contextmanager
     def unloading(self) -> Iterator[None]:
-        """Within it results are copied to their places."""
+        """Runs copies of results to their places within the context."""
         with contextlib.ExitStack() as streams:
             for device, event in self._launched.items():
                 stream = _stream_for_results(device)
@@ -106,20 +106,20 @@ class Stage:
                 self._unloaded[device].record(_stream_for_results(device))
 
     def join(self) -> None:
-        """What is put into the current streams from now on comes behind the results."""
+        """Makes later work of the current streams wait for the results."""
         for device, event in self._unloaded.items():
             api.current_stream(device).wait_event(event)
 
 
 class Fused:
-    """Many tensors of devices and their places in page-locked memory. Small ones of a device and a type lie side by
-    side there: one kernel gathers them, and one copy moves them."""
+    """Many tensors of devices and their places in page-locked memory. Small ones of a device and a type are adjacent
+    there: one kernel gathers them, and one copy moves them."""
 
     def __init__(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
-        """Dense ones, of which one at a time may be both."""
+        """Takes dense tensors. A tensor may be source and target of one entry."""
         self._stage = Stage()
         self._targets = targets
-        self._together: List[Tuple[List[int], torch.Tensor]] = []  # numbers of tensors, and where all of them are
+        self._together: List[Tuple[List[int], torch.Tensor]] = []  # numbers of tensors, and their common memory
         self.hosts: List[torch.Tensor] = list(sources)  # each in one dimension
         for numbers in _fitting(sources):
             self._load(numbers, [sources[n].detach().reshape(-1) for n in numbers])
@@ -139,7 +139,7 @@ class Fused:
             self.hosts[number] = piece
 
     def bring(self) -> None:
-        """What is in the places goes to the targets, behind what the current streams have, and before what they get."""
+        """Copies the places to the targets, after the present and before the later work of the current streams."""
         with self._stage.unloading():
             for numbers, host in self._together:
                 targets = [self._targets[n].detach().reshape(-1) for n in numbers]
@@ -153,7 +153,7 @@ class Fused:
 
 
 def _fitting(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
-    """The numbers of those that are moved together."""
+    """Returns the numbers of the tensors that are moved together."""
     small: Dict[Tuple[torch.device, torch.dtype], List[int]] = {}
     large: List[List[int]] = []
     for number, tensor in enumerate(tensors):
@@ -165,8 +165,8 @@ def _fitting(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
 
 
 class Twin:
-    """Memory of a device and its twin in page-locked memory, for as long as both are used. Copies between them have
-    streams of their own, beside the kernels of the caller's."""
+    """Memory of a device and its twin in page-locked memory, for as long as both are used. Copies between them use
+    separate streams, concurrently with the kernels of the caller's."""
 
     def __init__(self, memory: torch.Tensor, host: torch.Tensor) -> None:
         self.memory, self._host = memory, host
@@ -175,12 +175,12 @@ class Twin:
         self._unloaded: Any = None
 
     def written(self) -> None:
-        """The current stream has written a part of the memory."""
+        """Records that the current stream has written a part of the memory."""
         self._written.append(api.Event())
         self._written[-1].record(api.current_stream(self.memory.device))
 
     def load(self) -> None:
-        """To the host, behind all that was written."""
+        """Copies to the host, after all recorded writes."""
         stream = stream_of(self.memory.device, "to the host")
         for event in self._written:
             stream.wait_event(event)
@@ -188,15 +188,15 @@ class Twin:
         self._loaded = self._copy(self._host, self.memory, stream)
 
     def wait(self) -> None:
-        """Until it is there."""
+        """Waits for the copy of load()."""
         self._loaded.synchronize()
 
     def unload(self) -> None:
-        """To the device."""
+        """Copies to the device."""
         self._unloaded = self._copy(self.memory, self._host, _stream_for_results(self.memory.device))
 
     def join(self) -> None:
-        """What is put into the current stream from now on comes behind that."""
+        """Makes later work of the current stream wait for the copy of unload()."""
         if self._unloaded is not None:
             api.current_stream(self.memory.device).wait_event(self._unloaded)
 

@@ -21,13 +21,12 @@ def _owned(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
 
 
 def materialize(optimizer: torch.optim.Optimizer) -> None:
-    """Creates the state that an optimizer would create in its first step, for all parameters
-    without it.
+    """Creates the state that an optimizer would create in its first step, for all parameters without it.
 
-    It makes a step with gradients of zero and without weight decay, and restores parameters (bit
-    for bit), gradients and counters called "step". Adam, AdamW, SGD without dampening, RMSprop,
-    Adagrad, Adadelta and Rprop continue as if that step had never been made; NAdam and ASGD have
-    decayed by one step. Optimizers that need a closure (LBFGS) are not supported.
+    It makes a step with gradients of zero and without weight decay, and restores parameters (bit for bit), gradients
+    and counters called "step". Adam, AdamW, SGD without dampening, RMSprop, Adagrad, Adadelta and Rprop continue as if
+    that step had never been made; NAdam and ASGD have decayed by one step. Optimizers that need a closure (LBFGS) are
+    not supported.
     """
     parameters = _owned(optimizer)
     missing = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
@@ -64,8 +63,8 @@ def materialize(optimizer: torch.optim.Optimizer) -> None:
 
 
 class TrainingState(SharedState):
-    """The result of shared_state(). Its tensors are looked up for each synchronization, so they may
-    be replaced (load_state_dict); names, data types and sizes must stay the same."""
+    """The result of shared_state(). Its tensors are looked up for each synchronization, so they may be replaced
+    (load_state_dict); names, data types and sizes must stay the same."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class TrainingState(SharedState):
         )
 
     def digest(self) -> str:
-        """A digest of names and content, in hexadecimal; equal if all bits are equal."""
+        """Returns a digest of names and content, in hexadecimal; equal if all bits are equal."""
         return _buffers.digest(self._look_up()[0])
 
     def _shared_buffers(self) -> List[Tuple[str, _tensors.Place]]:
@@ -141,7 +140,7 @@ class TrainingState(SharedState):
         self, found: _Named, numbers: _numbers.Found, name: str, value: Any, parameter: torch.Tensor
     ) -> None:
         if isinstance(value, torch.Tensor):
-            # State that an optimizer keeps as a plain tensor for a shard belongs to that shard too.
+            # A plain tensor in an optimizer's state of a shard belongs to that shard too.
             shard = _tensors.shard_name(parameter) if value.dim() > 0 and not _tensors.is_dtensor(value) else ""
             self._add(found, name + shard, value)
         elif _numbers.is_number(value):
@@ -189,7 +188,7 @@ class TrainingState(SharedState):
         return prepared
 
     def _finish(self, prepared: Prepared) -> None:
-        """Writes the numbers back to where they came from."""
+        """Writes the numbers back to their places."""
         numbers = prepared.numbers
         if self._optimizer is not None and _OPTIMIZER in numbers:
             take = _taker(numbers[_OPTIMIZER])
@@ -212,8 +211,8 @@ def _named(name: str, tensor: torch.Tensor) -> Tuple[str, torch.Tensor]:
 
 
 def _hyperparameters(group: Dict[str, Any]) -> List[str]:
-    """The keys of the hyperparameters, without flags, which choose between equivalent computations
-    (foreach, fused)."""
+    """Returns the keys of the hyperparameters, without flags, which choose between equivalent computations (foreach,
+    fused)."""
     return [key for key in group if key != "params" and not isinstance(group[key], bool)]
 
 
@@ -240,18 +239,17 @@ def shared_state(
     *,
     own: Callable[[str], bool] = lambda name: False,
 ) -> TrainingState:
-    """Parameters, persistent buffers, the optimizer's state and its numbers (learning rate,
-    momentum, ...) as shared state, under names that are the same on all peers, however the module
-    is wrapped. Materializes the optimizer's state if necessary.
+    """Returns parameters, persistent buffers, the optimizer's state and its numbers (learning rate, momentum, ...) as
+    shared state, under names that are the same on all peers, independently of the module's wrappers. Materializes the
+    optimizer's state if necessary.
 
-    extra: further content by name: tensors, numpy arrays and other memory, or objects with
-    state_dict() and load_state_dict(), such as a learning rate scheduler, whose tensors and numbers
-    are shared. own: tells by name which tensors may have different content on each peer, for
-    example BatchNorm's statistics. Peers receive these once, when they join. If they were shared
-    like the others, each synchronization would copy one peer's to all.
+    extra: further content by name: tensors, numpy arrays and other memory, or objects with state_dict() and
+    load_state_dict(), such as a learning rate scheduler, whose tensors and numbers are shared. own: returns true for
+    the names of tensors that may have different content on each peer, for example BatchNorm's statistics. Peers receive
+    these once, when they join. If they were shared like the others, each synchronization would copy one peer's to all.
 
-    Of DTensors the local shards are shared, and the names tell which: each shard is a peer group of
-    its own. Tensors that are not dense (sparse tensors, strided views) are refused.
+    For DTensors the local shards are shared, and the names include the shard: each shard is a separate peer group.
+    Tensors that are not dense (sparse tensors, strided views) are refused.
     """
     if optimizer is not None:
         materialize(optimizer)

@@ -1,7 +1,7 @@
 """Buffers that may differ among elastic replicas: running statistics, and others that forward changes in training.
 
 Normalizations are recognized by their class. Any other buffer may differ after the first forward that changes it.
-Replicas exchange the names when newcomers come in (_replica.py), because a newcomer has made no forward yet.
+Replicas exchange the names when newcomers join (_replica.py), because a newcomer has made no forward yet.
 """
 
 from __future__ import annotations

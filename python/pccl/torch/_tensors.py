@@ -1,4 +1,4 @@
-"""The memory that tensors have in this process, with names that identify it."""
+"""The memory of tensors in this process, with names that identify it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, NamedTuple, Tuple
 
 import torch
 
-# What wrappers insert into the names of a module; peers may use different wrappers.
+# Parts that wrappers insert into the names of a module; peers may use different wrappers.
 _WRAPPINGS = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 
 _SHARED_DTYPES = (
@@ -23,14 +23,14 @@ _SHARED_DTYPES = (
 
 
 def bare(module: torch.nn.Module) -> torch.nn.Module:
-    """The module inside a DataParallel or DistributedDataParallel."""
+    """Returns the module inside a DataParallel or DistributedDataParallel."""
     while isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
         module = module.module
     return module
 
 
 def reshard(module: torch.nn.Module) -> None:
-    """Parameters that FSDP2 has gathered, and keeps until the next backward, are shards again."""
+    """Makes shards again of parameters that FSDP2 has gathered, and keeps until the next backward."""
     for part in module.modules():
         if hasattr(part, "reshard") and hasattr(part, "unshard"):
             part.reshard()
@@ -51,8 +51,7 @@ class Place(NamedTuple):
 
 
 def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, Place]]:
-    """The buffers that a state_dict has. The others are caches, which each peer makes for itself.
-    """
+    """Yields the buffers that a state_dict has. The others are caches, which each peer creates."""
     seen = set()
     for prefix, part in module.named_modules():
         for name, buffer in part._buffers.items():
@@ -67,15 +66,14 @@ def is_dtensor(tensor: Any) -> bool:
 
 
 def local(tensor: Any) -> torch.Tensor:
-    """The tensor's memory in this process; of a DTensor, its local shard. Never a copy."""
+    """Returns the tensor's memory in this process; for a DTensor, its local shard. Never a copy."""
     with torch.no_grad():
         part: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
         return part.detach()
 
 
 def shard_name(tensor: Any) -> str:
-    """A suffix for names that tells the shard of this process: "@S0:1/2" is the second of two along
-    dimension 0."""
+    """Returns a suffix for names with the shard of this process: "@S0:1/2" is the second of two along dimension 0."""
     if not is_dtensor(tensor):
         return ""
     mesh = tensor.device_mesh
@@ -92,8 +90,7 @@ def shard_name(tensor: Any) -> str:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether it fills its memory without gaps and overlaps, in any order of dimensions
-    (channels_last)."""
+    """Returns true if it fills its memory without gaps and overlaps, in any order of dimensions (channels_last)."""
     expected = 1
     extents = zip(tensor.stride(), tensor.shape)
     for stride, extent in sorted((stride, extent) for stride, extent in extents if extent > 1):
@@ -104,9 +101,8 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def in_memory_order(tensor: torch.Tensor) -> Tuple[torch.Tensor, str]:
-    """The same memory as a contiguous tensor of a data type that can be sent, and a suffix for
-    names that tells the order of its dimensions in memory if that is not the usual one. The suffix
-    keeps bytes of different orders apart."""
+    """Returns the same memory as a contiguous tensor of a data type that can be sent, and a suffix for names with the
+    order of its dimensions in memory if that is not the usual one. The suffix keeps bytes of different orders apart."""
     order = ""
     if not tensor.is_contiguous() and is_dense(tensor):
         dimensions = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))

@@ -1,6 +1,5 @@
-"""Keeps torch.compile out of methods that torch calls while it looks into whatever runs: there is nothing to compile
-in them, and it fails at that. torch.compiler.disable does the same, and imports the compiler for it, which takes
-seconds."""
+"""Keeps torch.compile out of methods that torch calls while it inspects running code: they need no compilation, and it
+fails on them. torch.compiler.disable does the same, but imports the compiler, which takes seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +10,8 @@ from torch._C._dynamo import eval_frame
 
 
 def untrace(kind: type, but: Tuple[str, ...] = ()) -> None:
-    """Of a class: all public methods, with what they call, but those whose names begin so."""
+    """Excludes all public methods of a class, with their callees, except methods whose names begin with an entry of
+    `but`."""
     evaluation: Any = eval_frame
     if not hasattr(evaluation, "set_code_exec_strategy"):
         return  # before torch 2.7

@@ -1,4 +1,4 @@
-"""Operations of torch.distributed under way, and the process group that they are under way in."""
+"""Operations of torch.distributed in progress, and the process group in which they run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ._staging import Stage
 from ._untraced import untrace
 from ._world import World
 
-_NAMES_S = 3.0  # the library knows after where_ms, 2 s by default, for whom it waits
-_PAIR_TAGS = 4096  # that are kept at once
-_UNLIMITED = timedelta(0)  # what torch passes for no timeout
-_UNSET = timedelta(0)  # torch's options have a negative one where the group's counts
+_NAMES_S = 3.0  # the library knows the waits after where_ms, 2 s by default
+_PAIR_TAGS = 4096  # limit of the cached ones
+_UNLIMITED = timedelta(0)  # torch's value for no timeout
+_UNSET = timedelta(0)  # torch's options have a negative value for the group's timeout
 
 
 class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
-    """An operation of a process group failed; the words say why. ranks: those of the default group that are lost or
-    missing, as far as they are known. The exception of the library, if there is one, is its cause."""
+    """An operation of a process group failed; the message has the reason. ranks: the lost or missing ranks of the
+    default group, as far as they are known. Its cause is the exception of the library, if there is one."""
 
     def __init__(self, words: str, ranks: Sequence[int] = ()) -> None:
         super().__init__(words)
@@ -41,12 +41,12 @@ def names_of(ranks: Sequence[int]) -> str:
 
 
 def timed_out(seconds: float) -> str:
-    """Returns gloo's words for it, for which programs search."""
+    """Returns gloo's words for a timeout, for which programs search."""
     return f"Timed out waiting {1000 * seconds:.0f}ms"
 
 
 class Part:
-    """One operation of the library, and the communicator whose it is."""
+    """One operation of the library, and its communicator."""
 
     __slots__ = ("comm", "handle")
 
@@ -66,12 +66,12 @@ class Part:
 
 
 class Ending(NamedTuple):
-    """What becomes of a work.
+    """The actions at the end of a work.
 
     outputs   the tensors of its future
-    finish    called once, after a success: brings the results to their places, if they are not there
-    locally   called once, after a failure inside a backward: gives the outputs values that do no harm
-    limit     after so long all ranks give it up
+    finish    called once, after a success: copies the results to their places, if necessary
+    locally   called once, after a failure inside a backward: gives the outputs harmless values
+    limit     time after which all ranks give it up
     """
 
     outputs: Sequence[torch.Tensor]
@@ -107,15 +107,15 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._error = error
         self._over = error is not None
         self._ending = threading.Lock()
-        self._record: Any = None  # of the profiler (_seen.py)
+        self._record: Any = None  # record of the profiler (_seen.py)
 
     def recorded(self, record: Any) -> None:
-        """The record ends with the work."""
+        """Attaches a record that ends with the work."""
         self._record = record
         if self._over:
             record.end()
 
-    # ---- what torch calls
+    # ---- called by torch
 
     def wait(self, timeout: timedelta = _UNLIMITED) -> bool:
         self._await(None if timeout <= _UNLIMITED else timeout.total_seconds())
@@ -147,14 +147,14 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return self._outputs
 
     def source_rank(self) -> int:
-        """Of a receive from anybody that has succeeded: who sent."""
+        """Returns the sender of a completed receive from any rank; otherwise this rank."""
         outcome = self._parts[0].handle._operation.outcome if len(self._parts) == 1 else None
         info = outcome.info if outcome is not None else None
         if info is None or len(info.participants) != 2:
             return self._group.rank()
         return self._group._ids.index(info.participants[0])
 
-    _source_rank = source_rank  # the name by which torch.distributed calls it
+    _source_rank = source_rank  # the name that torch.distributed uses
 
     @property
     def is_over(self) -> bool:
@@ -191,7 +191,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._settle()
 
     def interrupted(self, by: BaseException) -> None:
-        """Whoever waited for it."""
+        """Ends the work after an interrupt of a waiting thread."""
         self._end(CollectiveError(f"{self._title()} was interrupted: {type(by).__name__}"))
         self._abort()
 
@@ -199,10 +199,10 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return self._over or all(part.wait_briefly() for part in self._parts)
 
     def _look_around(self) -> None:
-        """What may end the waiting, other than the outcome."""
+        """Checks for reasons, other than the outcome, to end the wait."""
         now = time.monotonic()
         if len(self._parts) > 1 and any(part.has_failed() for part in self._parts):
-            self._abort()  # those who are in the others may have heard of it before they began them
+            self._abort()  # otherwise ranks that have seen the failure may never begin them
         why = self._group._why()
         if why is not None:
             self._fail(why)
@@ -210,7 +210,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             self._fail(f"{timed_out(self._limit_s)} for it to complete. {self._missing()}")
 
     def _missing(self) -> str:
-        """Who has not come, if the library can tell."""
+        """Returns the missing ranks, if the library knows them."""
         end = time.monotonic() + _NAMES_S
         while time.monotonic() < end and not all(part.over for part in self._parts):
             waits = self._group._waits()
@@ -233,10 +233,10 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             try:
                 comm.abort()
             except PCCLError:
-                pass  # it has ended, and so have they
+                pass  # the communicator has ended, and so have the parts
 
     def _settle(self) -> None:
-        """All parts have outcomes."""
+        """Ends the work after all parts have ended."""
         with self._ending:
             if self._over:
                 return
@@ -276,7 +276,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
 
 
 class Standing(dist.ProcessGroup):  # type: ignore[misc]
-    """Parts of a process group that works and calls use: who is in it, why it has ended, and its works under way."""
+    """Parts of a process group for works and calls: its members, the reason of its end, and its works in progress."""
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, comm: Optional[Communicator]
@@ -284,32 +284,32 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, len(ranks))
         self._timeout = timeout
         self._name = self._description = ""
-        self._completer: Any = None  # of the futures (_futures.py)
+        self._completer: Any = None  # completer of the futures (_futures.py)
         self._ended: Optional[str] = None
         self._form(world, ranks, rank, comm)
 
     def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
-        """It is of these ranks of the world, which comm connects. Nothing is under way in it."""
+        """Forms the group of these ranks of the world, which comm connects. No operation may be in progress."""
         self._world, self._ranks, self._rank = world, list(ranks), rank
         self._comm: Any = comm
         self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
         self._members = comm.members() if comm is not None else ()
-        # Ranks may be in another order than those whom comm connects: the rank of each of these.
+        # Rank of each member of comm; None if the members have the order of the ranks.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._core: Any = comm._core if comm is not None else None
-        self._pool: Any = None  # of calls (_call.py)
+        self._pool: Any = None  # pool of calls (_call.py)
         if comm is not None:
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._lanes = Lanes()
-        # Works that have not ended, by tag, oldest first; those of pairs, by number. Nothing else has to keep them.
+        # Works that have not ended, by tag, oldest first; transfers by id. These are their only references.
         self._under_way: Dict[int, BaseWork] = {}
         self._pairs: Dict[int, BaseWork] = {}
-        self._pair_tags: Dict[object, int] = {}  # of the library, by those of the program
+        self._pair_tags: Dict[object, int] = {}  # tags of the library, by tags of the program
         if comm is not None:
             world.groups.add(self)
 
-    # ---- what it is
+    # ---- identity
 
     def rank(self) -> int:
         return self._rank
@@ -343,7 +343,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
     group_name = property(getGroupName)
     group_desc = property(getGroupDesc)
 
-    # ---- what is under way
+    # ---- works in progress
 
     def _limit(self, opts: Any) -> timedelta:
         given = opts if isinstance(opts, timedelta) else getattr(opts, "timeout", None) or _UNSET
@@ -358,7 +358,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
             self._pairs[id(work)] = work
 
     def _sweep(self) -> None:
-        """Ends what has an outcome and may have been dropped by its caller: its results belong in their places."""
+        """Ends works that have an outcome and may have been dropped by the caller: their results belong in their
+        places."""
         for held in (self._under_way, self._pairs):
             while held:
                 try:
@@ -369,7 +370,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
                     break
                 found = held.pop(key, None)
                 if found is not None and found is not work:
-                    held[key] = found  # by another thread, which has taken the tag since
+                    held[key] = found  # of another thread, which has taken the tag since
 
     def has_met(self) -> bool:
         """Returns true if a collective of this group has ended."""
@@ -381,8 +382,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return launched > len(works) + len(calls)
 
     def _take_number(self, holder: Any) -> int:
-        """The tag of the group's next operation. The holder's number is that of this operation from before it is taken
-        until the operation is launched: whoever is interrupted meanwhile gives it back."""
+        """Returns the tag of the group's next operation. Sets the holder's number before taking it, until the launch:
+        an interrupted thread returns the number."""
         holder.numbers = numbers = self._lanes.here() if stays else self._lanes.program
         holder.number = number = numbers.next
         numbers.next = number + 1
@@ -396,7 +397,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return tag
 
     def _tag_of_pair(self, tag: object) -> int:
-        """Two peers have the tags of all their groups in common."""
+        """Returns the library's tag for a transfer. Two peers have the tags of all their groups in common."""
         found = self._pair_tags.get(tag)
         if found is None:
             if len(self._pair_tags) >= _PAIR_TAGS:
@@ -411,11 +412,12 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return self._ended or self._world.why()
 
     def _why_not(self, error: PCCLError) -> str:
-        """Why the library's operation failed: with the world, if that has ended meanwhile."""
+        """Returns the reason why the library's operation failed; the reason of the world's end, if it has ended."""
         return self._why() or self._world.named(error.reason)
 
     def _error(self, words: str, why: str) -> CollectiveError:
-        """ranks: of words that the library begins with whom it is about, the first; of those who wait, all."""
+        """Makes an error. ranks: the first rank in the library's message, which it is about; for waits, all ranks in
+        it."""
         ranks = self._world.ranks_in(why)
         return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
 

@@ -1,4 +1,4 @@
-"""The world of a process: the peers that init_process_group has brought together, and whether all of them live."""
+"""The world of a process: the peers of init_process_group, and whether all of them are alive."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .._threads import SLICE_S
 _log = logging.getLogger("pccl.peer")
 _NOT_ENTERED = "the master concludes: not entered"
 _NOW = int(Attribute.GLOBAL_WORLD_SIZE_NOW)
-_OVER = "the group has ended: "  # so they begin where it was known before the launch
-_LEFT = "it left"  # so the library's words end for a peer that went in order
+_OVER = "the group has ended: "  # start of reasons that were known before the launch
+_LEFT = "it left"  # end of the library's reason for a peer that left in an orderly way
 
 
 class _Start(logging.Filter):
     """Drops verdicts that a rank has not entered until an operation has met: processes start at different times. The
-    library still logs for whom an operation waits."""
+    library still logs the peers that an operation waits for."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -41,11 +41,11 @@ class _Start(logging.Filter):
 
 
 class World:
-    """Membership is fixed: once a peer is lost, no operation of this world succeeds any more.
+    """The world. Membership is fixed: once a peer is lost, all later operations of this world fail.
 
-    Operations of a group fail when one of its members is lost. What concerns others only, such as a receive from a
-    peer that waits for the dead one itself, would wait on. So each rank looks at the number of members, and
-    after a change begins an operation in a group of all, which fails if one of them is lost.
+    Operations of a group fail when one of its members is lost. Operations of other peers, such as a receive from a peer
+    that waits for the lost one itself, would continue to wait. So each rank checks the number of members, and after a
+    change begins an operation in a group of all, which fails if one of them is lost.
     """
 
     def __init__(self, comm: Communicator, rank: int, ids: Sequence[str], timeout: timedelta) -> None:
@@ -53,9 +53,9 @@ class World:
         self.rank = rank
         self.ids = tuple(ids)
         self.groups: weakref.WeakSet[Any] = weakref.WeakSet()  # process groups, which have has_met()
-        self.ended: Optional[str] = None  # why it has, as far as that is known without asking the library
+        self.ended: Optional[str] = None  # the reason of its end, as far as known without the library
         self._watch: Optional[Group] = None
-        self._seen: Optional[int] = None  # members of the run at the last look; None: look closer at the next one
+        self._seen: Optional[int] = None  # members of the run at the last check; None: check closely at the next one
         self._probe: Optional[AsyncReduceHandle] = None
         if self.size > 1:
             self._seen = self._members_now()
@@ -67,11 +67,11 @@ class World:
         return len(self.ids)
 
     def group(self, ranks: Sequence[int], timeout: timedelta) -> Group:
-        """Founds a group of these. Returns when all of them have called it."""
+        """Creates a group of these ranks. Returns when all of them have called it."""
         return self.comm.group([self.ids[rank] for rank in ranks], timeout=timeout.total_seconds())
 
     def why(self) -> Optional[str]:
-        """Why nothing can succeed any more; None if the world is whole. Quick."""
+        """Returns the reason why all operations fail; None if the world is whole. Quick."""
         watch = self._watch
         if self.ended is not None or watch is None:
             return self.ended
@@ -108,25 +108,25 @@ class World:
         return count.value
 
     def look_closer(self) -> None:
-        """Makes the next why() begin the operation of all, because members may have come and gone."""
+        """Makes the next why() begin the operation of all, because members may have joined and left."""
         self._seen = None
 
     def named(self, reason: str) -> str:
-        """The library's reason, with the rank of the peer that it begins with in front."""
+        """Returns the library's reason, preceded by the rank of the peer with which it begins."""
         ranks = self.ranks_in(reason)
         return f"rank {ranks[0]}: {reason}" if ranks else reason
 
     def ranks_in(self, words: str) -> List[int]:
-        """Those whose peers are spoken of, in that order."""
+        """Returns the ranks of the peers in the text, in their order."""
         places = {words.find(f"peer {one[:8]}"): rank for rank, one in enumerate(self.ids)}
         return [places[at] for at in sorted(places) if at >= 0]
 
     def handle(self) -> str:
-        """By which this process may be in another world (_reconfigure.py)."""
+        """Returns the handle of this process for another world (_reconfigure.py)."""
         return f"pccl://{self.comm.address}/{self.comm.id}"
 
     def retire(self, why: str) -> None:
-        """Ends it, while this process stays in the run."""
+        """Ends the world, while this process stays in the run."""
         self.ended = self.ended or why
         self._probe = None
         watch = self._watch
@@ -134,12 +134,12 @@ class World:
             watch.close()
 
     def end(self, why: str) -> None:
-        """Leaves the run; whatever is under way fails, here and, as far as it needs this rank, elsewhere."""
+        """Leaves the run; operations in progress fail, here and, as far as they need this rank, elsewhere."""
         self.ended = self.ended or why
-        self.comm.close()  # the others hear that it left, and not only that it closed a group
+        self.comm.close()  # the others see that it left, and not only that it closed a group
         self.retire(why)
 
     def waits(self) -> str:
-        """Who waits for whom, as far as this rank knows."""
+        """Returns a line for each known wait, as far as this rank knows."""
         text: Any = self.comm.describe_waits()
         return str(text)
