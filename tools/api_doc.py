@@ -497,7 +497,7 @@ class PythonPage:
         ]
         for title, module, publics in self.parts:
             lines += [f"## {title}", ""]
-            lines += self._doc(module.doc(), title)
+            lines += self._doc(module.tree, title)
             if title.split(".")[-1] in PROGRAMS:
                 continue
             lines += self._contents(publics)
@@ -505,8 +505,9 @@ class PythonPage:
                 lines += self._public(public)
         return "\n".join(lines).rstrip() + "\n"
 
-    def _doc(self, text, here=None, parameters=()):
-        return self.words.blocks(text.splitlines(), DOCSTRING_COLUMNS, here, parameters)
+    def _doc(self, node, here=None, parameters=()):
+        lines = (ast.get_docstring(node) or "").splitlines()
+        return self.words.blocks(lines, DOCSTRING_COLUMNS - node.body[0].col_offset, here, parameters)
 
     @staticmethod
     def _contents(publics):
@@ -527,7 +528,7 @@ class PythonPage:
     def _callable(self, node, shown, here, skip_self):
         parts, returns = signature(node, node.name, skip_self)
         code = ["```python", *written(shown, parts, returns), "```", ""]
-        return code + self._doc(ast.get_docstring(node) or "", here, parameter_names(node))
+        return code + self._doc(node, here, parameter_names(node))
 
     def _class(self, public):
         node, kind = public.node, kind_of(public)
@@ -551,7 +552,7 @@ class PythonPage:
         bases = list(public_bases(node))
         if bases:
             lines += ["Derives from " + ", ".join(self.words.inline(f"`{base}`") for base in bases) + ".", ""]
-        lines += self._doc(ast.get_docstring(node) or "", public.name, names)
+        lines += self._doc(node, public.name, names)
         if kind == "enumerations":
             lines += self._enumerators(node)
             name = self.C_NAMES.get(public.name, f"pccl{public.name}_t")
@@ -568,9 +569,9 @@ class PythonPage:
         return lines + [""]
 
     def _method(self, public, node, methods):
-        kinds, doc = decorators(node), ast.get_docstring(node) or ""
+        kinds = decorators(node)
         if node.name in self.SPECIAL:
-            return ["```python", self.SPECIAL[node.name], "```", "", *self._doc(doc)]
+            return ["```python", self.SPECIAL[node.name], "```", "", *self._doc(node)]
         if node not in public_methods(public.node):
             return []
         lines = [f"#### {public.name}.{node.name}", ""]
@@ -578,7 +579,7 @@ class PythonPage:
             writable = any(f"{node.name}.setter" in decorators(other) for other in methods)
             note = "property, can be set" if writable else "property"
             returns = f": {written_as(node.returns)}" if node.returns else ""
-            return lines + ["```python", f"{node.name}{returns}  # {note}", "```", "", *self._doc(doc, node.name)]
+            return lines + ["```python", f"{node.name}{returns}  # {note}", "```", "", *self._doc(node, node.name)]
         how = "class method" if "classmethod" in kinds else "static method" if "staticmethod" in kinds else ""
         lines += self._callable(node, node.name, node.name, "staticmethod" not in kinds)
         if how:

@@ -20,9 +20,6 @@ class Module:
             node.name: node for node in self.tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
         }
 
-    def doc(self):
-        return ast.get_docstring(self.tree) or ""
-
     def all(self):
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":

@@ -81,10 +81,11 @@ class Method(Member):
     with names that the hook chooses; a hook may write to them, or replace them in the given dict. Hooks run on another
     thread than step(), and must not call the communicator.
 
-    parts: class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part` is its
-        number. All means of a round are over the same peers: if one fails between two exchanges, the round is repeated.
-    own, shared: dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
-        its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
+    parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part` is
+                 its number. All means of a round are over the same peers: if one fails between two exchanges, the round
+                 is repeated.
+    own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
+                 its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
 
     If a hook raises, or returns a value that does not fit, step() raises the error: this peer leaves the run, with
     parameters, own and shared state as at the end of the last round; the others continue without it. If decode() raises
