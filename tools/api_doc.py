@@ -496,8 +496,7 @@ class PythonPage:
             "",
         ]
         for title, module, publics in self.parts:
-            lines += [f"## {title}", ""]
-            lines += self._doc(module.tree, title)
+            lines += [f"## {title}", "", *self._doc(module.tree, title)]
             if title.split(".")[-1] in PROGRAMS:
                 continue
             lines += self._contents(publics)

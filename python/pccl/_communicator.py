@@ -227,8 +227,8 @@ class Communicator(_Calls):
     def flight_recorder(self) -> Dict[str, Any]:
         """Returns the contents of this peer's flight recorder: its latest operations, with times, bytes, outcomes, and
         the peers that unfinished operations wait for. Callable from any thread, also while another one is blocked in a
-        call; does not block. docs/guide/operations.md explains the members; pccl.recorder reads the dumps of several
-        peers."""
+        call; does not block. docs/guide/operations.md explains the members; pccl.recorder reads dumps of several peers.
+        """
         dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
         return dump
 
@@ -315,9 +315,7 @@ class Communicator(_Calls):
         lost. Ctrl-C aborts them, for all peers. label: the label of each reduction.
 
         CUDA tensors of torch are copied through page-locked memory together, after the work of the current stream;
-        after an error they are unchanged. Work that is enqueued in that stream later runs after the results have been
-        copied back.
-        """
+        after an error they are unchanged. Later work in that stream runs after the results have been copied back."""
         given = Retried(descriptors, max_in_flight, label)
         self._await(self._bound("pcclAllReduceMultipleWithRetry", given.call, given), self._give_up)
         return given.end()
@@ -331,8 +329,7 @@ class Communicator(_Calls):
         members: the ids that this call requires; by default members() at the time of the call. If the group has other
         members at the launch, all get MembersChangedError, and every input is unchanged. alone_ok: a peer that is alone
         in its group carries it out by itself, without TooFewPeersError. quantization: all members, also the root, get
-        the unpacked values. tag, label, failures and Ctrl-C: as for all_reduce.
-        """
+        the unpacked values. tag, label, failures and Ctrl-C: as for all_reduce."""
         return self._do("broadcast", operation, AsyncReduceHandle)
 
     @takes(Broadcast)
@@ -364,8 +361,7 @@ class Communicator(_Calls):
         on_arrival(peer, part): called on this thread with each part on its arrival, also with this peer's part, before
         the call returns. The parts are provisional: the operation may still fail, for all alike. on_arrival must not
         call functions that wait for other peers. If it raises, the exception ends the call as Ctrl-C does. The other
-        arguments: as for broadcast.
-        """
+        arguments: as for broadcast."""
         return self._do("all_gather_v", operation, AsyncBlobsHandle)
 
     @takes(SeenAllGatherV)
@@ -376,8 +372,7 @@ class Communicator(_Calls):
     @takes(SeenGatherV)
     def gather_v(self, operation: SeenGatherV) -> List[Tuple[str, memoryview]]:
         """Gathers the data of all members on the root, a rank or an id. Returns the same as all_gather_v on the root,
-        and an empty list on the others. Requires members as broadcast does. The other arguments: as for all_gather_v.
-        """
+        an empty list on the others. Requires members as broadcast does. The other arguments: as for all_gather_v."""
         return self._do("gather_v", operation, AsyncBlobsHandle)
 
     @takes(SeenGatherV)
@@ -394,8 +389,7 @@ class Communicator(_Calls):
 
     @takes(SeenScatterV)
     def scatter_v_async(self, operation: SeenScatterV) -> AsyncBlobHandle:
-        """Does the same as scatter_v without waiting. The parts must stay unchanged until the handle has been awaited.
-        """
+        """Does the same as scatter_v without waiting. parts must stay unchanged until the handle has been awaited."""
         return self._begin("scatter_v_async", operation, AsyncBlobHandle)
 
     @takes(SeenAllToAllV)
@@ -407,8 +401,7 @@ class Communicator(_Calls):
 
     @takes(SeenAllToAllV)
     def all_to_all_v_async(self, operation: SeenAllToAllV) -> AsyncBlobsHandle:
-        """Does the same as all_to_all_v without waiting. The parts must stay unchanged until the handle has been
-        awaited."""
+        """Does the same as all_to_all_v without waiting. parts must stay unchanged until the handle has been awaited."""
         return self._begin("all_to_all_v_async", operation, AsyncBlobsHandle)
 
     @takes(ReduceScatter)
@@ -511,8 +504,7 @@ class Communicator(_Calls):
         """Receives a buffer that the peer, a rank or an id, sends to this one.
 
         peer=None receives from any member that sends this tag in this group, unless another receive matches its send.
-        The sender is the first of the info's participants. Several senders take turns.
-        """
+        The sender is the first of the info's participants. Several senders take turns."""
         return self._do("recv", operation, AsyncReduceHandle)
 
     @takes(Recv)
@@ -549,8 +541,7 @@ class Communicator(_Calls):
         whole list. It is called for each change of the members, but one peer may miss a list that another one gets:
         build the operations from `members` alone. It must not wait for other peers. Without rebuild, or if it raises,
         the list ends for all: with MembersChangedError, or with the exception of rebuild. Other failures, and Ctrl-C:
-        as for all_reduce_multiple_with_retry.
-        """
+        as for all_reduce_multiple_with_retry."""
         run = Run(operations, *self._members(), max_in_flight, rebuild)
         call = self._bound("pcclRunOperations", run.call, run)
         error = _threads.blocking(call, self._give_up, run.errands)
@@ -567,8 +558,8 @@ class Communicator(_Calls):
         """Requests the drain of this peer: it takes part in everything until the next update_topology() of all peers,
         which raises DrainedError here; no operation of the others fails. Without an update within `drain_ms` (20 s) it
         leaves, and its calls raise DrainedError. A drain cannot be revoked: afterwards connect() raises DrainedError.
-        Has no effect if repeated, or on a closed communicator. Callable from any thread and from a signal handler; does
-        not block."""
+        Has no effect if repeated, or on a closed communicator. Callable from any thread and signal handler; does not
+        block."""
         error = self._core.attempt("pcclDrain")
         if error is not None and not self._core.closed:
             raise error

@@ -34,7 +34,7 @@ class _Relay:
     def put(self, line: _Line) -> None:
         """Adds a line. Called by one thread at a time."""
         if self.lines.qsize() < _LINES_MAX:
-            self.tell_lost()
+            self.report_lost()
             self.lines.put(line)
         else:
             self._lost += 1
@@ -43,7 +43,7 @@ class _Relay:
             thread.start()
             self.thread = thread
 
-    def tell_lost(self) -> None:
+    def report_lost(self) -> None:
         lost, self._lost = self._lost, 0
         if lost:
             self.lines.put((logging.ERROR, "log", f"{lost} log lines were dropped here: handlers were too slow"))
@@ -120,7 +120,7 @@ def stop() -> None:
     _native.lib.pcclSetLogCallback(_NO_CALLBACK, None)
     thread = _relay.thread
     if thread is not None and thread.is_alive():
-        _relay.tell_lost()
+        _relay.report_lost()
         _relay.lines.put(None)
         thread.join(timeout=1)
 

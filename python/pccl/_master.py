@@ -33,9 +33,9 @@ class _Server:
                 raise failure("pcclRunMaster", code, _native.last_failure())
             running.add(self)
             # Starts it now: at the interpreter's end no thread can be started.
-            self.job = _threads.start(self._see_to_the_end)
+            self.job = _threads.start(self._await_end_of_master)
 
-    def _see_to_the_end(self) -> None:
+    def _await_end_of_master(self) -> None:
         code = _native.lib.pcclMasterAwaitTermination(self._handle)
         if code != Result.SUCCESS:
             self.defect = failure("pcclMasterAwaitTermination", code, _native.last_failure())

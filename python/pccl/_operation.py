@@ -28,27 +28,27 @@ _FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it 
 _FOREIGN = int(Result.INVALID_USAGE), _native.Why(_FOREIGN_WORDS), _NOTHING
 
 # Tag, numbers and participants from the library, or the finished description.
-Told = Union[OperationInfo, Tuple[int, _native.OperationInfoC, Any]]
+Description = Union[OperationInfo, Tuple[int, _native.OperationInfoC, Any]]
 
 
 class Outcome:
-    __slots__ = ("code", "why", "blobs", "elapsed", "_told")
+    __slots__ = ("code", "why", "blobs", "elapsed", "_described")
 
     def __init__(
-        self, code: int, why: _native.Why, told: Told, blobs: List[Tuple[str, memoryview]], elapsed: float
+        self, code: int, why: _native.Why, described: Description, blobs: List[Tuple[str, memoryview]], elapsed: float
     ) -> None:
         self.code = code
         self.why = why
         self.blobs = blobs
         self.elapsed = elapsed
-        self._told = told
+        self._described = described
 
     @property
     def info(self) -> OperationInfo:
-        told = self._told  # read once: another thread may replace it
-        if not isinstance(told, OperationInfo):
-            self._told = told = info_of(*told)
-        return told
+        described = self._described  # read once: another thread may replace it
+        if not isinstance(described, OperationInfo):
+            self._described = described = info_of(*described)
+        return described
 
 
 class Blobs:
@@ -79,9 +79,9 @@ class Arrivals:
 
     def __init__(self, show: Callable[[str, memoryview], Any], blobs: Blobs) -> None:
         self._show = show
-        self._came: queue.SimpleQueue[Optional[Tuple[str, memoryview]]] = queue.SimpleQueue()
-        came = self._came  # a reference from the callback to this object would be a cycle
-        self.c = _native.ArrivalCallback(lambda part, _: came.put(blobs.view(part.contents)))
+        self._arrived: queue.SimpleQueue[Optional[Tuple[str, memoryview]]] = queue.SimpleQueue()
+        arrived = self._arrived  # a reference from the callback to this object would be a cycle
+        self.c = _native.ArrivalCallback(lambda part, _: arrived.put(blobs.view(part.contents)))
 
     def ending(self, call: Callable[[], None]) -> Callable[[], None]:
         """Returns a call that awaits the operation and then marks the end of the arrivals."""
@@ -90,7 +90,7 @@ class Arrivals:
             try:
                 call()
             finally:
-                self._came.put(None)
+                self._arrived.put(None)
 
         return ends
 
@@ -100,13 +100,13 @@ class Arrivals:
         while True:
             left = _threads.SLICE_S if end is None else max(0.0, min(_threads.SLICE_S, end - time.monotonic()))
             try:
-                one = self._came.get(timeout=left)
+                one = self._arrived.get(timeout=left)
             except queue.Empty:
                 if end is not None and time.monotonic() >= end:
                     return
                 continue
             if one is None:
-                self._came.put(None)  # for any other thread that waits
+                self._arrived.put(None)  # for any other thread that waits
                 return
             self._show(*one)
 
@@ -224,7 +224,7 @@ class Operation:
                 core.leave(visit)
         except BaseException:
             if not self._handle.comm:
-                self._let_go()
+                self._release_memory()
             raise
 
     def carry_out(self) -> None:
@@ -243,7 +243,7 @@ class Operation:
         if self._handle.comm:
             watcher.add(self)
         else:
-            self._let_go()  # its launch was interrupted
+            self._release_memory()  # its launch was interrupted
 
     @property
     def foreign(self) -> bool:
@@ -278,7 +278,7 @@ class Operation:
         turns = self._turns
         claim = turns.claim()
         try:
-            if turns.comes(claim, seconds) and self.outcome is None:
+            if turns.wait_for_turn(claim, seconds) and self.outcome is None:
                 self._await(timeout_ms)
         finally:
             turns.leave(claim)
@@ -291,12 +291,12 @@ class Operation:
             return
         try:
             work = self._work  # None: its communicator has just ended
-            told: Told = _NOTHING
+            described: Description = _NOTHING
             place, most = None, self._most
             if most > 0:
                 ids = _native.ids_type(most)()
                 info = _native.OperationInfoC(_INFO_BYTES, participants=ctypes.addressof(ids), participants_max=most)
-                told, place = (self.tag, info, ids), ctypes.byref(info)
+                described, place = (self.tag, info, ids), ctypes.byref(info)
             code = _native.lib.pcclAwaitOperation(ctypes.byref(self._handle), timeout_ms, place)
             why = NO_WORDS if code in (_SUCCESS, _TIMEOUT) else _native.last_failure(visit.handle)
         finally:
@@ -313,21 +313,21 @@ class Operation:
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
         work = None  # it has the buffers, which the caller may resize as soon as the end is known
-        self._let_go()
-        self._end(code, why, told, blobs)
+        self._release_memory()
+        self._end(code, why, described, blobs)
 
-    def _let_go(self) -> None:
+    def _release_memory(self) -> None:
         """Releases its memory, which the library no longer uses."""
         self._work = None
         self._core.release(self)
 
     def _end(
-        self, code: int, why: _native.Why, told: Told, blobs: Sequence[Tuple[str, memoryview]] = ()
+        self, code: int, why: _native.Why, described: Description, blobs: Sequence[Tuple[str, memoryview]] = ()
     ) -> None:
         with self._mutex:
             if self.outcome is not None:
                 return
-            self.outcome = Outcome(code, why, told, list(blobs), time.monotonic() - self._begin)
+            self.outcome = Outcome(code, why, described, list(blobs), time.monotonic() - self._begin)
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
@@ -337,11 +337,11 @@ class Operation:
 
     def awaited(self, code: int, why: _native.Why) -> None:
         """Records an outcome that the library has returned elsewhere, without an info."""
-        self._let_go()
+        self._release_memory()
         self._end(code, why, _NOTHING)
 
     def communicator_ended(self) -> None:
-        self._let_go()
+        self._release_memory()
         self._end(*_CLOSED)
 
     def wait(self, seconds: Optional[float] = None) -> bool:

@@ -79,9 +79,9 @@ class Run:
     # ---- other members
 
     def _called(self, rebuild: Any, _: Any) -> bool:
-        return self.errands.ask(lambda: self._make_anew(rebuild.contents))
+        return self.errands.ask(lambda: self._remake(rebuild.contents))
 
-    def _make_anew(self, given: _native.RebuildC) -> None:
+    def _remake(self, given: _native.RebuildC) -> None:
         assert self._rebuild is not None
         members = tuple(given.members[i].digits.decode() for i in range(given.member_count))
         self.end()

@@ -96,7 +96,7 @@ class Turns:
     def leave(self, claim: Claim) -> None:
         self._line.remove(claim.mark)
 
-    def comes(self, claim: Claim, seconds: Optional[float]) -> bool:
+    def wait_for_turn(self, claim: Claim, seconds: Optional[float]) -> bool:
         """Waits for the turn, for at most `seconds`. Returns true if the claim has it."""
         if self._line[0] is claim.mark:
             return True
@@ -182,8 +182,8 @@ class Errands:
 
     def __init__(self) -> None:
         self._home = threading.current_thread()
-        self._asked: queue.SimpleQueue[Optional[Job[None]]] = queue.SimpleQueue()
-        self._deserted = False
+        self._requests: queue.SimpleQueue[Optional[Job[None]]] = queue.SimpleQueue()
+        self._abandoned = False
         self.error: Optional[BaseException] = None  # exception of the errand that failed
 
     def ask(self, call: Callable[[], None]) -> bool:
@@ -193,9 +193,9 @@ class Errands:
         if threading.current_thread() is self._home:
             errand.run(lambda: None)
         else:
-            self._asked.put(errand)
+            self._requests.put(errand)
         while not errand.wait(SLICE_S):
-            if self._deserted:
+            if self._abandoned:
                 return False
         try:
             errand.value()
@@ -208,7 +208,7 @@ class Errands:
         try:
             while True:
                 try:
-                    errand = self._asked.get(timeout=SLICE_S)
+                    errand = self._requests.get(timeout=SLICE_S)
                 except queue.Empty:
                     continue
                 if errand is None:
@@ -216,7 +216,7 @@ class Errands:
                     return
                 errand.run(lambda: None)
         except BaseException:
-            self._deserted = True
+            self._abandoned = True
             raise
 
     def ending(self, call: Callable[[], _T]) -> Callable[[], _T]:
@@ -224,7 +224,7 @@ class Errands:
             try:
                 return call()
             finally:
-                self._asked.put(None)
+                self._requests.put(None)
 
         return ends
 

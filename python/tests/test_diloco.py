@@ -536,7 +536,7 @@ def test_who_comes_after_the_end_gets_the_final_parameters(address, mode):
     with pytest.raises(pccl.InvalidUsage, match="after the end of the run, which has 3 rounds"):
         straggler.step()
     for one in two:
-        one._stays_until = 0.0
+        one._linger_until = 0.0
     assert straggler.finish().finished
     for thread in threads:
         thread.join(DEADLINE)

@@ -17,7 +17,7 @@ from test_diloco_streaming import FRAGMENTS, params, part_of
 
 import pccl
 from pccl.diloco import DiLoCo
-from pccl.diloco._catch_up import Attendance, CatchUp, Gift, carry, gifts
+from pccl.diloco._catch_up import Attendance, CatchUp, Transfer, carry, transfers_of
 from pccl.diloco._reduction import _TAGS_OF_A_FRAGMENT, FIRST_TAG
 from pccl.diloco._schedule import Schedule
 
@@ -49,20 +49,20 @@ def test_each_newcomer_gets_it_from_one_and_holders_take_turns(holders, lacking)
     given = []
     for turn in range(12 if holders < 5 else 10):
         attendance = Attendance(tuple(range(holders)), tuple(range(100, 100 + lacking)), False)
-        found = gifts(attendance, turn)
-        assert [gift.taker for gift in found] == list(attendance.lacking if holders else ())
-        assert len({gift.giver for gift in found}) == min(holders, lacking)
-        given += [gift.giver for gift in found]
-    assert len({given.count(giver) for giver in range(holders)}) <= 1
+        found = transfers_of(attendance, turn)
+        assert [transfer.receiver for transfer in found] == list(attendance.lacking if holders else ())
+        assert len({transfer.sender for transfer in found}) == min(holders, lacking)
+        given += [transfer.sender for transfer in found]
+    assert len({given.count(sender) for sender in range(holders)}) <= 1
 
 
 def test_a_giver_has_few_takers_at_a_time():
     """Each newcomer has it after some slots. The transfers of one giver use links and operations in flight."""
     lacking, slots = list(range(100, 200)), 0
     while lacking:
-        found = gifts(Attendance((1, 2), tuple(lacking), False), slots)
-        assert max(sum(gift.giver == giver for gift in found) for giver in (1, 2)) <= 16
-        lacking = [peer for peer in lacking if peer not in {gift.taker for gift in found}]
+        found = transfers_of(Attendance((1, 2), tuple(lacking), False), slots)
+        assert max(sum(transfer.sender == sender for transfer in found) for sender in (1, 2)) <= 16
+        lacking = [peer for peer in lacking if peer not in {transfer.receiver for transfer in found}]
         slots += 1
     assert slots == 4
 
@@ -85,15 +85,15 @@ class World:
         assert set(attendance.lacking) == set(self.alive) - set(attendance.holders)
         self.is_over = attendance.is_over
         assert self.is_over == all(len(self.held[peer]) == self.count for peer in self.alive)
-        self._send(fragment, gifts(attendance, turn), fail)
+        self._send(fragment, transfers_of(attendance, turn), fail)
 
     def _send(self, fragment, given, fail):
         """Some die meanwhile."""
         gone = {peer for peer in self.alive if self.dice.random() < fail} - {"h0"}
         self.alive = [peer for peer in self.alive if peer not in gone]
-        for gift in given:
-            if not gone & set(gift):
-                self.held[gift.taker].add(fragment)
+        for transfer in given:
+            if not gone & set(transfer):
+                self.held[transfer.receiver].add(fragment)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -137,17 +137,17 @@ class Wire:
 
 def test_what_becomes_of_a_transfer():
     """Whatever fails is awaited, so that nobody writes into arrays that are used again."""
-    arrays, gift = [np.zeros(3), np.zeros(2)], Gift("here", "me")
+    arrays, transfer = [np.zeros(3), np.zeros(2)], Transfer("here", "me")
     error = lambda kind: kind("", result=pccl.Result.RANK_CONNECTION_LOST)
-    assert carry(Wire(7, 5), "me", [gift], arrays, 1) == 12
+    assert carry(Wire(7, 5), "me", [transfer], arrays, 1) == 12
     for kind in (pccl.PeerLostError, pccl.MembersChangedError, pccl.TooFewPeersError, pccl.TimeoutError_):
         for ends in ((error(kind), 5), (7, error(kind))):
             wire = Wire(*ends)
-            assert carry(wire, "me", [gift], arrays, 1) is None and wire.waited == 2
+            assert carry(wire, "me", [transfer], arrays, 1) is None and wire.waited == 2
     for kind in (pccl.InvalidArgument, pccl.NotConnected):
         wire = Wire(7, error(kind))
         with pytest.raises(kind):
-            carry(wire, "me", [gift], arrays, 1)
+            carry(wire, "me", [transfer], arrays, 1)
         assert wire.waited >= 1
 
 
@@ -428,14 +428,14 @@ def test_a_giver_goes_while_a_fragment_is_on_its_way(address):
     """The newcomer gets it a slot later."""
     run = Run(address, 3)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
-    gives = lambda one: any(fragment._handing_on is not None for fragment in one._fragments)
+    gives = lambda one: any(fragment._transfer is not None for fragment in one._fragments)
     run.until_lands(0)
     await_that(lambda: late.gate.asked.is_set() and any(map(gives, run.made)))
     giver = list(map(gives, run.made)).index(True)
-    p = next(fragment.index for fragment in late._fragments if fragment._handing_on is not None)
+    p = next(fragment.index for fragment in late._fragments if fragment._transfer is not None)
     run.go(giver)
     late.gate.opened.set()
-    late._fragments[p].handed_on()
+    late._fragments[p].wait_for_transfer()
     assert not late._fragments[p].is_held
     run.take(late)
     run.end()

@@ -553,7 +553,7 @@ def test_who_comes_after_the_end_gets_the_final_parameters(address):
     info = late.join()
     assert info.finished and late.digest() == digest and np.array_equal(flat(values[2]), flat(values[0]))
     for one in two:
-        one._stays_until = 0.0
+        one._linger_until = 0.0
     assert late.finish().finished
     for thread in threads:
         thread.join(support.DEADLINE)

@@ -22,7 +22,7 @@ ORDER = """
     pccl.torch._untraced
 
     pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described pccl._settings
-    pccl._operations pccl._calls pccl._run pccl._communicator pccl._loop pccl._pccl pccl._told pccl._end
+    pccl._operations pccl._calls pccl._run pccl._communicator pccl._loop pccl._pccl pccl._exchange pccl._end
     pccl.progress pccl
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
@@ -31,7 +31,7 @@ ORDER = """
     pccl.torch._launching pccl.torch._monitored pccl.torch._grid pccl.torch._rendezvous pccl.torch._reconfigure
     pccl.torch._backend
 
-    pccl.diloco._beside pccl.diloco._arrays pccl.diloco._catch_up pccl.diloco._fragments pccl.diloco._inside
+    pccl.diloco._copier pccl.diloco._arrays pccl.diloco._catch_up pccl.diloco._fragments pccl.diloco._inside
     pccl.diloco._outer pccl.diloco._eager pccl.diloco._reduction pccl.diloco._settings pccl.diloco._membership
 
     pccl.torch._replica pccl.torch._elastic pccl.torch._sampler

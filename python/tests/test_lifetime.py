@@ -125,11 +125,12 @@ def test_turns_come_in_order():
 
     def wait(name):
         claim = claims[name]
-        assert turns.comes(claim, DEADLINE)
+        assert turns.wait_for_turn(claim, DEADLINE)
         had.append(name)
         turns.leave(claim)
 
-    assert turns.comes(claims[0], 0) and not turns.comes(claims[1], 0) and not turns.comes(claims[3], 0.01)
+    assert turns.wait_for_turn(claims[0], 0) and not turns.wait_for_turn(claims[1], 0)
+    assert not turns.wait_for_turn(claims[3], 0.01)
     with ThreadPoolExecutor(3) as pool:
         others = [pool.submit(wait, name) for name in (3, 2, 1)]
         assert not had
@@ -146,7 +147,7 @@ def test_a_turn_interrupted_anywhere(is_first):
     def take():
         claim = turns.claim()
         try:
-            assert turns.comes(claim, 0.01) is is_first
+            assert turns.wait_for_turn(claim, 0.01) is is_first
         finally:
             turns.leave(claim)
 
@@ -155,7 +156,7 @@ def test_a_turn_interrupted_anywhere(is_first):
         was_interrupted = interrupted(take, number)
         del first
         last = turns.claim()
-        assert turns.comes(last, 0)
+        assert turns.wait_for_turn(last, 0)
         turns.leave(last)
         if not was_interrupted:
             break

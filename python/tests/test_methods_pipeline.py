@@ -316,14 +316,14 @@ def test_a_stage_that_nobody_has_any_more(address, caplog):
 
 def drop_out_when_all_are_ready(monkeypatch, one):
     """Its communicator is closed when all have told that they are ready for the end of a round."""
-    hear = one._hear
+    hear = one._exchange_changes
 
-    def close_and_hear(*given):
+    def close_and_exchange(*given):
         monkeypatch.undo()
         one.comm.close()
         return hear(*given)
 
-    monkeypatch.setattr(one, "_hear", close_and_hear)
+    monkeypatch.setattr(one, "_exchange_changes", close_and_exchange)
     with pytest.raises(pccl.PCCLError):
         rounds([one])
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import pccl.torch as ptorch  # noqa: E402
 from pccl.diloco import DiLoCo  # noqa: E402
-from pccl.diloco._beside import Beside  # noqa: E402
+from pccl.diloco._copier import DeviceCopier  # noqa: E402
 from pccl.torch import _staging  # noqa: E402
 
 torch.set_num_threads(1)
@@ -232,21 +232,21 @@ def test_elastic_replicas(address, device):
 def test_copies_beside_training(device):
     """They find what was trained before, and nobody trains on before. Copies back come before what is next."""
     training, memory, host = torch_device.Stream(), device.empty(3), torch.zeros(3)
-    beside = Beside([memory.device])
+    copier = DeviceCopier([memory.device])
     with device.stream(training):
         training.put(lambda: memory.fill_(1))
-        beside.begin()
-        with device.stream(torch_device.Stream()), beside.copies() as out:  # on another thread it is another one
+        copier.begin()
+        with device.stream(torch_device.Stream()), copier.copies() as out:  # on another thread it is another one
             _staging.copy(host, memory)
-        beside.join()
+        copier.join()
         training.put(lambda: memory.fill_(2))
         training.synchronize()
         assert host.tolist() == [1, 1, 1]
         host += 2
-        beside.begin()
-        with device.stream(torch_device.Stream()), beside.copies() as back:
+        copier.begin()
+        with device.stream(torch_device.Stream()), copier.copies() as back:
             _staging.copy(memory, host)
-        beside.join()
+        copier.join()
         training.put(lambda: memory.mul_(10))
         for copies in (out, back):
             copies.wait()

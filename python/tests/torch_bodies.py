@@ -737,7 +737,7 @@ def incomplete():
     """A world of which rank 1 does not come."""
     import pccl.torch._rendezvous as rendezvous
 
-    rendezvous.SAY_S = 0.2
+    rendezvous.LOG_EVERY_S = 0.2
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), None, rank == 0, wait_for_workers=False)
     given = {"store": store, "rank": rank, "world_size": size, "timeout": timedelta(seconds=3)}

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 from .._buffers import describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
 from .._lazy import Lazy, numpy, torch
-from ._beside import Beside, Copies, Here
+from ._copier import Copies, DeviceCopier, HostCopier
 
 _staging: Any = Lazy("pccl.torch._staging")
 _tensors: Any = Lazy("pccl.torch._tensors")
@@ -31,9 +31,9 @@ Flats = List[Any]  # one flat array for each type of the outer copy
 
 
 class NumpyArrays:
-    def beside(self, arrays: Sequence[Any]) -> Here:
+    def copier(self, arrays: Sequence[Any]) -> HostCopier:
         """Returns the copier between these arrays and the host."""
-        return Here()
+        return HostCopier()
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
         """Returns an array of zeros. staged: devices copy to it or from it."""
@@ -95,12 +95,12 @@ class TorchArrays:
     def __init__(self) -> None:
         self._has_devices = False
 
-    def beside(self, arrays: Sequence[Any]) -> Here:
+    def copier(self, arrays: Sequence[Any]) -> HostCopier:
         devices = list(dict.fromkeys(array.device for array in arrays if is_on_device(array)))
         if not devices:
-            return Here()
+            return HostCopier()
         self._has_devices = True
-        return Beside(devices)
+        return DeviceCopier(devices)
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
         kind = getattr(torch, dtype)
@@ -316,7 +316,7 @@ class Layout:
         self.parts = [self._part(fragment) for fragment in pieces]
         self.whole = Part([slot for part in self.parts for slot in part.slots], [(0, count) for count in self.counts])
         self._kinds = {name: self._array(name).dtype for name in names}
-        self.beside = self.arrays.beside([self._array(name) for name in names])
+        self.copier = self.arrays.copier([self._array(name) for name in names])
 
     def _array(self, name: str) -> Any:
         return self.arrays.local(self._params[name])
@@ -385,7 +385,7 @@ class Layout:
 
     def load(self, flats: Flats, part: Part) -> Copies:
         """Copies the fragment's parameters to the flat arrays. Call wait() of the result before using them."""
-        with self.beside.copies() as copies:
+        with self.copier.copies() as copies:
             for array, place in self._each(flats, part):
                 self.arrays.read(place, array)
         return copies
@@ -393,7 +393,7 @@ class Layout:
     def show(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> Copies:
         """Sets the fragment's parameters to alpha times themselves plus 1 - alpha times the flat arrays. These must not
         change before wait() of the result has returned. room: flat arrays that this overwrites."""
-        with self.beside.copies() as copies:
+        with self.copier.copies() as copies:
             for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
                 if alpha == 0:
                     self.arrays.write(array, place)
@@ -415,7 +415,7 @@ class Layout:
 
     def write(self, flats: Flats) -> None:
         """Sets the parameters to the flat arrays."""
-        with self.beside.copies() as copies:
+        with self.copier.copies() as copies:
             for array, place in self._each(flats, self.whole):
                 self.arrays.write(array, place)
         copies.wait()
@@ -436,10 +436,10 @@ class Layout:
             place += origin
 
     def settle(self) -> None:
-        """Prepares the parameters for joint work, on the thread that trains them. Call beside.join() after the work."""
+        """Prepares the parameters for joint work, on the thread that trains them. Call copier.join() after the work."""
         if self._gathers is not None:
             _tensors.reshard(self._gathers)
-        self.beside.begin()
+        self.copier.begin()
 
 
 class Scratch:

@@ -15,7 +15,7 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
-_TAKERS_MAX = 16  # for each giver in one slot; the other newcomers get the fragment in later slots
+_RECEIVERS_MAX = 16  # for each sender in one slot; the other newcomers get the fragment in later slots
 # A transfer fails with these for both peers, and is repeated in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 
@@ -50,29 +50,29 @@ class CatchUp:
         )
 
 
-class Gift(NamedTuple):
+class Transfer(NamedTuple):
     """A fragment that one peer sends to another one."""
 
-    giver: str
-    taker: str
+    sender: str
+    receiver: str
 
 
-def gifts(attendance: Attendance, turn: int) -> List[Gift]:
-    """Returns the transfers of the fragment. A newcomer has a single giver, so that most of the bandwidth of both is
+def transfers_of(attendance: Attendance, turn: int) -> List[Transfer]:
+    """Returns the transfers of the fragment. A newcomer has a single sender, so that most of the bandwidth of both is
     left to reductions; holders take turns. turn: the number of the slot."""
     holders = attendance.holders
-    takers = enumerate(attendance.lacking[: _TAKERS_MAX * len(holders)], turn)
-    return [Gift(holders[place % len(holders)], taker) for place, taker in takers]
+    receivers = enumerate(attendance.lacking[: _RECEIVERS_MAX * len(holders)], turn)
+    return [Transfer(holders[place % len(holders)], receiver) for place, receiver in receivers]
 
 
-def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, first_tag: int) -> Optional[int]:
+def carry(comm: Communicator, own: str, given: Sequence[Transfer], arrays: Flats, first_tag: int) -> Optional[int]:
     """Sends and receives this peer's transfers. Returns the number of bytes received; None if one failed. first_tag:
     the first of the tags, one for each array."""
     handles: List[Any] = []
     try:
-        for gift in given:
+        for transfer in given:
             for tag, array in enumerate(arrays, first_tag):
-                handles.append(_begin(comm, own, gift, array, tag))
+                handles.append(_begin(comm, own, transfer, array, tag))
     finally:  # the operations use the arrays until they have ended
         for handle in handles:
             if handle is not None:
@@ -81,9 +81,9 @@ def carry(comm: Communicator, own: str, given: Sequence[Gift], arrays: Flats, fi
     return sum(info.rx_bytes for info in infos) if len(infos) == len(handles) else None
 
 
-def _begin(comm: Communicator, own: str, gift: Gift, array: Any, tag: int) -> Optional[Any]:
+def _begin(comm: Communicator, own: str, transfer: Transfer, array: Any, tag: int) -> Optional[Any]:
     """Starts a transfer. Returns None if the other peer has left."""
-    other, call = (gift.taker, comm.send_async) if gift.giver == own else (gift.giver, comm.recv_async)
+    other, call = (transfer.receiver, comm.send_async) if transfer.sender == own else (transfer.sender, comm.recv_async)
     return _or_none(lambda: call(array, other, tag=tag))
 
 

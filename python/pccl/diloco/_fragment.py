@@ -11,8 +11,8 @@ from .. import _threads
 from .._communicator import Communicator
 from . import _catch_up, _outer
 from ._arrays import Flats, Layout, Part, Scratch
-from ._beside import Copies
-from ._catch_up import Gift
+from ._catch_up import Transfer
+from ._copier import Copies
 from ._inside import Inside
 from ._outer import Outer
 from ._reduction import Reduced, Reduction
@@ -74,7 +74,7 @@ class Fragment:
         ]
         self._measuring: Optional[_threads.Job[None]] = None
         self._shown = Copies()  # copies of the outer copy to the parameters
-        self._handing_on: Optional[_threads.Job[None]] = None  # transfer of the outer copy to or from another peer
+        self._transfer: Optional[_threads.Job[None]] = None  # transfer of the outer copy to or from another peer
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
         self._again: Optional[Callable[[], None]] = None  # repeats the launch in flight
 
@@ -130,9 +130,9 @@ class Fragment:
         self._shared.set_launched(self.index, step)
         self.contribute_nothing()
 
-    def hand_on(self, comm: Communicator, own: str, gifts: Sequence[Gift]) -> None:
-        """Sends or receives the outer copy in the background. It must not change before handed_on()."""
-        mine = [gift for gift in gifts if own in gift]
+    def start_transfer(self, comm: Communicator, own: str, transfers: Sequence[Transfer]) -> None:
+        """Sends or receives the outer copy in the background. It must not change before wait_for_transfer()."""
+        mine = [transfer for transfer in transfers if own in transfer]
         arrays = [array for array in (*self._theta, *self._momentum, *self._second) if len(array) > 0]
 
         def carry() -> None:
@@ -142,11 +142,11 @@ class Fragment:
                 self.is_held = True
 
         if mine:
-            self._handing_on = _threads.start(carry)
+            self._transfer = _threads.start(carry)
 
-    def handed_on(self) -> None:
-        """Waits for the transfers of hand_on()."""
-        job = self._handing_on
+    def wait_for_transfer(self) -> None:
+        """Waits for the transfers of start_transfer()."""
+        job = self._transfer
         if job is not None:
             job.wait()
             job.value()
@@ -166,7 +166,7 @@ class Fragment:
 
         def reduce() -> Optional[Reduced]:
             self.measured()
-            self.handed_on()
+            self.wait_for_transfer()
             return self.reduction.run(comm, repeat)
 
         self._job = _threads.start(reduce)
@@ -254,8 +254,8 @@ class Fragment:
 
     def end(self) -> None:
         """Waits for the background work. Call it after the communicator was closed. Afterwards the memory is unused."""
-        for job in (self._measuring, self._job, self._handing_on):
+        for job in (self._measuring, self._job, self._transfer):
             if job is not None:
                 job.wait()
-        self._measuring = self._job = self._handing_on = None
+        self._measuring = self._job = self._transfer = None
         self.counted, self.is_held = 0, True

@@ -179,7 +179,7 @@ class Member:
         try:
             return _threads.blocking(lambda: self._guarded(comm, work), comm.close)
         finally:
-            self._layout.beside.join()
+            self._layout.copier.join()
 
     def _guarded(self, comm: Communicator, work: Callable[[], StepInfo]) -> StepInfo:
         with self._busy:
@@ -204,7 +204,7 @@ class Member:
         """Drops out if the communicator was closed. An interrupted call ends on another thread, perhaps after this
         thread has noticed the end."""
         if self._in_run and self.comm.closed:
-            self._layout.beside.begin()
+            self._layout.copier.begin()
             _threads.blocking(self._drop_out_if_closed)
 
     def _drop_out_if_closed(self) -> None:

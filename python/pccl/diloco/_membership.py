@@ -24,9 +24,9 @@ from .._enums import Attribute, ReduceOp, SharedStateSyncStrategy
 from .._errors import (
     DrainedError, InternalError, InvalidArgument, InvalidUsage, StateMismatch, TooFewPeersError, raise_if,
 )
+from .._exchange import exchange_json
 from .._lazy import Lazy
 from .._state import SharedState
-from .._told import told_by_all
 from ._inside import Inside
 from ._reduction import EXACT, FIRST_TAG, HALF, Packing, codec_words, small
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("pccl.diloco")
 
 PAUSE_S = 0.1  # while there are too few peers, or some are late
 # A wait is logged after this time, the default of `where_ms`, and again after five times that.
-_TELL_S = 2.0
+_LOG_AFTER_S = 2.0
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
 GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
 _LINE_MAX = 160  # characters of a line that are sent to others
@@ -158,7 +158,7 @@ def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Opt
 class Membership:
     """A peer's membership in a run."""
 
-    comes_in_by = "join()"
+    entry_call = "join()"
 
     def __init__(
         self,
@@ -219,17 +219,17 @@ class Membership:
     def meet(self, *room: Any) -> Meeting:
         """Meets all peers that have just updated the topology, including newcomers. Joint. room: memory for a copy of
         the state while this peer receives."""
-        tell_at = time.monotonic() + _TELL_S
+        log_at = time.monotonic() + _LOG_AFTER_S
         while True:
             try:
-                meeting = self._found_alone() if self.world() == 1 else self._meet_others(room)
+                meeting = self._meet_alone() if self.world() == 1 else self._meet_others(room)
             except TooFewPeersError:
                 continue  # the others have left
             if meeting is not None:
                 return meeting
-            if time.monotonic() >= tell_at:
-                self._tell_that_it_waits()
-                tell_at = time.monotonic() + 5 * _TELL_S
+            if time.monotonic() >= log_at:
+                self._log_wait()
+                log_at = time.monotonic() + 5 * _LOG_AFTER_S
             time.sleep(PAUSE_S)
             self.update()
 
@@ -266,7 +266,7 @@ class Membership:
         """Returns true if all peer groups have processes of the same trainers. The numbers of peers do not show that:
         one trainer's first process may just have joined, and another trainer's may have failed. has_siblings: false if
         a process of this trainer was drained."""
-        told = told_by_all(self.comm, [self._name, self.established], tag=GATHER_TAG)
+        told = exchange_json(self.comm, [self._name, self.established], tag=GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
             return bool(_grid.grid_is_full(self.comm, self._inside.size))  # a run begins
         differ = array("q", [not has_siblings])
@@ -283,22 +283,22 @@ class Membership:
         """Returns the number of peers, from this process's count and the counts of the others inside."""
         return -self._inside.highest(-count)[0]
 
-    def _tell_that_it_waits(self) -> None:
+    def _log_wait(self) -> None:
         _log.warning(
             "waiting for min_peers=%d: %d are in; each of the others comes in by %s; "
             "or give a smaller min_peers",
             self._min_peers,
             self.world(),
-            self.comes_in_by,
+            self.entry_call,
         )
 
     def _enough(self, count: int, round: int) -> bool:
         """Returns true if there are enough peers, or the run has ended, when no others are needed."""
         return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
 
-    def _found_alone(self) -> Optional[Meeting]:
+    def _meet_alone(self) -> Optional[Meeting]:
         """Starts a run, or meets alone. Raises StateMismatch if the state was lost with the other peers."""
-        self._check_that_somebody_has_the_state(self.established)
+        self._check_that_state_exists(self.established)
         if not self._enough(self._counted(1), self._shared.round):
             return None
         if not self.established:
@@ -307,7 +307,7 @@ class Membership:
 
     def _meet_others(self, room: Sequence[Any]) -> Optional[Meeting]:
         count, highest, lowest, newcomers = self._compare()
-        self._check_that_somebody_has_the_state(highest >= ESTABLISHED)
+        self._check_that_state_exists(highest >= ESTABLISHED)
         count = self._counted(count)
         if not self._enough(count, _round_of(highest)):
             return None
@@ -321,13 +321,13 @@ class Membership:
                 "they went on without it"
             )
         strategy = self._strategy(own, highest, lowest)
-        counters = self._counters_where_the_rest_comes_later(highest)
+        counters = self._counters_to_send_first(highest)
         kept = None if strategy is SharedStateSyncStrategy.SEND_ONLY else self._shared.keep(*room)
         try:
             if highest != lowest:
                 self.catch_up(own == highest, _round_of(lowest))
             if counters is not None:
-                return self._tell_counters(meeting, counters, kept)
+                return self._exchange_counters(meeting, counters, kept)
             if kept is None:
                 self._synchronize(strategy)
                 return meeting
@@ -338,14 +338,14 @@ class Membership:
             raise
         return meeting
 
-    def _counters_where_the_rest_comes_later(self, highest: int) -> Optional[Counters]:
+    def _counters_to_send_first(self, highest: int) -> Optional[Counters]:
         """Returns the counters that newcomers get first; None at the start of a run and after its end."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
         return self.counters if highest >= ESTABLISHED and goes_on else None
 
-    def _tell_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
+    def _exchange_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
         """Sends the counters to newcomers. Joint. Returns None if all peers that know them have left."""
-        told = told_by_all(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
+        told = exchange_json(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
         known = [(revision, values) for is_in, revision, values in told.values() if is_in]
         if not known:
             return None
@@ -353,24 +353,24 @@ class Membership:
         meeting.roster, meeting.kept = sorted(told), kept
         return meeting
 
-    def _check_that_somebody_has_the_state(self, has: bool) -> None:
+    def _check_that_state_exists(self, has: bool) -> None:
         if self.lacks_state and not has:
             raise state_is_lost()
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
         """Returns this peer's strategy in the synchronization. Joint."""
         if highest == lowest:
-            return self._of_founders()
+            return self._initial_strategy()
         return SharedStateSyncStrategy.SEND_ONLY if own == highest else SharedStateSyncStrategy.RECEIVE_ONLY
 
-    def _of_founders(self) -> SharedStateSyncStrategy:
+    def _initial_strategy(self) -> SharedStateSyncStrategy:
         """Returns the strategy at the start of a run. Joint. The most common content of two groups may belong to
         different trainers, so with several processes all shards are from one trainer."""
         if self._inside.size == 1:
             return SharedStateSyncStrategy.ENFORCE_POPULAR
-        return self._of_one(True)
+        return self._strategy_of_one_source(True)
 
-    def _of_one(self, counts: bool) -> SharedStateSyncStrategy:
+    def _strategy_of_one_source(self, counts: bool) -> SharedStateSyncStrategy:
         """Selects one of the trainers that count, whose state all others receive. Joint."""
         number = int(self._name[:15], 16) if counts else -1
         highest = array("q", [number])
@@ -475,7 +475,7 @@ class Membership:
         """Raises InvalidArgument if this peer's settings differ from the settings of the peers whose state counts.
         Joint, because all have found a difference."""
         own = [setting.number for setting in self._settings]
-        values = array("q", [NOBODY] * (2 * len(own)))
+        values = array("q", [NO_VALUE] * (2 * len(own)))
         if counts:
             values = array("q", [*own, *(-value for value in own)])
         self._highest(values, _SETTINGS_TAG)
@@ -504,5 +504,5 @@ def _round_of(key: int) -> int:
 
 ESTABLISHED = 1 << 62
 _POSITION_BITS = 31
-NOBODY = -(1 << 63) + 1  # less than any setting, and than its negative
+NO_VALUE = -(1 << 63) + 1  # less than any setting, and than its negative
 _SETTINGS_MAX = 24

@@ -163,7 +163,7 @@ class Reduction:
         self._kept: Dict[int, array[float]] = {}  # residuals of error feedback before the latest reduction, by tag
         self.name = 0  # name of the trainer, 32 bits, for a reduction of one of its shards; otherwise 0
         # Returns this peer's attendance numbers, of the same length on all peers. Called in the background.
-        self.attends: Callable[[], List[float]] = list
+        self.attendance: Callable[[], List[float]] = list
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
@@ -268,10 +268,10 @@ class Reduction:
 
     def _about(self) -> Tuple[array[float], Call]:
         names = [float(self.name)] if self.name else []
-        about = array("d", [1.0, self._weight, float(self._samples), *names, *self.attends()])
+        about = array("d", [1.0, self._weight, float(self._samples), *names, *self.attendance()])
         return about, small(about, ReduceOp.SUM, self._first_tag)
 
-    def _told(self, about: array[float]) -> Reduced:
+    def _reduced(self, about: array[float]) -> Reduced:
         rest = 4 if self.name else 3
         names = int(sum(about[3:rest]))
         return Reduced(int(about[0]), about[1], int(about[2]), names=names, present=about[rest:])
@@ -280,7 +280,7 @@ class Reduction:
         while True:
             about, call = self._about()
             info = comm.all_reduce_multiple_with_retry([call.descriptor()])
-            reduced = self._told(about)
+            reduced = self._reduced(about)
             reduced.add(info)
             if reduced.weight == 0 or not self._buckets:
                 return reduced
@@ -309,7 +309,7 @@ class Reduction:
         infos = [info for info in ended if info is not None]
         if len(infos) < len(ended) or len({info.participants for info in infos}) > 1:
             return None
-        reduced = self._told(about)
+        reduced = self._reduced(about)
         for info in infos:
             reduced.add(info)
         return reduced

@@ -25,7 +25,7 @@ from ._settings import CATCH_UPS, MODES, WEIGHTS, DiLoCoSettings, LocalSGDSettin
 from ._shared import Kept, Shared
 
 
-class _Heard(NamedTuple):
+class _Report(NamedTuple):
     """The attendance reported by a reduction, the same on all peers."""
 
     present: int
@@ -139,11 +139,11 @@ class DiLoCo(Member):
         self._catch_up: Optional[CatchUp] = None  # set while any peer lacks fragments
         self._follows = False  # true while this peer lacks fragments
         # Attendance of fragments that finish() has applied early, with the step at which newcomers apply them.
-        self._heard_early: Dict[int, Tuple[int, _Heard]] = {}
+        self._early_reports: Dict[int, Tuple[int, _Report]] = {}
         self._present = 0  # peers in the last meeting or reduction
         self._participants = 0  # in the last reductions; 0: there was none yet
         self._last_weight = 0.0  # sum of the weights of all peers in the last reduction
-        self._stays_until = 0.0  # time until which it waits after the end of the run
+        self._linger_until = 0.0  # time until which it waits after the end of the run
 
     def _scheduled(self, given: LocalSGDSettings, count: int) -> Schedule:
         schedule = Schedule.make(given.inner_steps, count, given.offsets, given.delay, given.periods)
@@ -288,7 +288,7 @@ class DiLoCo(Member):
                 if self._schedule.acts(self.inner_step):
                     self._reach()
         except BaseException:
-            self._forget_what_came(kept)
+            self._restore_kept(kept)
             raise
         finally:
             self._follows = self._membership.lacks_state = self._is_midway = False
@@ -297,7 +297,7 @@ class DiLoCo(Member):
         meeting.moved_bytes += sum(fragment.received for fragment in self._fragments)
         return self._joined(meeting)
 
-    def _forget_what_came(self, kept: Kept) -> None:
+    def _restore_kept(self, kept: Kept) -> None:
         """Restores the state that this peer had before it joined."""
         self.comm.close()
         self._leave()
@@ -403,7 +403,7 @@ class DiLoCo(Member):
         """Makes a joint step: fragments are launched or due, or a round ends."""
         step = self.inner_step
         for fragment in self._fragments:
-            self._heed_early(fragment, step, hands_on=True)
+            self._handle_early_report(fragment, step, transfers=True)
         is_boundary = self._schedule.is_boundary(step)
         landed = [self._land(fragment) for fragment in self._fragments if self._is_due(fragment, step)]
         launching = [self._fragments[index] for index in self._schedule.launches(step)]
@@ -414,7 +414,7 @@ class DiLoCo(Member):
             if is_boundary:
                 self._membership.ask()
             landed, launching = [self._land(fragment) for fragment in launching], []
-        ended = [self._commit(landing, hands_on=True) for landing in landed]
+        ended = [self._commit(landing, transfers=True) for landing in landed]
         info = StepInfo()
         if is_boundary:
             meeting = self._end_round(launching, ended)
@@ -453,7 +453,7 @@ class DiLoCo(Member):
             ended.append(self._commit(self._land(fragment)))
         if not self._follows:
             self._settle()
-        self._stays_until = time.monotonic() + self._linger_s
+        self._linger_until = time.monotonic() + self._linger_s
 
     def _finish(self) -> StepInfo:
         ended: List[FragmentInfo] = []
@@ -477,7 +477,7 @@ class DiLoCo(Member):
 
     def _linger(self) -> None:
         """Waits for late peers as long as any peer wants to. All peers decide this alike."""
-        while self._membership.any(time.monotonic() < self._stays_until):
+        while self._membership.any(time.monotonic() < self._linger_until):
             if self.comm.are_peers_pending():
                 self._membership.update()
                 self._membership.meet(self._delta, self._mean)
@@ -511,7 +511,7 @@ class DiLoCo(Member):
         for fragment in self._fragments:
             fragment.end()
         self._is_midway, self._feedback = False, None
-        self._catch_up, self._heard_early = None, {}
+        self._catch_up, self._early_reports = None, {}
         super()._leave()
 
     # ---- parts of a step
@@ -530,55 +530,55 @@ class DiLoCo(Member):
         """Launches the fragments. Without a delay all peers wait for the reduction, and the pipeline cannot take it
         back: then it is repeated when a peer is lost."""
         for fragment in fragments:
-            fragment.reduction.attends = self._says(fragment)
+            fragment.reduction.attendance = self._attendance_of(fragment)
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
-    def _says(self, fragment: Fragment) -> Callable[[], List[float]]:
+    def _attendance_of(self, fragment: Fragment) -> Callable[[], List[float]]:
         """Returns the function that makes this peer's attendance numbers for the fragment's reduction."""
         catch_up = self._catch_up
         if catch_up is None:
             return list
         return lambda: catch_up.entries(not fragment.is_held, sum(not one.is_held for one in self._fragments))
 
-    def _attend(self, landing: Landing, hands_on: bool, due: Optional[int]) -> int:
+    def _handle_attendance(self, landing: Landing, transfers: bool, due: Optional[int]) -> int:
         """Handles the attendance that the reduction has reported, now or at the later step `due`. Returns the number of
         participants that hold its fragment."""
         reduced, catch_up = landing.reduced, self._catch_up
         # After an abort the number of remaining peers is unknown, so the next boundary counts them, unless another
         # reduction does.
-        heard = _Heard(0 if reduced is None else reduced.participants, None)
+        report = _Report(0 if reduced is None else reduced.participants, None)
         if reduced is not None and catch_up is not None:
-            heard = heard._replace(attendance=catch_up.read(reduced.present))
-        attendance, index = heard.attendance, landing.info.fragment
+            report = report._replace(attendance=catch_up.read(reduced.present))
+        attendance, index = report.attendance, landing.info.fragment
         if attendance is not None and not attendance.holders and not self._has_everything():  # alone, with a part
             raise _membership.state_is_lost()
         if due is None:
-            self._heed(index, heard, hands_on)
+            self._handle_report(index, report, transfers)
         else:
-            self._heard_early[index] = (due, heard)
-        return heard.present - (0 if attendance is None else len(attendance.lacking))
+            self._early_reports[index] = (due, report)
+        return report.present - (0 if attendance is None else len(attendance.lacking))
 
-    def _heed(self, index: int, heard: _Heard, hands_on: bool) -> None:
-        self._present = heard.present
-        attendance, catch_up = heard.attendance, self._catch_up
+    def _handle_report(self, index: int, report: _Report, transfers: bool) -> None:
+        self._present = report.present
+        attendance, catch_up = report.attendance, self._catch_up
         if attendance is None or catch_up is None:
             return
         if attendance.is_over:
             self._catch_up = None
-        if hands_on:
+        if transfers:
             turn = self._schedule.turn(index, self.inner_step)
-            self._fragments[index].hand_on(self.comm, catch_up.own, _catch_up.gifts(attendance, turn))
+            self._fragments[index].start_transfer(self.comm, catch_up.own, _catch_up.transfers_of(attendance, turn))
 
-    def _heed_early(self, fragment: Fragment, step: float, hands_on: bool) -> None:
+    def _handle_early_report(self, fragment: Fragment, step: float, transfers: bool) -> None:
         """Handles attendance that was received early: at the step at which newcomers receive it, or when all drain."""
-        due, heard = self._heard_early.get(fragment.index, (0, None))
-        if heard is not None and due <= step:
-            del self._heard_early[fragment.index]
-            self._heed(fragment.index, heard, hands_on)
+        due, report = self._early_reports.get(fragment.index, (0, None))
+        if report is not None and due <= step:
+            del self._early_reports[fragment.index]
+            self._handle_report(fragment.index, report, transfers)
 
     def _has_everything(self) -> bool:
         for fragment in self._fragments:
-            self._wait(fragment.handed_on)
+            self._wait(fragment.wait_for_transfer)
         return all(fragment.is_held for fragment in self._fragments)
 
     def _land(self, fragment: Fragment) -> Landing:
@@ -586,12 +586,12 @@ class DiLoCo(Member):
         self._last_weight = 0.0 if landing.reduced is None else landing.reduced.weight
         return landing
 
-    def _commit(self, landing: Landing, hands_on: bool = False, due: Optional[int] = None) -> FragmentInfo:
+    def _commit(self, landing: Landing, transfers: bool = False, due: Optional[int] = None) -> FragmentInfo:
         """Applies a reduction that has ended, and updates the parameters; in the pipeline _begin_round() does that.
-        hands_on: sends the fragment to peers that lack it. due: the later step at which newcomers apply it."""
+        transfers: sends the fragment to peers that lack it. due: the later step at which newcomers apply it."""
         fragment = self._fragments[landing.info.fragment]
         info = fragment.commit(landing, self._scratch)
-        info = replace(info, participants=self._attend(landing, hands_on, due))
+        info = replace(info, participants=self._handle_attendance(landing, transfers, due))
         if not (self._pipelined or self._follows) and (landing.reduced is not None or not fragment.is_usable):
             fragment.show(self._alpha, self._mean, self._scratch)
         return info
@@ -604,9 +604,9 @@ class DiLoCo(Member):
                 due = fragment.launched + self._schedule.delay if early else None
                 ended.append(self._commit(self._land(fragment), due=due))
             elif not early:
-                self._heed_early(fragment, math.inf, hands_on=False)
+                self._handle_early_report(fragment, math.inf, transfers=False)
         for fragment in self._fragments:
-            self._wait(fragment.handed_on)
+            self._wait(fragment.wait_for_transfer)
 
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
         """Admits newcomers. All peers decide this alike, from the results of joint calls. Newcomers lack the reductions
@@ -619,18 +619,18 @@ class DiLoCo(Member):
             return self._meet()
         if may_admit and self._present > 1 and self._verify_every > 0 and self.round % self._verify_every == 0:
             self._drain(ended)
-            self._rest()
+            self._wait_for_copies()
             return Meeting(self._present, moved_bytes=self._wait(self._membership.verify))
         return Meeting(self._present)
 
-    def _rest(self) -> None:
+    def _wait_for_copies(self) -> None:
         """Waits until the outer copy is unused, and devices have done their enqueued work."""
         for fragment in self._fragments:
             fragment.measured()
-        self._layout.beside.wait()
+        self._layout.copier.wait()
 
     def _meet(self) -> Meeting:
-        self._rest()
+        self._wait_for_copies()
         if self._follows and self._has_everything():  # so it is one of the senders
             self._membership.established, self._membership.lacks_state = True, False
         # An established peer receives nothing, so its deltas stay intact.

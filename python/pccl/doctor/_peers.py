@@ -15,7 +15,7 @@ from .. import _native
 from .._communicator import Communicator
 from .._enums import Attribute, ReduceOp
 from .._errors import PCCLError, RefusedError, TimeoutError_, VersionMismatchError
-from .._told import told_by_all
+from .._exchange import exchange_json
 from ._finding import MENDS, Finding, bad, note, ok
 
 _GROUP = 0x646F63
@@ -88,7 +88,7 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
     """
     end = time.monotonic() + wait_s
     while True:
-        late = told_by_all(comm, time.monotonic() > end)
+        late = exchange_json(comm, time.monotonic() > end)
         if len(late) >= count or any(late.values()):
             return len(late)
         time.sleep(_POLL_S)
@@ -109,7 +109,7 @@ def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Fin
     """Compares versions and bad checks. Peers send only names of checks, so that no text of another machine is printed
     here."""
     names = [finding.check for finding in findings if finding.level == "bad"]
-    told = told_by_all(comm, {"version": _native.version(), "bad": names})
+    told = exchange_json(comm, {"version": _native.version(), "bad": names})
     facts = {peer: _facts_of(fact) for peer, fact in told.items()}
     found = []
     if len({version for version, _ in facts.values()}) > 1:
@@ -124,7 +124,7 @@ def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Fin
 
 def _clocks(comm: Communicator) -> List[Finding]:
     comm.barrier(alone_ok=True)
-    times = told_by_all(comm, time.time())
+    times = exchange_json(comm, time.time())
     own = times[comm.id]
     apart = {peer: when - own for peer, when in times.items() if abs(when - own) > _CLOCKS_APART_S}
     findings = []
@@ -194,7 +194,7 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     met.findings += [_address(own_address, topology.addresses[comm.id]), *_judge_paths(comm, topology)]
     named = comm.name_of
     met.paths = [Path(named(path.sender), named(path.receiver), path.rate, path.rtt_us) for path in topology.paths]
-    told_by_all(comm, None)  # keeps all peers until the last one has its answers
+    exchange_json(comm, None)  # keeps all peers until the last one has its answers
     return met
 
 

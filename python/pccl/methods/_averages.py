@@ -52,10 +52,10 @@ class PairAverage(Method):
         # Change of the last round, and start of the current round.
         self._last, self._start = (self._layout.zeros() if self.momentum > 0 else [] for _ in range(2))
         self._own_id = ""
-        self._roll: List[str] = []  # peers that form pairs, in the same order on all
+        self._order: List[str] = []  # peers that form pairs, in the same order on all
 
     def _met(self) -> None:
-        self._own_id, self._roll = self.comm.id, self._call_roll()
+        self._own_id, self._order = self.comm.id, self._all_ids()
 
     def _exchange(self) -> StepInfo:
         self._layout.read(self._shared.theta)
@@ -72,7 +72,7 @@ class PairAverage(Method):
             self._layout.write(self._shared.theta)
             self._begin()
         if (self.round + 1) % self._admit_every == 0:
-            self._roll = self._call_roll()
+            self._order = self._all_ids()
         return info
 
     def _move_on(self) -> None:
@@ -102,10 +102,10 @@ class PairAverage(Method):
         }
 
     def _partner(self) -> Optional[str]:
-        order = _random.order(self.seed, _random.PARTNERS, self.round, len(self._roll))
-        place = [self._roll[index] for index in order].index(self._own_id)
+        order = _random.order(self.seed, _random.PARTNERS, self.round, len(self._order))
+        place = [self._order[index] for index in order].index(self._own_id)
         other = place ^ 1
-        return self._roll[order[other]] if other < len(order) else None
+        return self._order[order[other]] if other < len(order) else None
 
     def _swap(self, partner: str) -> bool:
         """Exchanges parameters with the partner. Returns true if both have the other's parameters; otherwise neither

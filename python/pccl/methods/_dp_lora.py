@@ -93,7 +93,7 @@ class DPLoRA(Method):
         self._frozen, self._room = self._merged.zeros(), self._merged.zeros()
         self._merged.read(self._frozen)
         self._digest = _digest(named)
-        self._adapters = self._founded(given.rank, given.seed)
+        self._adapters = self._initial_adapters(given.rank, given.seed)
         super().__init__(given.comm, self._adapters, given)
         packing = codec_of(given.codec, False, self._layout.dtypes)
         own, mean = self._layout.zeros(), self._layout.zeros()
@@ -102,7 +102,7 @@ class DPLoRA(Method):
     def _also_compared(self) -> Mapping[str, Any]:
         return {"frozen parameters": self._digest}
 
-    def _founded(self, rank: int, seed: int) -> Dict[str, Any]:
+    def _initial_adapters(self, rank: int, seed: int) -> Dict[str, Any]:
         """Returns the initial adapters: A of random signs and B of zeros, so that the model is unchanged."""
         adapters = {}
         for index, slot in enumerate(self._merged.whole.slots):
@@ -136,16 +136,17 @@ class DPLoRA(Method):
         return super().step()
 
     def _descend(self) -> None:
-        dice = self._dice()
-        chosen = dice.choice(self.examples, dice.binomial(self.examples, self._accountant.rate), False, shuffle=False)
+        generator = self._generator()
+        count = generator.binomial(self.examples, self._accountant.rate)
+        chosen = generator.choice(self.examples, count, False, shuffle=False)
         total = self._clipped_sum(chosen) if len(chosen) else {name: 0.0 for name in self._adapters}
         self._accountant.add()
         for name, adapter in self._adapters.items():
-            noisy = total[name] + dice.normal(0, self.noise * self.clip, adapter.shape)
+            noisy = total[name] + generator.normal(0, self.noise * self.clip, adapter.shape)
             adapter -= (self.lr / self.batch * noisy).astype(adapter.dtype)
         self._merge()
 
-    def _dice(self) -> np.random.Generator:
+    def _generator(self) -> np.random.Generator:
         """Returns this peer's random generator, different from all others."""
         if self._noise_seed is None:
             return np.random.default_rng()

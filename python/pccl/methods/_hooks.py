@@ -203,7 +203,7 @@ class Gathering:
         self._sums = Block.like(like, f"{kind}.decode()")
         self._tag = GATHER_TAG + part
         self._max_bytes = max(_BLOBS_MIN, _PEERS_MAX * sum(flat.nbytes for flat in self._sums.flats))
-        self._told = b""
+        self._packed = b""
 
     @property
     def mean(self) -> Named:
@@ -217,13 +217,13 @@ class Gathering:
             raise InvalidArgument(
                 f"{self._kind}.encode(): found {_buffers.describe(made)}; expected bytes or a numpy array, for decode()"
             )
-        self._told = bytes(made)
-        return len(self._told) > 0
+        self._packed = bytes(made)
+        return len(self._packed) > 0
 
     def exchange(self, skipped: bool) -> Outcome:
         method = self._method
         operation = AllGatherV(
-            b"" if skipped else self._told, tag=self._tag, alone_ok=True, max_bytes=self._max_bytes
+            b"" if skipped else self._packed, tag=self._tag, alone_ok=True, max_bytes=self._max_bytes
         )
         (info,) = method._wait(lambda: method.comm.run([operation]))
         self._sums.clear()

@@ -21,7 +21,7 @@ from ._hooks import Hooks, Named, as_numpy
 from ._settings import Drawn, Settings
 
 # Tags of DiLoCo's membership are below these, tags of its fragments above.
-ROLL_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
+IDS_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
 
 Gathered = List[Tuple[str, memoryview]]
 
@@ -81,9 +81,9 @@ class Method(Member):
     with names that the hook chooses; a hook may write to them, or replace them in the given dict. Hooks run on another
     thread than step(), and must not call the communicator.
 
-    parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part` is
-                 its number. All means of a round are over the same peers: if one fails between two exchanges, the round
-                 is repeated.
+    parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part`
+                 is its number. All means of a round are over the same peers: if one fails between two exchanges, it is
+                 repeated.
     own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
                  its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
 
@@ -241,7 +241,7 @@ class Method(Member):
         if meeting.moved_bytes > 0 or not self._has_state:
             self._moved()
         self._in_run = self._has_state = True
-        return replace(self._told(StepInfo(), meeting), joined=True, participants=self._present)
+        return replace(self._completed(StepInfo(), meeting), joined=True, participants=self._present)
 
     def _reach(self) -> StepInfo:
         admits = (self.round + 1) % self._admit_every == 0
@@ -253,9 +253,9 @@ class Method(Member):
         if meeting.moved_bytes > 0:  # this peer's state was wrong
             self._write()
             self._moved()
-        return replace(self._told(info, meeting), synced=True)
+        return replace(self._completed(info, meeting), synced=True)
 
-    def _told(self, info: StepInfo, meeting: Meeting) -> StepInfo:
+    def _completed(self, info: StepInfo, meeting: Meeting) -> StepInfo:
         return replace(
             info,
             round=self.round,
@@ -300,9 +300,9 @@ class Method(Member):
     def _warn_of(self, peer: str, why: object) -> None:
         _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
 
-    def _call_roll(self) -> List[str]:
+    def _all_ids(self) -> List[str]:
         """Returns the ids of all peers, in an order that is the same on all. Joint."""
-        return [peer for peer, _ in self._gather(b"", ROLL_TAG)]
+        return [peer for peer, _ in self._gather(b"", IDS_TAG)]
 
     def _average(self, reduction: Reduction, skipped: bool) -> StepInfo:
         """Averages the peers' deltas in the reduction, without the skipped ones. Joint."""

@@ -177,7 +177,7 @@ class OneByte(Method):
 
     def _met(self) -> None:
         self._own_id = self.comm.id
-        self._numbers = {peer: number for number, peer in enumerate(self._call_roll())}
+        self._numbers = {peer: number for number, peer in enumerate(self._all_ids())}
         if self._history.end != self.round:
             self._history.begin_at(self.round)
 

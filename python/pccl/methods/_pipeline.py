@@ -27,7 +27,7 @@ from ..diloco._membership import PAUSE_S, Meeting
 from ..diloco._settings import Verified
 from . import _random
 from ._hooks import as_numpy
-from ._method import DATA_TAG, ROLL_TAG, Gathered, Method
+from ._method import DATA_TAG, IDS_TAG, Gathered, Method
 from ._pipeline_plan import (
     BACKWARD,
     FORWARD,
@@ -49,7 +49,7 @@ _log = logging.getLogger("pccl.methods")
 COMPRESS = ("pipelines", "all", "none")
 # Errors of an exchange with a peer that has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
-_TELL_S = 2.0
+_LOG_AFTER_S = 2.0
 _TAGS = {FORWARD: DATA_TAG + 1, BACKWARD: DATA_TAG + 2}
 
 
@@ -221,9 +221,8 @@ class _Flow:
             self.is_sound = self._has_ended_well(handle) and self.is_sound
 
 
-class _Told:
-    """A peer's report at the end of a round, and when seats are assigned. All peers get the same, so all raise the same
-    errors."""
+class _PeerReport:
+    """A peer's report at the end of a round and for the seats. All peers get the same, so all raise the same errors."""
 
     def __init__(self, peer: str, said: memoryview, stages: int) -> None:
         try:
@@ -280,9 +279,7 @@ class Pipeline(Method):
     width: of the residual stream, its last dimension. rank: of the basis; by default an eighth.
     whole: this peer has all stages.
     compress: "pipelines", "all" (peers with the whole model compute as if they were pipelines), "none".
-    ahead: micro-batches for each link that are computed ahead while the link carries others; needs more memory, for
-        long links.
-
+    ahead: micro-batches for each link that are computed ahead while it carries others; for long links, needs memory.
     kept, decay, lr, clip: as in SparseLoCo.
 
     A peer that leaves takes its replica out of the round, and the others continue. A newcomer takes the stage that most
@@ -493,7 +490,7 @@ class Pipeline(Method):
 
     # ---- the end of a round
 
-    def _tell(self, is_ready: bool, done: Sequence[int], digests: bool) -> Dict[str, _Told]:
+    def _exchange_reports(self, is_ready: bool, done: Sequence[int], digests: bool) -> Dict[str, _PeerReport]:
         """Exchanges the peers' reports, and returns them in order of the ranks. Joint."""
         current = [number for number, held in self._held.items() if held.at == self.round]
         stage = WHOLE if self.whole else next(iter(current), None)
@@ -503,7 +500,7 @@ class Pipeline(Method):
         }
         said = json.dumps({"stage": stage, "ready": is_ready, "done": list(done), "held": held})
         count = len(self._makers)
-        return {peer: _Told(peer, one, count) for peer, one in self._gather(said.encode(), ROLL_TAG)}
+        return {peer: _PeerReport(peer, one, count) for peer, one in self._gather(said.encode(), IDS_TAG)}
 
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
@@ -512,7 +509,7 @@ class Pipeline(Method):
         counted: Set[int] = set()
         sent = received = 0
         while True:
-            told = self._tell(is_ready, list(heard), False)
+            told = self._exchange_reports(is_ready, list(heard), False)
             if all(len(told[peer].done) == len(self._seats[peer].stages(len(self._makers))) for peer in told):
                 break
             ready = {peer: (self._seats[peer], one.is_ready) for peer, one in told.items()}
@@ -523,7 +520,7 @@ class Pipeline(Method):
                 holders = [peer for peer in told if number in self._seats[peer].stages(len(self._makers))]
                 tells = self._seat.replica in counted
                 try:
-                    found, tx, rx = self._wait(lambda: self._hear(holders, held.changes, tells))
+                    found, tx, rx = self._wait(lambda: self._exchange_changes(holders, held.changes, tells))
                     heard[number], sent, received = (found, tells), sent + tx, received + rx
                 except _GONE:
                     self._drop_group(holders)
@@ -541,7 +538,7 @@ class Pipeline(Method):
             skipped=has_trained and not is_ready,
         )
 
-    def _hear(self, holders: Sequence[str], changes: Changes, tells: bool) -> Tuple[Gathered, int, int]:
+    def _exchange_changes(self, holders: Sequence[str], changes: Changes, tells: bool) -> Tuple[Gathered, int, int]:
         if len(holders) == 1:
             packed = memoryview(changes.packed if tells else b"")
             return [(holders[0], packed)], 0, 0
@@ -557,8 +554,7 @@ class Pipeline(Method):
         return self._groups[key]
 
     def _drop_group(self, peers: Sequence[str]) -> None:
-        """Drops a group that has ended for all alike, as a member has left or a link has failed. The remaining peers
-        create another."""
+        """Drops a group that has ended for all. The remaining peers create another."""
         group = self._groups.pop(tuple(sorted(peers)), None)
         if group is not None:
             group.close()
@@ -571,11 +567,11 @@ class Pipeline(Method):
 
     def _meet(self) -> Meeting:
         """Waits until a replica can train."""
-        meeting, tell_at = super()._meet(), time.monotonic() + _TELL_S
+        meeting, log_at = super()._meet(), time.monotonic() + _LOG_AFTER_S
         while not self._complete and not self.finished:
-            if time.monotonic() >= tell_at:
-                _log.warning("%s", self._what_it_waits_for())
-                tell_at = time.monotonic() + 5 * _TELL_S
+            if time.monotonic() >= log_at:
+                _log.warning("%s", self._wait_reason())
+                log_at = time.monotonic() + 5 * _LOG_AFTER_S
             time.sleep(PAUSE_S)
             self._wait(self._membership.update)
             more = super()._meet()
@@ -584,7 +580,7 @@ class Pipeline(Method):
             )
         return meeting
 
-    def _what_it_waits_for(self) -> str:
+    def _wait_reason(self) -> str:
         if self._missing:
             return (
                 f"waiting for a peer that has the parameters of stage {self._missing[0]} of round {self.round}: by "
@@ -609,7 +605,7 @@ class Pipeline(Method):
         """Assigns the stages to peers, and transfers the parameters to peers that lack them. Joint."""
         count = len(self._makers)
         while True:
-            told = self._tell(False, [], True)
+            told = self._exchange_reports(False, [], True)
             self._own_id = self.comm.id
             self._seats = assign([(peer, one.stage) for peer, one in told.items()], count)
             self._seat = self._seats[self._own_id]
@@ -626,7 +622,7 @@ class Pipeline(Method):
         self._end_groups()
         self._find_neighbors()
 
-    def _hand_over(self, number: int, handover: Handover, told: Mapping[str, _Told]) -> None:
+    def _hand_over(self, number: int, handover: Handover, told: Mapping[str, _PeerReport]) -> None:
         donor, needing = handover
         if donor is None or self._own_id not in (donor, *needing):
             return
@@ -667,7 +663,7 @@ class Pipeline(Method):
         self._groups.clear()
         self._lost = False
 
-    def _told(self, info: StepInfo, meeting: Meeting) -> StepInfo:
+    def _completed(self, info: StepInfo, meeting: Meeting) -> StepInfo:
         moved, self._stage_bytes = self._stage_bytes, 0
-        told = super()._told(info, meeting)
+        told = super()._completed(info, meeting)
         return replace(told, moved_bytes=told.moved_bytes + moved)

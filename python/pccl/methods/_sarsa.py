@@ -105,11 +105,11 @@ class Learner:
         if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self.weights):
             raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self.weights)})")
         values = features @ self.weights
-        dice = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, round])
-        explores = dice.random() < explore
+        generator = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, round])
+        explores = generator.random() < explore
         # At first all values are equal, and any action is as good as another.
         known = np.where(np.isnan(values), -np.inf, values)
-        action = int(dice.choice(len(values) if explores else np.flatnonzero(known == known.max())))
+        action = int(generator.choice(len(values) if explores else np.flatnonzero(known == known.max())))
         before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
         self._found, self.skipped = None, False
         if before is not None:
@@ -150,7 +150,7 @@ class CooperativeSarsa(Method):
             raise InvalidArgument(f"params: the shapes {shapes}; expected one array of one dimension, the weights")
         (weights,) = as_numpy(self._shared.theta)
         self._learner = Learner(weights, self.lr, self.discount, given.explore_seed)
-        self._heard: Mapping[str, bytes] = {}
+        self._messages: Mapping[str, bytes] = {}
 
     # ---- steps
 
@@ -167,14 +167,14 @@ class CooperativeSarsa(Method):
         self._payload = self._learner.pack(self.agent.tell(round))
         info = self._jointly(self._reach)
         self._learner.sent()  # even if hear() raises
-        earned, features = self.agent.hear(round, self._heard, self._own_id)
+        earned, features = self.agent.hear(round, self._messages, self._own_id)
         self.agent.act(self._learner.choose(round, self.explore, float(earned), features))
         return info
 
     def _exchange(self) -> StepInfo:
         heard = self._gather(self._payload, DATA_TAG)
         self._own_id = self.comm.id
-        self._heard, found = self._learner.unpack(heard, self._warn_of)
+        self._messages, found = self._learner.unpack(heard, self._warn_of)
         committed = self._learner.learn(found)
         self._write()
         received = sum(len(said) for _, said in heard) - len(self._payload)

@@ -72,7 +72,7 @@ class Sketched(Method):
         super().__init__(given.comm, given.params, given)
         packing = codec_of(given.codec, False, self._layout.dtypes)
         self._scratch = Scratch(self._layout)
-        self._dice = np.random.default_rng(given.noise_seed)
+        self._generator = np.random.default_rng(given.noise_seed)
         self._room = self._layout.zeros()
         self._change = as_numpy(self._room)
         make = KINDS[given.kind]
@@ -110,7 +110,8 @@ class Sketched(Method):
 
     def _add_noise(self, flat: Any) -> None:
         if self.noise > 0:
-            flat += self._dice.standard_normal(len(flat)).astype(flat.dtype) * flat.dtype.type(self.noise * self.clip)
+            drawn = self._generator.standard_normal(len(flat)).astype(flat.dtype)
+            flat += drawn * flat.dtype.type(self.noise * self.clip)
 
     def _step(self) -> None:
         for flat, one, sketched in zip(self._change, self._maps, self._reduction.mean):

@@ -262,7 +262,7 @@ class Elastic:
                     self._replicas.update()
                     self._meet()
             except (ExpelledError, MasterLostError) as error:
-                self._come_back(error)
+                self._return_to_run(error)
         self._renew = False
 
     def _begin(self) -> None:
@@ -288,7 +288,7 @@ class Elastic:
             except (PeerLostError, MembersChangedError):
                 self.stats.repeated += 1
             except (ExpelledError, MasterLostError) as error:
-                self._come_back(error)
+                self._return_to_run(error)
                 copies = Copies(_tensors.bare(self._model))  # it has received new ones
             except _DROPS as error:
                 return _commit.note(error)
@@ -365,7 +365,7 @@ class Elastic:
             try:
                 return self._carry_out_vote(self._averaging.tensors())
             except (ExpelledError, MasterLostError) as error:
-                self._come_back(error)
+                self._return_to_run(error)
                 self._returned = True
                 return False
 
@@ -418,7 +418,7 @@ class Elastic:
         self.stats.state_bytes += self._replicas.meet_all()
         self.stats.admissions += self._replicas.newcomers - before
 
-    def _come_back(self, error: PCCLError) -> None:
+    def _return_to_run(self, error: PCCLError) -> None:
         try:
             if isinstance(error, DrainedError) or self._inside.size > 1:
                 raise error  # with siblings, which are still in the run, the launcher must restart all of them

@@ -17,7 +17,7 @@ TAGS = 256
 _LANE_TAGS = 16
 
 # The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
-stays: Dict[int, "weakref.ref[_Stay]"] = {}
+lane_entries: Dict[int, "weakref.ref[_Entry]"] = {}
 
 
 class Numbers:
@@ -32,7 +32,7 @@ class Numbers:
         return self.first_tag + number % self.tags
 
 
-class _Stay:
+class _Entry:
     __slots__ = ("lane", "__weakref__")
 
     lane: int
@@ -46,7 +46,7 @@ class Lanes:
         self._of_callbacks: Dict[int, Numbers] = {}
 
     def here(self) -> Numbers:
-        """Returns the numbers for an operation of this thread. Always the program's if `stays` is empty."""
+        """Returns the numbers for an operation of this thread. Always the program's if `lane_entries` is empty."""
         lane = lane_here()
         if lane is None:
             return self.program
@@ -63,22 +63,22 @@ def lane_of(group: str, tag: int) -> int:
 
 
 def lane_here() -> Optional[int]:
-    entry = stays.get(threading.get_ident())
-    stay = None if entry is None else entry()
-    return None if stay is None else stay.lane
+    entry = lane_entries.get(threading.get_ident())
+    entry_here = None if entry is None else entry()
+    return None if entry_here is None else entry_here.lane
 
 
 def in_lane(lane: Optional[int], call: Callable[[], Any]) -> Any:
     if lane is None:
         return call()
-    thread, stay = threading.get_ident(), _Stay()
-    stay.lane = lane
-    before = stays.get(thread)
-    stays[thread] = weakref.ref(stay)
+    thread, entry_here = threading.get_ident(), _Entry()
+    entry_here.lane = lane
+    before = lane_entries.get(thread)
+    lane_entries[thread] = weakref.ref(entry_here)
     try:
         return call()
     finally:
         if before is None:
-            stays.pop(thread, None)
+            lane_entries.pop(thread, None)
         else:
-            stays[thread] = before
+            lane_entries[thread] = before

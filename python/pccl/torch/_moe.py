@@ -400,7 +400,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         """Agrees with all remaining peers on members, owners and versions."""
         before = set(self._members)
         while not self._try_to_meet(why):
-            self._go_on_without()
+            self._refuse_in_group()
         gone = before - set(self._members)
         missing = self._missing()
         self.info.lost += tuple(sorted(gone))
@@ -414,7 +414,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             if self._owners[expert] != self._rank:
                 module.zero_grad(set_to_none=True)
 
-    def _go_on_without(self) -> None:
+    def _refuse_in_group(self) -> None:
         if isinstance(self.comm, Group):
             raise PeerLostError(f"{self.label}: a peer was lost, and with it the group; found another one and rejoin()")
 
@@ -428,7 +428,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             found = self.comm.all_gather_v(json.dumps(said).encode(), tag=self._tag, alone_ok=True, label=self.label)
         except PeerLostError:
             return False
-        heard = [self._heard(peer, bytes(data)) for peer, data in found]
+        heard = [self._checked_report(peer, bytes(data)) for peer, data in found]
         members = tuple(peer for peer, _ in found)
         holdings = [Holding(tuple(one["versions"]), tuple(one["owned"])) for one in heard]
         why = max(one["why"] for one in heard)
@@ -449,7 +449,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         self._step = max(one["step"] for one in heard)
         return True
 
-    def _heard(self, peer: str, data: bytes) -> Mapping[str, Any]:
+    def _checked_report(self, peer: str, data: bytes) -> Mapping[str, Any]:
         """Parses and checks a peer's report. All peers get the same, so all raise the same errors."""
         try:
             said: Mapping[str, Any] = json.loads(data)
@@ -574,7 +574,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
             todo = failed
             if todo:
                 self.info.repeated += 1
-                self._go_on_without()
+                self._refuse_in_group()
                 self._meet(_LOST)
         self.info.participants = len(self._members)
         self.info.tx_bytes += traffic.tx_bytes

@@ -34,7 +34,7 @@ def _receive(group: Launching, count: int, rank: int) -> Work:
     return group.recv([torch.zeros(count, dtype=torch.uint8)], rank, _TAG)
 
 
-def _hear_all(group: Launching, limit: timedelta) -> List[int]:
+def _collect_arrivals(group: Launching, limit: timedelta) -> List[int]:
     """Returns the missing ranks, on rank 0."""
     end = time.monotonic() + limit.total_seconds()
     others = range(1, group.size())
@@ -51,7 +51,7 @@ def _hear_all(group: Launching, limit: timedelta) -> List[int]:
     return [0] if any(given_up) else missing
 
 
-def _be_heard(group: Launching, limit: timedelta) -> List[int]:
+def _report_arrival(group: Launching, limit: timedelta) -> List[int]:
     """Returns the missing ranks, on any other rank."""
     call = group.send([torch.zeros(1, dtype=torch.uint8)], 0, _TAG)
     verdict = _receive(group, group.size(), 0)
@@ -78,7 +78,7 @@ def monitored_barrier(
 def carry_out(group: Launching, limit: timedelta, wait_all_ranks: bool) -> None:
     """Raises an error in gloo's words, for which programs search. Without wait_all_ranks it begins with one rank."""
     is_root, limit_ms = group.rank() == 0, int(limit.total_seconds() * 1000)
-    missing = _hear_all(group, limit) if is_root else _be_heard(group, limit)
+    missing = _collect_arrivals(group, limit) if is_root else _report_arrival(group, limit)
     if not missing:
         return
     ranks = [group._ranks[rank] for rank in missing]

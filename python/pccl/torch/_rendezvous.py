@@ -35,7 +35,7 @@ from ._world import World
 
 _log = logging.getLogger("pccl")
 
-SAY_S = 10.0  # interval of the warnings about missing ranks
+LOG_EVERY_S = 10.0  # interval of the warnings about missing ranks
 IDLE_EXIT_MS = 30000  # a master started here ends this long after its last peer
 _PAUSES_S = (0.002, 0.1)  # intervals of polling: first and longest
 # Such a master is not restarted, so its peers use the shortest wait for a new one.
@@ -51,7 +51,7 @@ class Patience:
         self._call, self._missing = call, missing
         self._begin = time.monotonic()
         self._limit_s = timeout.total_seconds()
-        self._said_at = self._begin
+        self._logged_at = self._begin
         self._pause_s = _PAUSES_S[0]
 
     def pause(self) -> bool:
@@ -62,9 +62,9 @@ class Patience:
         now = time.monotonic()
         if now - self._begin > self._limit_s:
             raise CollectiveError(f"{self.words(f'within {self._limit_s:g} s')}. {timed_out(self._limit_s)} for it")
-        if now - self._said_at < SAY_S:
+        if now - self._logged_at < LOG_EVERY_S:
             return False
-        self._said_at = now
+        self._logged_at = now
         _log.warning("%s", self.words(f"after {now - self._begin:.0f} s"))
         return True
 
@@ -91,7 +91,7 @@ def _start_master() -> str:
         raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
     # No peer can have been in a run at this port, so the master starts one at once.
     command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
-    said = b""
+    output = b""
     for host in ("[::]", "0.0.0.0"):  # the second one for systems without IPv6
         master = subprocess.Popen(
             [*command, f"--listen={host}:0"],
@@ -107,14 +107,14 @@ def _start_master() -> str:
                 found = re.search(rb"listening on port (\d+)", line)
                 if found is not None:
                     return f"{_own_host()}:{int(found.group(1))}"
-                said += line
-    raise CollectiveError(f"init_process_group: pccl-master did not start: {said.decode(errors='replace').strip()}")
+                output += line
+    raise CollectiveError(f"init_process_group: pccl-master did not start: {output.decode(errors='replace').strip()}")
 
 
 # ---- joining, with a store
 
 
-class _Door:
+class _Admission:
     """The requests and answers, on rank 0."""
 
     def __init__(self, store: Any, size: int) -> None:
@@ -135,7 +135,7 @@ class _Door:
     def answer(self, rank: int, word: str, text: str) -> None:
         self._store.set(f"pccl/answer/{self._asked[rank]}", f"{word} {text}")
 
-    def let_in(self, rank: int, ticket: str) -> None:
+    def admit(self, rank: int, ticket: str) -> None:
         if rank in self._asked:
             self.answer(rank, "go", ticket)
             del self._asked[rank]
@@ -150,31 +150,31 @@ class _Door:
 
 def _lead(store: Any, size: int, timeout: timedelta) -> World:
     """Joins first and admits the others in order, on rank 0."""
-    door = _Door(store, size)
+    admission = _Admission(store, size)
     try:
         named = os.environ.get("PCCL_MASTER")
         ticket = {"master": named or _start_master(), "world": uuid.uuid4().hex, "detached": not named}
         with _joining(ticket, 0, size, timeout) as comm:
-            _let_in_all(door, comm, json.dumps(ticket), timeout)
+            _admit_all(admission, comm, json.dumps(ticket), timeout)
             return _agree(comm, 0, size, ticket, timeout)
     except CollectiveError as error:
-        door.look()
-        door.answer_all("error", str(error))
+        admission.look()
+        admission.answer_all("error", str(error))
         raise
 
 
-def _let_in_all(door: _Door, comm: Communicator, ticket: str, timeout: timedelta) -> None:
-    patience = Patience(timeout, door.missing)
-    while door.inside < door.size:
-        door.look()
-        door.let_in(door.inside, ticket)
-        before = door.inside
+def _admit_all(admission: _Admission, comm: Communicator, ticket: str, timeout: timedelta) -> None:
+    patience = Patience(timeout, admission.missing)
+    while admission.inside < admission.size:
+        admission.look()
+        admission.admit(admission.inside, ticket)
+        before = admission.inside
         comm.update_topology()
-        door.inside = _count(comm, door.size)
-        if door.inside > before:
+        admission.inside = _count(comm, admission.size)
+        if admission.inside > before:
             patience.progress()
         elif patience.pause():
-            door.answer_all("wait", patience.words("yet"))
+            admission.answer_all("wait", patience.words("yet"))
 
 
 def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
@@ -182,8 +182,8 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
     number = store.add("pccl/asked", 1)
     store.set(f"pccl/question/{number}", str(rank))
     answer = f"pccl/answer/{number}"
-    said = ["rank 0 missing"]
-    patience = Patience(timeout, lambda: said[0])
+    missing = ["rank 0 missing"]
+    patience = Patience(timeout, lambda: missing[0])
     while True:
         if _is_there(store, answer):
             word, _, text = store.get(answer).decode().partition(" ")
@@ -192,7 +192,7 @@ def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
                 return ticket
             if word == "error":
                 raise CollectiveError(text)
-            said[0] = text.rpartition(": ")[2]
+            missing[0] = text.rpartition(": ")[2]
         patience.pause()
 
 

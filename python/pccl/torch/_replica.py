@@ -20,10 +20,10 @@ from .. import _buffers
 from .._communicator import Communicator
 from .._enums import SharedStateSyncStrategy
 from .._errors import InvalidArgument, StateMismatch
-from .._told import told_by_all
+from .._exchange import exchange_json
 from ..diloco import _membership
 from ..diloco._inside import Inside
-from ..diloco._membership import ESTABLISHED, GATHER_TAG, NOBODY, Membership
+from ..diloco._membership import ESTABLISHED, GATHER_TAG, NO_VALUE, Membership
 from ..diloco._reduction import FIRST_TAG
 from . import _tensors
 from ._state import TrainingState, shared_state
@@ -113,7 +113,7 @@ def _memory(thing: Any) -> memoryview:
 class Replicas(Membership):
     """This replica's membership. Each living replica has a different rank."""
 
-    comes_in_by = "pccl.torch.elastic()"
+    entry_call = "pccl.torch.elastic()"
 
     def __init__(
         self, comm: Communicator, inside: Inside, content: Content, min_peers: int, words: Sequence[str]
@@ -152,7 +152,7 @@ class Replicas(Membership):
         meeting = self.meet()
         self.newcomers += meeting.newcomers
         if meeting.newcomers or self._rank is None:
-            self._tell_ranks()
+            self._assign_ranks()
         return meeting.moved_bytes
 
     def first_of(self, ids: Sequence[str]) -> str:
@@ -163,7 +163,7 @@ class Replicas(Membership):
         """Selects the strategy. At the start of a run from checkpoints, which may differ in statistics, one replica
         provides the state of all."""
         if lowest < highest < ESTABLISHED:
-            return self._of_one(own == highest)
+            return self._strategy_of_one_source(own == highest)
         return super()._strategy(own, highest, lowest)
 
     # ---- comparison of content
@@ -173,14 +173,14 @@ class Replicas(Membership):
         others differ: on the minority; if no majority holds the same, on all replicas and newcomers."""
         names = [info.name for info in self._content.state(self._revision).tensor_infos]
         count = len(names)
-        values = array("q", [NOBODY] * (3 * count))
+        values = array("q", [NO_VALUE] * (3 * count))
         if self.established:
             digests = self._content.digests()
             varies = [name in self._content.statistics.names for name in names]
             values = array("q", [*digests, *(-one for one in digests), *varies])
         self._highest(values, _DIGESTS_TAG)
         highest, lowest = values[:count], [-one for one in values[count : 2 * count]]
-        if highest[0] == NOBODY:
+        if highest[0] == NO_VALUE:
             return  # no replica is in the run yet
         common = self._content.let_differ([one > 0 for one in values[2 * count :]])
         odd = [at for at in range(count) if common[at] and highest[at] != lowest[at]]
@@ -191,7 +191,7 @@ class Replicas(Membership):
     def _refuse(self, names: Sequence[str], own: Optional[int]) -> None:
         """Raises or logs the mismatch of these tensors. Joint. own: digest of the tensors on this replica; None for a
         newcomer."""
-        told = told_by_all(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
+        told = exchange_json(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
         holders = {rank: digest for rank, digest, _ in told.values() if digest is not None}
         if len(set(holders.values())) < 2:
             return  # the replicas that differed have left
@@ -211,10 +211,10 @@ class Replicas(Membership):
             raise StateMismatch(words)
         _log.warning("%s", words)
 
-    def _tell_ranks(self) -> None:
+    def _assign_ranks(self) -> None:
         """Exchanges the ranks. Newcomers take the lowest free ranks, in the order in which they were admitted."""
         while True:
-            told = told_by_all(self.comm, -1 if self._rank is None else self._rank, tag=GATHER_TAG)
+            told = exchange_json(self.comm, -1 if self._rank is None else self._rank, tag=GATHER_TAG)
             taken = set(told.values())
             if -1 not in taken:
                 self._ranks = told

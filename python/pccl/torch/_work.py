@@ -16,7 +16,7 @@ from .._errors import PCCLError
 from .._handles import _Handle
 from .._threads import SLICE_S
 from . import _commit
-from ._lanes import Lanes, stays
+from ._lanes import Lanes, lane_entries
 from ._staging import Stage
 from ._untraced import untrace
 from ._world import World
@@ -384,7 +384,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
     def _take_number(self, holder: Any) -> int:
         """Returns the tag of the group's next operation. Sets the holder's number before taking it, until the launch:
         an interrupted thread returns the number."""
-        holder.numbers = numbers = self._lanes.here() if stays else self._lanes.program
+        holder.numbers = numbers = self._lanes.here() if lane_entries else self._lanes.program
         holder.number = number = numbers.next
         numbers.next = number + 1
         holder.tag = tag = numbers.first_tag + number % numbers.tags

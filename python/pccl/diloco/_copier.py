@@ -21,7 +21,7 @@ class Copies:
             end.synchronize()
 
 
-class Here:
+class HostCopier:
     """Copies in host memory: a copy has ended when the call returns."""
 
     def begin(self) -> None:
@@ -40,7 +40,7 @@ class Here:
         yield Copies()
 
 
-class Beside(Here):
+class DeviceCopier(HostCopier):
     """Copies of devices: on a separate stream for each device, and in page-locked memory on the host. Only users of the
     data wait for them: kernels on the device, and the host where it needs the bytes."""
 

@@ -9,7 +9,7 @@ from ._communicator import Communicator
 from ._errors import PeerLostError
 
 
-def told_by_all(comm: Communicator, thing: Any, *, tag: int = 0) -> Dict[str, Any]:
+def exchange_json(comm: Communicator, thing: Any, *, tag: int = 0) -> Dict[str, Any]:
     """Returns each peer's value by peer id; this peer's is `thing`. If a peer is lost, repeats it with the remaining
     ones."""
     while True:
