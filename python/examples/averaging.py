@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Training where peers average a part at a time: with one other peer in turn, or a few parameters with all.
+"""Training in which peers average a part at a time: with one other peer in turn, or a few parameters with all.
 
-    python averaging.py 127.0.0.1:48148            pairs; as many as you like, whenever you like; Ctrl-C ends one
+    python averaging.py 127.0.0.1:48148            pairs; any number of peers, at any time; Ctrl-C ends one
     python averaging.py --partial 0.02             instead, all average 2 % of the parameters after each step
 
-Parameters are each peer's own, and stay close to each other.
+Each peer has different parameters, which stay close to each other.
 """
 
 import argparse
@@ -24,7 +24,7 @@ parser.add_argument("--partial", type=float, metavar="FRACTION")
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws its own of them.
+# All peers have the same digits and distortions, and each draws a part of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)
@@ -34,7 +34,7 @@ sampler = Sampler(seed=1)
 
 
 def train(step, rate=np.float32(0.05)):
-    """One step of this peer's own, in place. The loss."""
+    """Makes one step of this peer, in place. Returns the loss."""
     picked = sampler.indices(step, BATCH, len(images))
     scores = images[picked] @ weights["w"] + weights["b"]
     odds = np.exp(scores - scores.max(1, keepdims=True))

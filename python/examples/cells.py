@@ -1,5 +1,5 @@
-"""The world of offloading.py: a ground station without room for all users, and flying access points (agents) that take
-users off it, under the constraints of https://arxiv.org/abs/2402.02957 as its abstract names them. Needs numpy.
+"""The world of offloading.py: a ground station without room for all users, and flying access points (agents) that
+relieve it of users, under the constraints in the abstract of https://arxiv.org/abs/2402.02957. Needs numpy.
 
 * Rate: all agents send in one band, so the rate of a user follows from its SINR; the ground station has another band.
 * Quality of service: an agent serves a user only at MIN_RATE or more, on one of its ROOM channels. At one bit per
@@ -27,10 +27,10 @@ SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m, a step 10 s: agents fly at
 DRIFT = 0.03  # of a crowd, in cells a step
 CHANNEL, MIN_RATE = 1.0, 1.0  # MHz, Mbit/s
 HEIGHT, LOSS, NOISE = 1.0, 3.0, 1 / 70  # cells; exponent; relative to the power at one cell: no interference: 4 cells
-SENSE, ROOM = 6.0, 20  # cells at which an agent hears users; users of an agent, and of the ground station
+SENSE, ROOM = 6.0, 20  # cells at which an agent receives users; users of an agent, and of the ground station
 BASE: Ints = np.array([SIDE // 2, SIDE // 2])
 MOVES: Ints = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]])
-REMEMBERED = 100  # steps since a user was heard
+REMEMBERED = 100  # steps after the last reception of a user
 NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # of the features
 NOBODY = -1
 SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # that suffices
@@ -103,7 +103,7 @@ def associate(users: Ints, places: Ints, before: Ints, wanting: Bools) -> Ints:
 
 
 class Memory:
-    """Cells in which users were when they were last heard, and the interference that they measured."""
+    """Cells in which users were last received, and the interference that they measured."""
 
     def __init__(self) -> None:
         self.places, self._steps = np.zeros((USERS, 2), np.int64), np.full(USERS, -REMEMBERED - 1)
@@ -118,7 +118,7 @@ class Memory:
 def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints, room: Bools) -> Floats:
     """One row per move: users it could serve there; approach to free users to whom no other agent with room is nearer,
     to all free users, and to other agents, each weighted by its own room. mine, free: users of this agent, and of no
-    agent, as far as it knows. others: known places of other agents; room: those of them that have room."""
+    agent, as far as it knows. others: known places of other agents; room: true for each of them with room."""
     there = moves(place)
     far = apart(known.places, there)
     could = POWER[far] >= SINR * (NOISE + known.interference)

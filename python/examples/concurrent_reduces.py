@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Many reductions at once: what one large buffer, or one connection, does not get out of a long way.
+"""Many concurrent reductions: use a long path better than one large buffer or one connection.
 
     python concurrent_reduces.py 127.0.0.1:48148 --tags 32 --elements 1000000 --pool 8
 
-Prints what was sent and received in a second. Ctrl-C at one peer ends all. Whoever is killed is made up for.
+Prints the rate of sent and received bytes. Ctrl-C at one peer ends all. The others continue without a killed peer.
 """
 
 import argparse
@@ -37,7 +37,7 @@ mine = random.random((args.tags, args.elements), np.float32)
 averages = np.empty_like(mine)
 stop = np.zeros(1, np.float32)
 
-# The same list on all peers, with tags that differ; the last one is about the end.
+# The same list on all peers, with distinct tags; the last one carries the request to end.
 reductions = [
     pccl.ReduceOpDescriptor.from_numpy(mine[tag], averages[tag], description(args.elements, pccl.ReduceOp.AVG, tag))
     for tag in range(args.tags)

@@ -4,8 +4,8 @@
 
     torchrun --nproc-per-node 2 diloco_fsdp2.py 127.0.0.1:48148      a trainer, of two processes; start several
 
-Trainers come and go. Each process is a peer, and the number of its shard is its peer group: shards of the same number
-are averaged with each other, and all processes of all trainers make an outer step, or none.
+Trainers join and leave. Each process is a peer, and the number of its shard is its peer group: shards of the same
+number are averaged with each other, and all processes of all trainers make an outer step, or none.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class GPT(torch.nn.Module):
         self.after, self.head = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, CLASSES)
 
     def forward(self, letters):
-        """The loss of these letters, each of which is foretold by those before it."""
+        """Returns the loss of these letters, each predicted from the previous ones."""
         x = self.letters(letters[:, :-1]) + self.places(torch.arange(CONTEXT))
         for block in self.blocks:
             x = block(x)
@@ -62,7 +62,7 @@ class GPT(torch.nn.Module):
 
 
 def library_text():
-    """The modules of Python itself."""
+    """Returns the modules of Python itself."""
     names = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))[:40]
     return torch.tensor(list(b"".join(open(name, "rb").read() for name in names))).clamp(max=CLASSES - 1)
 
@@ -77,7 +77,7 @@ inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
 outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
 
 text = library_text()
-own = torch.Generator().manual_seed(int.from_bytes(os.urandom(7), "big"))  # each process reads text of its own
+own = torch.Generator().manual_seed(int.from_bytes(os.urandom(7), "big"))  # each process reads a different text
 comm = pccl.Communicator(args.master, torch.distributed.get_rank())
 with pccl.torch.DiLoCo(
     comm, [model], inner, outer, sync_every=args.inner_steps, fragments=3, fragment_sync_delay=3,

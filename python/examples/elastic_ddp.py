@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel with replicas that come, go and are killed: the usual program, and one line more.
+"""DistributedDataParallel with replicas that join, leave and are killed: the usual program, and one line more.
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
-    torchrun --standalone --max-restarts 100 elastic_ddp.py &        a replica; start several, whenever you like
+    torchrun --standalone --max-restarts 100 elastic_ddp.py &        a replica; start several, at any time
 
 SIGTERM at one of their processes ends all after the same step.
 """
@@ -35,7 +35,7 @@ replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler}, address
 signal.signal(signal.SIGTERM, lambda *_: replica.stop())
 while replica.step < args.steps and not replica.stopped:
     time.sleep(args.pause)
-    own = torch.Generator().manual_seed(1000 * replica.step + replica.rank)  # each replica draws batches of its own
+    own = torch.Generator().manual_seed(1000 * replica.step + replica.rank)  # each replica draws different batches
     x = torch.randn(32, 64, generator=own)
     loss = (model(x) - x.sum(1, keepdim=True).sin()).square().mean()
     optimizer.zero_grad()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A residual network with all that usual programs have, and replicas that come, go and are killed: batch normalization,
-mixed precision with a GradScaler, no_sync, a scheduler, a sampler that follows the world, a DataLoader with workers.
+"""A residual network with the usual parts of a program, for replicas that join, leave and are killed: batch
+normalization, mixed precision with a GradScaler, no_sync, a scheduler, a sampler that follows the world, a DataLoader
+with workers.
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
-    torchrun --standalone --max-restarts 100 elastic_resnet.py &        a replica; start several, whenever you like
+    torchrun --standalone --max-restarts 100 elastic_resnet.py &        a replica; start several, at any time
 
 SIGTERM at one of their processes ends all after the same step.
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A mixture of experts whose experts are spread over the peers: eight in each of two layers.
 
-    python experts.py 127.0.0.1:48148        as many as you like, whenever you like; SIGTERM at one ends all
+    python experts.py 127.0.0.1:48148        any number of peers, at any time; SIGTERM at one ends all
 
-A task has sixteen parts, each with a function of its own, which experts can share among them. If a peer is killed,
-others take over its experts from copies of at most ten steps ago; with --on-death drop, tokens go to the others until
-the next tenth step, when its experts begin anew.
+A task has sixteen parts, each with a different function, which experts can share among them. If a peer is killed,
+others take over its experts from copies of at most ten steps ago; with --on-death drop, tokens use the other experts
+until the next tenth step, when its experts are assigned again.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import torch
 import pccl.torch
 
 WIDTH, EXPERTS, PARTS, BATCH = 32, 8, 16, 64
-MEET_EVERY = 10  # steps: newcomers come in, and copies of experts are made
+MEET_EVERY = 10  # steps: newcomers join, and copies of experts are made
 
 
 def expert():
@@ -43,12 +43,12 @@ class Model(torch.nn.Module):
         return self.head(x)
 
     def common(self):
-        """What is no expert's."""
+        """Returns the modules that belong to no expert."""
         return torch.nn.ModuleList([self.head, *(layer.router for layer in self.layers)])
 
 
 def batch(step, rank):
-    """Each peer draws its own."""
+    """Returns a batch; each peer draws a different one."""
     own = torch.Generator().manual_seed(1000 * step + rank)
     part = torch.randint(PARTS, (BATCH,), generator=own)
     parts = torch.randn(PARTS, 2, WIDTH, generator=torch.Generator().manual_seed(1))
@@ -57,7 +57,7 @@ def batch(step, rank):
 
 
 def about(infos):
-    """What the layers say of a step."""
+    """Returns a summary of the layers' step."""
     lost = sorted({peer for info in infos for peer in info.lost})
     taken = [len(info.taken_over) for info in infos]
     return (f", {sum(info.dropped for info in infos)} rows dropped"
@@ -90,12 +90,12 @@ def main(arguments=None):
         met = []
         if just_joined or alone or step % MEET_EVERY == 0:
             if not just_joined:
-                comm.update_topology()  # newcomers get in, and go on from here like the others
+                comm.update_topology()  # newcomers join, and continue from here like the others
             just_joined, alone = False, len(comm.members()) < 2
             if alone:
                 time.sleep(0.1)  # wait for others
                 continue
-            comm.sync_shared_state(state)  # newcomers get what is common
+            comm.sync_shared_state(state)  # newcomers receive the common parameters
             state.push_revision()
             met = [layer.sync() for layer in layers]  # and their part of the experts
 
@@ -110,10 +110,10 @@ def main(arguments=None):
             comm.run([pccl.AllReduce(told, told, op="avg", tag=1000)])
         except pccl.TooFewPeersError:
             alone = True
-            continue  # the last one of the others is gone: drop this step
+            continue  # the last other peer has left: drop this step
         for parameter in (one for layer in layers for one in layer.experts.parameters()):
             if parameter.grad is not None:
-                parameter.grad /= peers  # the sum of all peers' tokens becomes the mean, as it is of what is common
+                parameter.grad /= peers  # the sum over all peers' tokens becomes the mean, as for the common parameters
         optimizer.step()
         experts.step()
         step += 1

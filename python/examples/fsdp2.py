@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fully sharded training (FSDP2, fully_shard) inside each trainer, and averaging among trainers that come and go.
+"""Fully sharded training (FSDP2, fully_shard) inside each trainer, and averaging among trainers that join and leave.
 
     torchrun --nproc-per-node 2 fsdp2.py 127.0.0.1:48148        a trainer, of two processes; start several
 
@@ -36,7 +36,7 @@ shard, shards = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 def trainer_agrees(*flags: bool) -> List[bool]:
-    """Which of the flags are set in any of this trainer's processes. Raises if one of them is dead."""
+    """Returns for each flag whether it is set in any of this trainer's processes. Raises if one of them has failed."""
     values = torch.tensor(flags, dtype=torch.int32)
     torch.distributed.all_reduce(values, op=torch.distributed.ReduceOp.MAX)
     return [bool(value) for value in values]
@@ -54,7 +54,7 @@ gradients = pccl.torch.GradientBuckets(model)
 stop = torch.zeros(1)
 
 comm = pccl.Communicator(args.master, peer_group=shard)
-pccl.torch.connect_grid(comm)  # one process after the other; returns when all shards of all trainers are there
+pccl.torch.connect_grid(comm)  # one process after the other; returns when all shards of all trainers are present
 just_joined = True
 step, stopped = 0, False
 while not stopped:
@@ -80,7 +80,7 @@ while not stopped:
         info = comm.all_reduce(stop, stop, op=pccl.ReduceOp.MAX, tag=1000)
     except (pccl.TooFewPeersError, pccl.PeerLostError):
         alone = True
-    # Shards are reduced apart, so one may fail where another one does not: then no process takes the step.
+    # Shards are reduced separately, so one may fail and another not: then no process takes the step.
     alone, stopped = trainer_agrees(alone, bool(stop[0]))
     if alone:
         continue

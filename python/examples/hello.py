@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The least of it: peers that come, go and are killed hold the same bits. Nothing but Python is needed.
+"""The smallest example: peers that join, leave and are killed hold the same bits. It needs only Python.
 
     pccl_master &
-    python hello.py 127.0.0.1:48148 &        as many as you like, whenever you like; Ctrl-C at one of them ends all
+    python hello.py 127.0.0.1:48148 &        any number of peers, at any time; Ctrl-C at one of them ends all
 """
 
 import array
@@ -14,10 +14,10 @@ import time
 import pccl
 
 stopping = []
-for each in signal.SIGINT, signal.SIGTERM:  # a second one ends this peer, whatever the others do
+for each in signal.SIGINT, signal.SIGTERM:  # a second one ends this peer, independently of the others
     signal.signal(each, lambda number, _: stopping.append(signal.signal(number, signal.default_int_handler)))
 
-total = array.array("d", bytes(8 * 1000))  # what all hold alike
+total = array.array("d", bytes(8 * 1000))  # the same on all peers
 for step in pccl.loop(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:48148", {"total": total}):
     with step:
         mine = array.array("d", [time.time()] * 1000 + [len(stopping)])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Distributed data-parallel training of a small network on MNIST-like images, with nothing but a loop: its state is the
+"""Distributed data-parallel training of a small network on MNIST-like images, with only a loop: its state is the
 parameters and Adam's state, and each step has one reduction for each gradient, all at the same time.
 
-    python mnist_ddp.py 127.0.0.1:48148        as many as you like, whenever you like; Ctrl-C at one ends all
+    python mnist_ddp.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends all
 
 The images are made up. pccl.torch (GradientBuckets, shared_state, ddp_hook) does the same in fewer lines.
 """
@@ -30,7 +30,7 @@ stopping: List[bool] = []
 signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
 signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 
-# All peers make the same ten images, and each of them its own batches of distorted ones.
+# All peers make the same ten images, and each of them different batches of distorted ones.
 prototypes = torch.rand(10, 28 * 28, generator=torch.Generator().manual_seed(0))
 own = torch.Generator().manual_seed(os.getpid())
 

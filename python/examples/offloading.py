@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Flying access points that take users off a full ground station (cells.py) and learn one policy. Each is a peer: in
-each step it sends its cell, the users that it serves and those that it hears.
+"""Flying access points that relieve a full ground station of users (cells.py) and learn one policy. Each is a peer: in
+each step it sends its cell, the users that it serves and the users that it receives.
 
     python offloading.py 127.0.0.1:48148                 any number of peers, at any time; Ctrl-C lands one
     python offloading.py 127.0.0.1:48148 --battery 200   lands when the battery is empty, and takes off again
@@ -34,14 +34,14 @@ def exploring(round: int) -> float:
 
 
 def _masks(said: list[bytes]) -> Bools:
-    """(agents, 2, users): the users that each serves, and those that it hears."""
+    """Returns (agents, 2, users): the users that each serves, and the users that it receives."""
     bits = np.frombuffer(b"".join(one[PLACE.size :] for one in said), np.uint8).reshape(len(said), 2, MASK_BYTES)
     return np.unpackbits(bits, axis=2, count=cells.USERS).astype(bool)
 
 
 class Flyer:
-    """An agent. sees: whether it uses what the others send to choose its actions; without,
-    it knows what it hears itself, and the others still take up users and the band."""
+    """An agent. sees: uses the others' messages to choose its actions; without, it uses only the users that it
+    receives, and the others still occupy users and the band."""
 
     def __init__(self, world: cells.World, number: int, sees: bool = True) -> None:
         self.world, self.number, self.sees = world, number, sees
@@ -67,7 +67,7 @@ class Flyer:
         served = serving != cells.NOBODY
         self.mine, self.total = serving == me, int(served.sum())
         self.path.append((round, int(self.place[0]), int(self.place[1]), int(self.mine.sum())))
-        # What it knows; from here on nothing else of users and of the others is used.
+        # Its knowledge; the code below uses nothing else about users and other agents.
         known = np.arange(len(said)) if self.sees else np.array([me])
         hears = heard[known].any(0)
         memory, wanting = self.memory, offered & self.memory.note(round, users, hears)
@@ -81,7 +81,8 @@ class Flyer:
         return self.mine.sum() / cells.ROOM, cells.features(self.place, memory, self.mine, free, places[others], room)
 
     def know(self, places: Ints, me: int, wanting: Bools) -> None:
-        """For planners: cells of the known agents, of which this is number `me`, and which known users are offered."""
+        """Informs planners of the cells of the known agents, of which this is number `me`, and of the known users on
+        offer."""
 
     def act(self, action: int) -> None:
         self.place = cells.moves(self.place)[action]

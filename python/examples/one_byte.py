@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fine-tuning with one byte for each probe: peers tell each other how their losses change along random directions.
+"""Fine-tuning with one byte for each probe: peers exchange the changes of their losses along random directions.
 
-    python one_byte.py 127.0.0.1:48148        as many as you like, whenever you like; Ctrl-C at one ends that one
+    python one_byte.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends that one
 
-Nobody computes a gradient. All have the same parameters after each round. A newcomer starts with the same ones as the
-run did, hears what all have said since then, and repeats the steps.
+No peer computes a gradient. All have the same parameters after each round. A newcomer starts with the run's initial
+parameters, receives the log since then, and repeats the steps.
 """
 
 import argparse
@@ -23,7 +23,7 @@ parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws its own of them.
+# All peers have the same digits and distortions, and each draws a part of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)
@@ -33,7 +33,7 @@ sampler = Sampler(seed=1)
 
 
 def loss(probe):
-    """Of the weights as they are, on data that this peer has drawn for this probe of this round."""
+    """Returns the loss of the present weights on data that this peer has drawn for this probe of this round."""
     picked = sampler.indices(method.round * method.probes + probe, BATCH, len(images))
     scores = images[picked] @ weights["w"] + weights["b"]
     scores -= scores.max(1, keepdims=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training a model that is cut into two stages, of which a small peer has one, and a large peer both.
+"""Training of a model that is cut into two stages: a small peer has one stage, and a large peer both.
 
-    python pipeline.py 127.0.0.1:48148 --whole     a peer with both stages; as many as you like
+    python pipeline.py 127.0.0.1:48148 --whole     a peer with both stages; any number of them
     python pipeline.py 127.0.0.1:48148             a peer with one of them: two are a replica; Ctrl-C ends one
 """
 
@@ -21,14 +21,14 @@ parser.add_argument("--whole", action="store_true")
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same task, and know what tokens mean at first: of that table nothing is trained.
+# All peers have the same task, and know the same fixed table of token embeddings.
 common = np.random.default_rng(0)
 table = common.normal(size=(TOKENS, WIDTH)).astype(np.float32)
-following = common.integers(0, TOKENS, (TOKENS, TOKENS))  # what comes after two tokens
+following = common.integers(0, TOKENS, (TOKENS, TOKENS))  # the next token after two tokens
 
 
 class Half:
-    """Adds to the residual stream what one hidden layer makes of it; the second half guesses the next token, too."""
+    """Adds the output of one hidden layer to the residual stream; the second half guesses the next token, too."""
 
     def __init__(self, is_last):
         dice = np.random.default_rng(1 + is_last)
@@ -78,20 +78,20 @@ class Half:
 
 
 def known(micro):
-    """What a stage knows of the stream from the tokens alone."""
+    """Returns the part of the stream that every stage can compute from the tokens alone."""
     pairs = micro[0]
     return table[pairs[:, 0]] + np.roll(table, 1, 1)[pairs[:, 1]]
 
 
 def batch(replica, step):
-    """The same for all peers of a replica."""
+    """Returns the same micro-batches for all peers of a replica."""
     dice = np.random.default_rng([replica, step])
     pairs = dice.integers(0, TOKENS, (BATCH, 2))
     wanted = following[pairs[:, 0], pairs[:, 1]]
     return list(zip(np.split(pairs, MICRO_BATCHES), np.split(wanted, MICRO_BATCHES)))
 
 
-signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, which ends a wait for other peers, too
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, which also ends a wait for other peers
 
 method = Pipeline(
     pccl.Communicator(args.master), [lambda: Half(False), lambda: Half(True)], batch, known, width=WIDTH, rank=8,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Private fine-tuning: a frozen model gets adapters of low rank, each peer clips what each of its examples wants, and
-adds noise before others see anything of it.
+"""Private fine-tuning: a frozen model gets adapters of low rank; each peer clips the gradient of each of its examples,
+and adds noise before it sends anything.
 
-    python private_adapters.py 127.0.0.1:48148     as many as you like, whenever you like; Ctrl-C at one ends that one
-    python private_adapters.py --noise 0           what it learns without privacy
+    python private_adapters.py 127.0.0.1:48148     any number of peers, at any time; Ctrl-C at one ends that one
+    python private_adapters.py --noise 0           the result without privacy
 
-All have the same adapters after each round. Each peer prints what its own examples have given away.
+All have the same adapters after each round. Each peer prints the privacy cost of its examples.
 """
 
 import argparse
@@ -24,7 +24,7 @@ parser.add_argument("--noise", type=float, default=2.0)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same frozen model, and the same digits; each has distorted ones of its own.
+# All peers have the same frozen model, and the same digits; each has different distorted ones.
 known, own = np.random.default_rng(0), np.random.default_rng()
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = own.integers(0, CLASSES, 20_000)
@@ -43,7 +43,7 @@ def forward(chosen):
 
 
 def gradients(chosen):
-    """For each matrix: what goes into it, and the gradient of what comes out, of each example."""
+    """Returns for each matrix its input, and the gradient of its output, of each example."""
     hidden, above = forward(chosen)
     above[np.arange(len(chosen)), labels[chosen]] -= 1
     below = (above @ weights["classes"].T) * (hidden > 0)
@@ -51,7 +51,7 @@ def gradients(chosen):
 
 
 def loss():
-    """For the screen, of this peer's first examples; what is printed is not covered by the bound."""
+    """Returns the loss of this peer's first examples, for the screen; the bound does not cover printed values."""
     _, odds = forward(np.arange(1000))
     return -np.log(odds[np.arange(1000), labels[:1000]] + 1e-9).mean()
 

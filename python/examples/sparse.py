@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Training where each peer tells the largest part of what it has changed, and the rest later.
+"""Training in which each peer sends the largest part of its change, and the rest later.
 
-    python sparse.py 127.0.0.1:48148               as many as you like, whenever you like; Ctrl-C ends one
-    python sparse.py --kept 512                    of 4,096 changes so many are sent in a round
+    python sparse.py 127.0.0.1:48148               any number of peers, at any time; Ctrl-C ends one
+    python sparse.py --kept 512                    number of changes sent of each 4,096 in a round
 """
 
 import argparse
@@ -22,7 +22,7 @@ parser.add_argument("--kept", type=int, default=256)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws its own of them.
+# All peers have the same digits and distortions, and each draws a part of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)
@@ -32,7 +32,7 @@ sampler = Sampler(seed=1)
 
 
 def train(step, rate=np.float32(0.05)):
-    """One step of this peer's own, in place. The loss."""
+    """Makes one step of this peer, in place. Returns the loss."""
     picked = sampler.indices(step, BATCH, len(images))
     scores = images[picked] @ weights["w"] + weights["b"]
     odds = np.exp(scores - scores.max(1, keepdims=True))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A peer that is made to be killed: start and kill as many as you like, as fast as you like, for hours.
+"""A peer for kill tests: start and kill any number of them, at any rate, for hours.
 
     python stress_peer.py 127.0.0.1:48148
 
-The loop shares the state. Each step reduces ten matrices at once, quantized, and
-adds them to the state; so a single bit that differs would be seen in the digest that is printed with each step.
+The loop shares the state. Each step reduces ten matrices at once, quantized, and adds them to the state; so the digest
+that is printed with each step shows a single different bit.
 """
 
 import signal

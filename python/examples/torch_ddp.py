@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel as torch's tutorials write it: a trainer with a sampler, and a snapshot from which a
-restarted job goes on. What is PCCL's is one word: "pccl", where "gloo" or "nccl" was.
+"""DistributedDataParallel as in torch's tutorials: a trainer with a sampler, and a snapshot from which a restarted job
+continues. Only one word belongs to PCCL: "pccl" in place of "gloo" or "nccl".
 
     torchrun --standalone --nproc-per-node 4 --max-restarts 9 torch_ddp.py
 
-When a worker dies, each of the others ends with words that name it; torchrun starts all of them again.
+When a worker fails, each of the others ends with a message that names it; torchrun starts all of them again.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
 class Samples(Dataset):
-    """What it learns: the sine of a number among others."""
+    """Training data: the sine of a number among others."""
 
     def __init__(self, count: int) -> None:
         self.x = torch.randn(count, 20, generator=torch.Generator().manual_seed(0))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""FSDP2 as torch's tutorials write it: a transformer that is sharded layer by layer, mixed precision, and checkpoints
-by DCP, which a world of another size goes on from. What is PCCL's is one word: "pccl", where "gloo" or "nccl" was.
+"""FSDP2 as in torch's tutorials: a transformer that is sharded layer by layer, mixed precision, and checkpoints by DCP,
+from which a world of another size continues. Only one word belongs to PCCL: "pccl" in place of "gloo" or "nccl".
 
     torchrun --standalone --nproc-per-node 4 torch_fsdp2.py --steps 20
     torchrun --standalone --nproc-per-node 3 torch_fsdp2.py --steps 40        from step 20 on
@@ -50,7 +50,7 @@ class Transformer(torch.nn.Module):
 
 
 class Training(Stateful):
-    """What a checkpoint has."""
+    """Content of a checkpoint."""
 
     def __init__(self, model, optimizer) -> None:
         self.model, self.optimizer, self.step = model, optimizer, 0
@@ -67,7 +67,7 @@ class Training(Stateful):
 
 
 def batch(step: int, device: torch.device) -> torch.Tensor:
-    """Texts in which each word is the one before, and a number more."""
+    """Returns texts in which each word is the previous one plus a constant."""
     generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
     first, more = torch.randint(WORDS, (8, 1), generator=generator), torch.randint(1, 4, (8, 1), generator=generator)
     return ((first + more * torch.arange(LENGTH + 1)) % WORDS).to(device)

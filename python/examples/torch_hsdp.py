@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""HSDP as torchtitan does it: a configuration, a mesh of replicas times shards, blocks that are sharded in the inner
+"""HSDP as in torchtitan: a configuration, a mesh of replicas times shards, blocks that are sharded in the inner
 dimension and replicated in the outer one, warm-up, clipping.
 
     torchrun --standalone --nproc-per-node 4 torch_hsdp.py --dp-replicate 2 --dp-shard 2
 
-There what is PCCL's is one word: "pccl", where "nccl" was. With one line more, the outer dimension is the replicas of
-other launchers, which come, go and are killed while the rest goes on:
+There only one word belongs to PCCL: "pccl" in place of "nccl". With one line more, the outer dimension is the replicas
+of other launchers, which join, leave and are killed while the others continue:
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
-    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1        or gloo and NCCL may read where workers that died were listening
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1        or gloo and NCCL may read where failed workers were listening
     torchrun --standalone --nproc-per-node 2 --max-restarts 100 torch_hsdp.py --elastic &        a replica, of several
 """
 
@@ -79,7 +79,7 @@ def main() -> None:
 
         replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler})  # the line
 
-        signal.signal(signal.SIGTERM, lambda *_: replica.stop())  # all, after the same step
+        signal.signal(signal.SIGTERM, lambda *_: replica.stop())  # ends all, after the same step
 
     step = replica.step if replica else 0
     while step < args.steps and not (replica and replica.stopped):
@@ -90,11 +90,11 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         if replica:
-            replica.average_gradients()  # what is clipped are the averages
+            replica.average_gradients()  # so that the averages are clipped
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if replica and not replica.committed:
-            continue  # nobody has made this step
+            continue  # no replica has made this step
         scheduler.step()
         step = replica.step if replica else step + 1
         mean = loss.detach()

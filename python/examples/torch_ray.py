@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Replicas under Ray Train, each of which is a trainer of its own: a trainer restarts all of its workers when one dies,
-and the other trainers go on meanwhile.
+"""Replicas under Ray Train, each of which is a separate trainer: a trainer restarts all of its workers when one fails,
+and the other trainers continue.
 
     pip install "ray[train]"
     pccl_master &
-    python torch_ray.py 127.0.0.1:48148 --replicas 2        in a cluster that runs, or in one of its own
+    python torch_ray.py 127.0.0.1:48148 --replicas 2        in a running cluster, or in a new one
 """
 
 import argparse
@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def train(given) -> None:
-    """In each worker, where Ray Train has called init_process_group()."""
+    """Trains in each worker, after Ray Train has called init_process_group()."""
     import pccl.torch
 
     torch.manual_seed(0)

@@ -2,7 +2,7 @@
 """Ray Train on PCCL: TorchConfig names the backend.
 
     pip install "ray[train]"
-    python torch_ray_train.py --workers 4        in a cluster that runs, or in one of its own
+    python torch_ray_train.py --workers 4        in a running cluster, or in a new one
 
 torch_ray.py is the same with elastic replicas.
 """
@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def train(given) -> None:
-    """In each worker, where Ray Train has called init_process_group()."""
+    """Trains in each worker, after Ray Train has called init_process_group()."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     x = torch.randn(500, 20)

@@ -1,5 +1,5 @@
-"""What is seen of a run: on a terminal a table that is redrawn in place, below the events; elsewhere plain lines, with
-no escape codes."""
+"""The output of a run: on a terminal a table that is redrawn in place, below the events; elsewhere plain lines, without
+escape codes."""
 
 import os
 import shutil
@@ -23,10 +23,10 @@ class Plain:
             self.event(words)
 
     def table(self, rows):
-        """Of the moment; nothing that stays."""
+        """Shows the present table, if the display has one."""
 
     def close(self):
-        """The table has its end."""
+        """Ends the table."""
 
 
 class Live(Plain):
@@ -42,7 +42,7 @@ class Live(Plain):
         self._draw()
 
     def round(self, number, rounds, words):
-        """The table shows it."""
+        """Does nothing: the table shows it."""
 
     def table(self, rows):
         self._rows = rows
@@ -62,7 +62,7 @@ class Live(Plain):
 
     def _draw(self):
         columns, lines = shutil.get_terminal_size()
-        rows = self._rows[: max(0, lines - 2)]  # what has scrolled away cannot be erased
+        rows = self._rows[: max(0, lines - 2)]  # lines that have scrolled off cannot be erased
         for row in rows:
             self._out.write(row[: columns - 1] + CLEAR_LINE + "\n")
         self._height, self._drawn = len(rows), time.monotonic()

@@ -1,7 +1,7 @@
 """A small transformer that predicts the next byte, and AdamW: numpy, with the gradients written by hand.
 
-Each position sees its byte, the byte before it and its place; then blocks of attention and a layer with ReLU, each
-behind a root-mean-square norm; then one score for each of 256 bytes.
+The input of each position is its byte, the previous byte and its place; then blocks of attention and a layer with ReLU,
+each after a root-mean-square norm; then one score for each of 256 bytes.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Shape:
     context: int = 64
 
     def parameters(self):
-        """(name, extents, scale of the first values) in the order in which they lie in memory."""
+        """Yields (name, extents, scale of the first values) in the order of memory."""
         width, inner = self.width, 4 * self.width
         yield "byte", (BYTES, width), 0.5
         yield "byte_before", (BYTES, width), 0.5
@@ -37,7 +37,7 @@ class Shape:
 
 
 class Transformer:
-    """Parameters and gradients each lie in one array (`flat`, `flat_gradient`); the dictionaries have views of them."""
+    """Parameters and gradients are each in one array (`flat`, `flat_gradient`); the dictionaries have views of them."""
 
     def __init__(self, shape=Shape(), seed=0, dtype=np.float32):
         self.shape = shape
@@ -61,19 +61,19 @@ class Transformer:
         return self.flat.size
 
     def loss(self, text):
-        """Nats per byte. text: (batch, up to context + 1) bytes; each but the first is predicted from those before."""
+        """Returns nats per byte. text: (batch, up to context + 1) bytes, each predicted from the previous ones."""
         scores, _ = self._forward(text[:, :-1], keep=False)
         return float(_cross_entropy(scores, text[:, 1:])[0])
 
     def train(self, text):
-        """The loss, with its gradient left in `gradients`."""
+        """Returns the loss, with its gradient left in `gradients`."""
         scores, kept = self._forward(text[:, :-1], keep=True)
         loss, odds = _cross_entropy(scores, text[:, 1:])
         self._backward(_subtract_truth(odds, text[:, 1:]), text[:, :-1], kept)
         return float(loss)
 
     def next_odds(self, text):
-        """The odds of what follows one line of bytes."""
+        """Returns the odds of the byte after one line of bytes."""
         scores, _ = self._forward(text[None, -self.shape.context :], keep=False)
         return _softmax(scores[0, -1])
 
@@ -146,7 +146,7 @@ class Transformer:
         return back
 
     def _heads(self, x):
-        """(batch, place, width) as (batch, head, place, width of a head)."""
+        """Reshapes (batch, place, width) to (batch, head, place, width of a head)."""
         return x.reshape(*x.shape[:2], self.shape.heads, -1).swapaxes(1, 2)
 
     def _split(self, x):
@@ -182,7 +182,7 @@ def _cross_entropy(scores, truth):
 
 
 def _subtract_truth(odds, truth):
-    """The gradient of the mean cross entropy with respect to the scores; in place."""
+    """Computes the gradient of the mean cross entropy with respect to the scores, in place."""
     flat = odds.reshape(-1, odds.shape[-1])
     flat[np.arange(len(flat)), truth.ravel()] -= 1
     odds /= len(flat)
@@ -190,19 +190,19 @@ def _subtract_truth(odds, truth):
 
 
 def _outer(x, back):
-    """The gradient of a matrix: what went in times what comes back, summed over all places."""
+    """Returns the gradient of a matrix: input times output gradient, summed over all places."""
     return x.reshape(-1, x.shape[-1]).T @ back.reshape(-1, back.shape[-1])
 
 
 def _scatter(gradient, rows, back):
-    """Adds each row of back to the row of the gradient that it came from."""
+    """Adds each row of back to its row of the gradient."""
     chosen = np.zeros((rows.size, len(gradient)), gradient.dtype)
     chosen[np.arange(rows.size), rows.ravel()] = 1
     gradient[...] = chosen.T @ back.reshape(-1, back.shape[-1])
 
 
 class AdamW:
-    """For one flat array."""
+    """AdamW for one flat array."""
 
     def __init__(self, size, betas=(0.9, 0.95), decay=0.1, clip=1.0):
         self.betas, self.decay, self.clip = betas, decay, clip
@@ -223,7 +223,7 @@ class AdamW:
 
 
 def rate_at(step, steps, top, warm_up=50, floor=0.1):
-    """Of the inner optimizer: warm-up, then half a cosine down to `floor` of the top."""
+    """Returns the rate of the inner optimizer: warm-up, then half a cosine down to `floor` of the top."""
     if step < warm_up:
         return top * (step + 1) / warm_up
     done = min(1.0, (step - warm_up) / max(1, steps - warm_up))

@@ -1,6 +1,5 @@
-"""A line chart as an SVG file: lines, axes, a legend, marked moments. It has no background, and its colors can be read
-on a light page and on a dark one.
-"""
+"""A line chart as an SVG file: lines, axes, a legend, marked moments. It has no background, and its colors are readable
+on light and dark pages."""
 
 import html
 import math
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field
 
 INK = "#7d8590"  # of text and axes
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 70, 52  # space around the plot
-LETTER = 6.6  # width of a letter, about
+LETTER = 6.6  # approximate width of a letter
 
 
 @dataclass
@@ -77,7 +76,7 @@ class Chart:
 
 
 class Scale:
-    """From values to places of the picture. Each of x and y: (lowest value, highest, their places)."""
+    """Converts values to places of the picture. Each of x and y: (lowest value, highest, their places)."""
 
     def __init__(self, x, y):
         self._x, self._y = x, y
@@ -108,7 +107,7 @@ def bounds(values):
 
 
 def ticks(low, high, count):
-    """Round numbers at equal distances, from at or below the lowest to at or above the highest."""
+    """Returns round numbers at equal distances, from at or below the lowest to at or above the highest."""
     raw = max(high - low, 1e-9) / count
     power = 10 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)

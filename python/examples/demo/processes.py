@@ -1,4 +1,4 @@
-"""The processes of a run: a master and its peers. None outlives the demo, whatever happens to that."""
+"""The processes of a run: a master and its peers. None outlives the demo, even if the demo fails."""
 
 import json
 import os
@@ -15,7 +15,7 @@ START_S = 20.0
 END_S = 10.0
 LOG_LINES = 25
 
-# Linux ends a process with its parent, if it asks for that; a program that is then executed keeps it.
+# Linux ends a process with its parent on request; the setting survives exec.
 LEASHED = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -25,7 +25,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Failed(Exception):
-    """Something that the demo shows does not hold."""
+    """A claim of the demo does not hold."""
 
 
 class Process:
@@ -55,7 +55,7 @@ class Process:
 
 class Master(Process):
     def __init__(self, program, log):
-        command = [program, "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"]  # no run can live at this port
+        command = [program, "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"]  # no run can exist at this port
         super().__init__("pccl-master", command, log, stdin=subprocess.DEVNULL)
         self.address = f"127.0.0.1:{self._port()}"
 
@@ -82,7 +82,7 @@ class Master(Process):
 
 
 class Peer(Process):
-    """A worker.py, with what it has told."""
+    """A worker.py, with its messages."""
 
     def __init__(self, name, number, log, arguments):
         command = [sys.executable, "-B", HERE / "worker.py", "--number", number, *arguments]
@@ -90,7 +90,7 @@ class Peer(Process):
         os.set_blocking(self.popen.stdout.fileno(), False)
         self.number = number
         self.state = "starts"
-        self.last = {}  # all that it has told, the newest of each kind
+        self.last = {}  # its messages, the newest of each kind
         self.killed = False
         self._rest = b""
 
@@ -103,7 +103,7 @@ class Peer(Process):
             self.fail(f"does not hear: {error}")
 
     def messages(self):
-        """What it has told since; None at the end."""
+        """Returns its new messages; None at the end."""
         data = self.popen.stdout.read()
         if data is None:
             return []
@@ -120,7 +120,7 @@ class Peer(Process):
         return found
 
     def ended(self):
-        """After the last message."""
+        """Checks its exit. Call it after the last message."""
         status = self.popen.wait(END_S)
         if self.killed:
             self.state = "was killed"
@@ -131,7 +131,7 @@ class Peer(Process):
 
 
 class Crew:
-    """Peers that are listened to."""
+    """Peers and their messages."""
 
     def __init__(self):
         self.peers = []
@@ -146,7 +146,7 @@ class Crew:
         return bool(self._selector.get_map())
 
     def listen(self, seconds):
-        """(peer, message) of all that arrives within that time."""
+        """Yields (peer, message) for all arrivals within this time."""
         for key, _ in self._selector.select(seconds):
             peer = key.data
             messages = peer.messages()
@@ -161,7 +161,7 @@ class Crew:
 
 
 def end_all(processes):
-    """Whatever they do: first in good order, then without."""
+    """Ends all processes: first by SIGTERM, then by SIGKILL."""
     alive = [process for process in processes if process.popen.poll() is None]
     for process in alive:
         process.popen.send_signal(signal.SIGTERM)

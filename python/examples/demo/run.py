@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The demo: a small transformer learns to write Python, trained by four processes on this machine with DiLoCo. They
-meet once in many steps, through pccl. One is killed with kill -9 in the middle of that, another one comes later.
+meet once in many steps, through pccl. One is killed with kill -9 during the training, another one joins later.
 
-Three runs of equal length: one that nobody disturbs, the one with the kill and the newcomer, one worker alone. The
-exit status is 0 only if all peers held the same bits after every round, the disturbed run learned as much as the
-undisturbed one (within a bound), the newcomer took part and all ended in order.
+Three runs of equal length: an undisturbed one, the one with the kill and the newcomer, one worker alone. The exit
+status is 0 only if all peers held the same bits after every round, the disturbed run learned as much as the undisturbed
+one (within a bound), the newcomer took part and all ended in order.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def arguments():
 
 
 def judge(runs):
-    """Name of a run -> loss of its final parameters on a larger text that nobody has trained with."""
+    """Returns for each run by name the loss of its final parameters on a larger text that was not used for training."""
     model = Transformer()
     _, held_back = text.load()
     parts = np.array_split(text.pieces(held_back, 256, model.shape.context + 1), 8)
@@ -59,7 +59,7 @@ def judge(runs):
 
 
 def samples(flat, length=60, seed=5, heat=0.5):
-    """What the model writes, as lines that go on from some beginnings."""
+    """Yields lines that the model writes after some beginnings."""
     model, random = Transformer(), np.random.default_rng(seed)
     model.flat[...] = flat
     for beginning in BEGINNINGS:
@@ -71,7 +71,7 @@ def samples(flat, length=60, seed=5, heat=0.5):
 
 
 def ddp_bytes(run):
-    """What each peer would have sent with a ring all-reduce of 32-bit gradients in each step: computed, not tried."""
+    """Returns the bytes of each peer for a ring all-reduce of 32-bit gradients in each step: computed, not measured."""
     return sum(
         2 * (count - 1) / count * 4 * run.size * run.given.inner_steps for count in run.participants().values()
     )
@@ -79,7 +79,7 @@ def ddp_bytes(run):
 
 def draw(path, undisturbed, disturbed, alone):
     kill, join = disturbed.kill_story, disturbed.join_story
-    begin = disturbed.given.rounds // 20  # in the first rounds the loss falls so far that nothing else could be seen
+    begin = disturbed.given.rounds // 20  # without the first rounds, whose steep fall would hide the rest
     lines = [
         plot.Line("four peers, undisturbed", undisturbed.curve()[begin:], BLUE),
         plot.Line("one killed, one joins", disturbed.curve()[begin:], ORANGE),

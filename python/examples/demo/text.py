@@ -1,5 +1,4 @@
-"""The text that is learned: the modules of Python's standard library, as bytes. Whole files are held back to judge
-by."""
+"""The training text: the modules of Python's standard library, as bytes. Whole files are held back for validation."""
 
 import os
 from pathlib import Path
@@ -8,11 +7,11 @@ import numpy as np
 
 LEFT_OUT = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "encodings"}
 BYTES_MAX = 3 << 20
-HELD_BACK = 10  # one file of so many
+HELD_BACK = 10  # one file in this number
 
 
 def load():
-    """(text to train with, text to validate with), arrays of bytes."""
+    """Returns (text to train with, text to validate with), arrays of bytes."""
     folder = Path(os.__file__).resolve().parent
     parts, size = ([], []), 0
     for number, path in enumerate(sorted(_modules(folder))):
@@ -33,10 +32,10 @@ def _modules(folder):
 
 
 def cut(text, starts, length):
-    """Pieces of so many bytes, one for each start."""
+    """Returns pieces of this length, one for each start."""
     return text[np.asarray(starts, np.int64)[:, None] + np.arange(length)]
 
 
 def pieces(text, count, length):
-    """So many pieces, at equal distances."""
+    """Returns this number of pieces, at equal distances."""
     return cut(text, np.linspace(0, len(text) - length, count), length)

@@ -1,9 +1,9 @@
-"""One peer of the demo: trains a small transformer on its own draws of the text, and meets the others by pccl.diloco
-once a round. Tells what happens as lines of JSON on standard output; run.py reads them.
+"""One peer of the demo: trains a small transformer on its draws of the text, and meets the others by pccl.diloco once a
+round. Writes events as lines of JSON to standard output; run.py reads them.
 
     worker.py --number 0 --rounds 40 --inner-steps 25 --save theta.npy [--master 127.0.0.1:48148 --founders 4]
 
-Without --master it trains alone, with no communication at all.
+Without --master it trains alone, without communication.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pccl.diloco import DiLoCo, Sampler
 SEED = 7
 CODEC = "u8-minmax"
 TELL_S = 0.2  # between two reports of steps
-FOUND_S = 0.02  # between two looks for founders
+FOUND_S = 0.02  # between two checks for founders
 
 
 def arguments():
@@ -46,12 +46,12 @@ def tell(event, **more):
 
 
 class Trainer:
-    """Everything but the others."""
+    """The training of one peer, without communication."""
 
     def __init__(self, given):
         self.given = given
         self.steps = given.rounds * given.inner_steps
-        # Those who found the run begin alike. Who comes later begins with something else, and gets what the run has.
+        # Founders of the run begin alike. A newcomer begins with other parameters, and receives the run's.
         self.model = Transformer(seed=SEED if given.number < max(1, given.founders) else SEED + given.number)
         self.optimizer = AdamW(self.model.size)
         self.length = self.model.shape.context + 1
@@ -70,7 +70,7 @@ class Trainer:
             tell("step", step=number + 1, loss=loss)
 
     def judge(self):
-        """The loss of the round that has ended, and that of the parameters on text that nobody trains with."""
+        """Returns the loss of the round that has ended, and of the parameters on text that is not used for training."""
         loss = float(np.mean(self.losses))
         self.losses.clear()
         return {"loss": loss, "validation": self.model.loss(self.judged_by)}
@@ -110,7 +110,7 @@ def train_together(comm, trainer, sampler, given):
 
 
 def found(comm, founders):
-    """Lets others in until the run has its founders: they begin together."""
+    """Admits others until the run has its founders: they begin together."""
     while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < founders:
         time.sleep(FOUND_S)
         comm.update_topology()
@@ -118,7 +118,7 @@ def found(comm, founders):
 
 def main():
     given = arguments()
-    os.nice(5)  # who watches is not to be kept waiting
+    os.nice(5)  # keeps the machine responsive
     trainer = Trainer(given)
     sampler = Sampler(SEED, peer=given.number)
     tell("ready", parameters=trainer.model.size)
