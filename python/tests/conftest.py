@@ -1,4 +1,4 @@
-"""What every test may ask for: a master, a group of peers, a script in a process of its own."""
+"""Fixtures for every test: a master, a group of peers, a script in a separate process."""
 
 import collections
 import os
@@ -11,7 +11,7 @@ import pccl
 
 
 def pytest_configure(config):
-    os.environ.setdefault("PCCL_FOUND_AFTER_MS", "0")  # of masters that are processes: they found a run at once
+    os.environ.setdefault("PCCL_FOUND_AFTER_MS", "0")  # for masters that are processes: they start a run at once
     config.addinivalue_line("markers", "master(**options): of the master that the test is given")
     config.addinivalue_line("markers", "nightly: takes long, and shows once more what others show")
     config.addinivalue_line("markers", "sampled(n): one in n of a file's tests by day, which TEST_SAMPLE chooses")
@@ -19,7 +19,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """By day (-m "not nightly") leaves out the sampled tests that TEST_SAMPLE does not choose."""
+    """Without "nightly" (-m "not nightly") omits the sampled tests that TEST_SAMPLE does not choose."""
     sample = int(os.environ.get("TEST_SAMPLE", "0"))
     by_day = [item for item in items if not item.get_closest_marker("nightly")]
     sampled = [item for item in by_day if item.get_closest_marker("sampled")]
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """All tests of a file may be sampled, and none of them chosen."""
+    """Accepts a file whose tests are all sampled, and none of them chosen."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.all_sampled:
         session.exitstatus = pytest.ExitCode.OK
 
@@ -57,7 +57,7 @@ def address(master):
 
 @pytest.fixture
 def operator(tmp_path):
-    """A master's address, and a call that gives it an operator's command about the peer of a communicator."""
+    """Returns a master's address, and a call that sends it an operator's command about a communicator's peer."""
     token, port = tmp_path / "token", support.free_port()
     token.write_text("operators-token-1234567890")
     token.chmod(0o600)
@@ -74,7 +74,7 @@ def operator(tmp_path):
 
 @pytest.fixture
 def group(address):
-    """group(count): so many members of one run."""
+    """Returns group(count), which makes members of one run."""
     made = []
 
     def make(count, **given):

@@ -1,16 +1,16 @@
-"""Elastic replicas of torch that are killed and replaced, and what becomes of the others. A program: it imports torch
+"""Elastic replicas of torch that are killed and replaced, and the effect on the others. A program: it imports torch
 once and forks all processes, which is quicker than starting each.
 
     python elastic_run.py ADDRESS '{"kind": "ddp", "kills": 20, "seed": 7}'        a master runs at the address
 
-kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sampled_fsdp2: the same as ddp and fsdp2,
-with an ElasticSampler and a DataLoader, with a worker where a replica is one process; resnet and resnet_fsdp2: with a
-model with batch normalization, whose running statistics differ on all replicas. replicas: how many there are.
-at_vote: victims die where they would vote on a step. stops: number of replicas that are stopped and return, with a
-master that waits only briefly. drains: number of replicas to drain before any is killed, by one process drawn at
-random; all processes of the replica must leave in order, and the others drop or repeat no step. shards: processes of a
-replica of kind fsdp2. Prints one line of JSON: seconds until the survivors' next step, the largest difference of loss
-from a run without kills, and more. It fails if two processes ever held different parameters after the same step.
+kind: plain, ddp, or fsdp2 (a replica is two processes then); sampled and sampled_fsdp2: the same as ddp and fsdp2, with
+an ElasticSampler and a DataLoader, with a worker if a replica is one process; resnet and resnet_fsdp2: with a model
+with batch normalization, whose running statistics differ on all replicas. replicas: number of replicas. at_vote:
+victims fail at the vote on a step. stops: number of replicas that are stopped and return, with a master that waits only
+briefly. drains: number of replicas to drain before any is killed, by one process drawn at random; all processes of the
+replica must leave in order, and the others drop or repeat no step. shards: processes of a replica of kind fsdp2. Prints
+one line of JSON: seconds until the survivors' next step, the largest difference of loss from a run without kills, and
+more. It fails if two processes ever held different parameters after the same step.
 """
 
 import collections
@@ -32,8 +32,8 @@ import torch
 
 REPLICAS = 4
 MIN_PEERS = 2
-WORK_S = 0.02  # of a step, besides what it computes
-MONITOR_S = 0.1  # after so long a launcher ends the other processes of a replica, as torchrun does
+WORK_S = 0.02  # of a step, in addition to its computation
+MONITOR_S = 0.1  # delay after which a launcher ends the other processes of a replica, as torchrun does
 PATIENCE_S = 120.0
 SAMPLES, BATCH = 1000, 16  # of an epoch, and of a step of a replica
 
@@ -62,7 +62,7 @@ class Residual(torch.nn.Module):
 
 
 def built(kind, store, shard):
-    """A model, what is trained, and its optimizer."""
+    """Returns a model, its trained part, and its optimizer."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8))
     if kind.startswith("resnet"):
@@ -84,7 +84,7 @@ def built(kind, store, shard):
 
 
 def checksum(model):
-    """Of the parameters that this process has."""
+    """Returns a checksum of the parameters of this process."""
     parts = [getattr(p, "to_local", lambda p=p: p)().detach().clone().numpy().tobytes() for p in model.parameters()]
     return zlib.crc32(b"".join(parts))
 
@@ -152,7 +152,7 @@ def train(say, run, model, optimizer, scheduler, sampler, elastic):
             waiting=sampler._get().waiting, fresh=sampler._get().fresh)
 
 
-# ---- all of them
+# ---- all processes
 
 
 class Process:
@@ -179,7 +179,7 @@ class Process:
             os._exit(status)
 
     def read(self):
-        """What there is to read. Whether there may be more."""
+        """Reads the available output. Returns false at its end."""
         got = os.read(self.out, 1 << 16)
         *lines, self._rest = (self._rest + got).split(b"\n")
         for line in map(json.loads, lines):
@@ -221,8 +221,8 @@ class Run:
                     self._open.remove(one)
 
     def kill(self, victims):
-        """Of one process of a replica, in whose place its launcher starts another one. Seconds until the survivors'
-        next step."""
+        """Kills one process of a replica, which its launcher replaces. Returns the seconds until the survivors' next
+        step."""
         self.replicas.remove(victims)
         alive = [one for made in self.replicas for one in made if one.steps]
         at = time.monotonic()
@@ -250,13 +250,13 @@ class Run:
         self.start()
 
     def verify_drains(self):
-        """No step of any replica was dropped, and no operation repeated."""
+        """Checks that no step of any replica was dropped, and no operation repeated."""
         for one in self.processes:
             stats = one.about["stats"]
             assert stats["dropped"] == stats["repeated"] == 0, (one.about, one.steps[-1:])
 
     def pause(self, victim):
-        """Stops a process until the others go on without it, and again with it."""
+        """Stops a process until the others continue without it, and then with it."""
         others = [one for made in self.replicas for one in made if one is not victim]
         os.kill(victim.pid, signal.SIGSTOP)
         self.until("its removal", lambda: all(len(one.steps[-1]["ranks"]) < REPLICAS for one in others if one.steps))
@@ -285,7 +285,8 @@ class Run:
         self._folder.cleanup()
 
     def verify(self):
-        """All that any process has said of a step is the same; nobody missed one. The loss of each step."""
+        """Checks that all reports of a step are equal, and that no process missed one. Returns the loss of each step.
+        """
         found = {}
         for one in self.processes:
             for before, line in zip([{"step": one.about.get("joined"), "returns": 0}, *one.steps], one.steps):
@@ -303,8 +304,8 @@ class Run:
 
 
     def verify_samples(self, ranks_of):
-        """Steps that counted have used exactly the samples of all blocks that left the queue. The last draw of a rank
-        for a step counts."""
+        """Checks that steps that counted have used exactly the samples of all blocks that left the queue. The last draw
+        of a rank for a step counts."""
         told = [{**line, "shard": one.shard} for one in self.processes for line in one.drawn]
         drawn = sorted(told, key=lambda line: line["at"])
         if not drawn:
@@ -331,7 +332,7 @@ def undisturbed(address, kind, steps, shards):
 
 
 def warm_up():
-    """What the processes would each import."""
+    """Imports the modules that each process needs."""
     import torch.distributed.fsdp
 
     import pccl.torch  # noqa: F401
@@ -362,7 +363,7 @@ def main(address, given):
             run.drain(draw.choice(run.replicas))
             run.at_work()
         for number in range(about["kills"]):
-            # Of the other replicas some may still be on their way in.
+            # Some of the other replicas may still be joining.
             enough = lambda: sum(all(one.steps for one in made) for made in run.replicas) >= REPLICAS - 1
             run.until("most at work", enough)
             moment = time.monotonic() + draw.uniform(0, about["pause"])

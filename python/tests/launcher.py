@@ -1,5 +1,4 @@
-"""Runs an example as peers in real processes: one is killed, another one comes, and all end with
-equal bits."""
+"""Runs an example as peers in real processes: one is killed, another one joins, and all end with equal bits."""
 
 import contextlib
 import os
@@ -8,9 +7,9 @@ import signal
 import support
 
 EXAMPLES = support.PACKAGE / "examples"
-CALM = ("--pause", 0.2)  # for peers that would otherwise keep the processor from those who still import torch
+CALM = ("--pause", 0.2)  # for peers that would otherwise keep the processor from others that still import torch
 
-# As Python runs a file: what lies beside it can be imported.
+# As Python runs a file: modules in its folder can be imported.
 _RUN = (
     "import os, runpy, sys; sys.argv = sys.argv[1:]; sys.path[0] = os.path.dirname(sys.argv[0]); "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -18,15 +17,15 @@ _RUN = (
 
 
 def start(script, name, *arguments):
-    """`script` is the fixture."""
+    """Starts an example. `script` is the fixture."""
     return script(_RUN, EXAMPLES / name, *arguments, env={"OMP_NUM_THREADS": "1"})
 
 
 def make_way(peers):
-    """Peers that run yield the processor to one that is about to come, which has much to import."""
+    """Makes running peers yield the processor to a newcomer, which has much to import."""
     for peer in peers:
         for thread in os.listdir(f"/proc/{peer.pid}/task") if os.path.isdir("/proc/self/task") else [peer.pid]:
-            with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
+            with contextlib.suppress(ProcessLookupError):  # a thread may end in between
                 os.setpriority(os.PRIO_PROCESS, int(thread), 10)
 
 
@@ -36,7 +35,7 @@ def wait_for(peers, part):
 
 
 def end_with_equal_digests(peers):
-    """Tells one of them to stop, which ends all."""
+    """Stops one of the peers, which ends all. Checks that their digests are equal."""
     peers[0].kill(signal.SIGTERM)
     digests = {peer.line("digest ").split()[1] for peer in peers}
     for peer in peers:
@@ -45,8 +44,7 @@ def end_with_equal_digests(peers):
 
 
 def churn(make):
-    """Three peers; one is killed while they run; the others go on, and a newcomer catches up with
-    them."""
+    """Runs three peers; one is killed; the others continue, and a newcomer catches up with them."""
     peers = [make() for _ in range(3)]
     wait_for(peers, ": 3 peers")
     peers.pop(1).kill()

@@ -3,9 +3,9 @@ forks all of them, which is quicker than starting each.
 
     python moe_run.py ADDRESS '{"on_death": "drop", "kills": 20, "seed": 7}'        a master runs at the address
 
-Prints one line of JSON: seconds until the survivors' next step, and what became of the experts. It fails if two peers
-ever said different things of the same step, if a survivor missed one, or if a death was not told. In the end one is
-alone, until another one comes.
+Prints one line of JSON: seconds until the survivors' next step, and the fate of the experts. It fails if two peers ever
+reported different things of the same step, if a survivor missed one, or if a death was not reported. In the end one is
+alone, until another one joins.
 """
 
 import json
@@ -52,7 +52,7 @@ class Peer:
         os.close(end)
 
     def read(self):
-        """What there is to read. Whether there may be more."""
+        """Reads the available output. Returns false at its end."""
         got = os.read(self.out, 1 << 16)
         *lines, self._rest = (self._rest + got).split(b"\n")
         for line in (one.decode() for one in lines):
@@ -95,7 +95,7 @@ class Run:
         self.until("all at work", lambda: all(one.steps and one.steps[-1]["same"][0] == PEERS for one in self.alive))
 
     def kill(self, victim):
-        """Seconds until each survivor's next step without it."""
+        """Kills a peer. Returns the seconds until each survivor's next step without it."""
         self.alive.remove(victim)
         begin = time.monotonic()
         os.kill(victim.pid, signal.SIGKILL)
@@ -103,14 +103,14 @@ class Run:
         fewer = lambda one: [line for line in one.steps if line["at"] > begin and line["same"][0] < PEERS]
         self.until("the survivors' next step", lambda: all(map(fewer, self.alive)))
         first = [fewer(one)[0] for one in self.alive]
-        for peer, line in zip(self.alive, first):  # a death in a reduction is told by the next forward
+        for peer, line in zip(self.alive, first):  # the next forward reports a death in a reduction
             self.until("that the death is told", lambda peer=peer, line=line: any(
                 one["lost"] for one in peer.steps if one["step"] >= line["step"]))
         return [line["at"] - begin for line in first]
 
     def leave_alone(self):
-        """One lives on, in the middle of a step, and another one comes."""
-        further = max(one.steps[-1]["step"] for one in self.alive) + 2  # until then all layers have told of deaths
+        """Leaves one peer alone in the middle of a step, until another one joins."""
+        further = max(one.steps[-1]["step"] for one in self.alive) + 2  # until then all layers have reported the deaths
         self.until("further steps", lambda: all(one.steps[-1]["step"] >= further for one in self.alive))
         for victim in self.alive[1:]:
             os.kill(victim.pid, signal.SIGKILL)
@@ -132,7 +132,7 @@ class Run:
             os.kill(one.pid, signal.SIGKILL)
 
     def verify(self):
-        """All say the same of a step, and nobody missed one."""
+        """Checks that all reports of a step are equal, and that no peer missed one."""
         found = {}
         for one in self.all:
             for before, line in zip(one.steps, one.steps[1:]):
@@ -143,7 +143,7 @@ class Run:
 
 
 def warm_up():
-    """What the peers would each import."""
+    """Imports the modules that each peer needs."""
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.zeros(1, 1)).sum().backward()

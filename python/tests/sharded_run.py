@@ -1,14 +1,14 @@
-"""DiLoCo of trainers that are two processes each, with a shard of the model (fully_shard), one of which is killed. A
-program: it imports torch once and forks all processes.
+"""DiLoCo of trainers of two processes each, with a shard of the model (fully_shard), one of which is killed. A program:
+it imports torch once and forks all processes.
 
     python sharded_run.py ADDRESS '{"dies": {"fragment": 1, "slot": 3}, "how": {"fragments": 3, "delay": 2}}'
 
-Two trainers; the second shard of the second one dies in the middle of a reduction, which the first shard ends with
-all; or ("drains": 4) it asks for its drain in its fourth step, and both shards leave at a boundary; or ("joining": 0)
-this shard asks while the trainer joins, and both leave. Then a third trainer joins. Each step of trainer i takes
-12 * 2**i from all parameters and the outer step is the plain mean, so that all sums are exact. Prints a line of the
-first trainer's shard for each step that applied something. Fails if two shards of a trainer, or two trainers, ever
-held different things.
+Two trainers; the second shard of the second one fails in the middle of a reduction, which the first shard ends with
+all; or ("drains": 4) it requests its drain in its fourth step, and both shards leave at a boundary; or ("joining": 0)
+this shard requests it while the trainer joins, and both leave. Then a third trainer joins. Each step of trainer i takes
+12 * 2**i from all parameters and the outer step is the plain mean, so that all sums are exact. Prints a shard's report
+of the first trainer for each step with an outer step. It fails if two shards of a trainer, or two trainers, ever held
+different things.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """Each step of its optimizer takes `pull` from every element."""
+    """A model; each step of its optimizer takes `pull` from every element."""
 
     def __init__(self, number):
         super().__init__()
@@ -53,7 +53,7 @@ class Model(torch.nn.Module):
 
 
 def mortal(address, shard, dies):
-    """A communicator that kills its process in the middle of a reduction."""
+    """Returns a communicator that kills its process in the middle of a reduction."""
     import pccl
     from pccl.diloco._reduction import FIRST_TAG
 
@@ -83,7 +83,7 @@ def mortal(address, shard, dies):
 
 
 def drain_at(call):
-    """Returns a method that asks for the drain and then makes the call."""
+    """Returns a method that requests the drain and then makes the call."""
 
     def drained(comm, *given, **named):
         comm.drain()
@@ -119,7 +119,7 @@ def trainer(say, about, store, shard, number, dies, drains):
         return say(end=None, drained=engine.diloco.drained, round=0)
     with engine:
         before = values()
-        if engine.diloco.round == 0:  # all shards of all began as those of one trainer did
+        if engine.diloco.round == 0:  # all shards of all trainers began with one trainer's parameters
             begin = torch.cat(list(before.values()))
             say(step=0, costs=[], samples=0, begin=[float(begin.min()), float(begin.max())])
         while not engine.diloco.finished:
@@ -172,7 +172,7 @@ class Process:
                 os._exit(status)
 
     def end(self):
-        """Its status, and what it said of each step."""
+        """Returns its status, and its report of each step."""
         _, status = os.waitpid(self.pid, 0)
         with open(self.place) as said:
             lines = [json.loads(line) for line in said.read().splitlines() if line.endswith("}")]
@@ -180,7 +180,7 @@ class Process:
 
 
 def warm_up():
-    """What the processes would each import."""
+    """Imports the modules that each process needs."""
     import pccl.torch  # noqa: F401
 
     torch.set_num_threads(1)
@@ -196,7 +196,7 @@ def main(address, given):
 
 
 def check_drained(ended):
-    """All processes of the trainer have left after the same round, with its parameters."""
+    """Checks that all processes of the trainer have left after the same round, with its parameters."""
     assert {status for status, _ in ended} <= {0, signal.SIGABRT}, ended
     ends = [said.pop("end") for _, said in ended]
     assert {end["drained"] for end in ends} <= DRAINED, ends

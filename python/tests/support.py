@@ -1,4 +1,4 @@
-"""Masters, and peers in threads and processes. Nothing here sleeps to let something happen."""
+"""Masters, and peers in threads and processes. No function here sleeps to let something happen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import cached  # noqa: E402,F401
 import endings  # noqa: E402
 from ports import free_port  # noqa: E402,F401
 
-DEADLINE = 240.0  # of every wait: a watchdog, not a judge; importing torch alone takes a busy machine many seconds
+DEADLINE = 240.0  # for every wait: a watchdog, not a judge; importing torch alone takes a busy machine many seconds
 
 # For programs given as text: two peers of one process that have joined.
 TWO = """
@@ -43,15 +43,15 @@ def two():
 
 
 def need(module):
-    """Skips the tests of a file where this module is missing. Does not import it: only other processes use it, and
-    torch takes seconds."""
+    """Skips the tests of a file if this module is missing. Does not import it: only other processes use it, and torch
+    takes seconds."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"there is no {module}", allow_module_level=True)
 
 
 def figure(name, value, unit):
-    """What no test judges, because a busy machine changes it; tests/e2e/harness.py has more of
-    it."""
+    """Prints a figure that no test judges, because a busy machine changes it; tests/e2e/harness.py has more about it.
+    """
     print("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}), flush=True)
 
 
@@ -60,19 +60,18 @@ def world(comm):
 
 
 def ids(comm):
-    """Of the group's peers, as the topology tells them."""
+    """Returns the ids of the group's peers, from the topology."""
     return {line.split()[2] for line in comm.get_topology().splitlines() if line.startswith("peer ")}
 
 
 def parallel(calls):
-    """The values of calls that are made at once, each in a thread of its own; the first error of
-    one is raised."""
+    """Returns the values of concurrent calls, each on a separate thread; raises the first error."""
     with ThreadPoolExecutor(max(1, len(calls))) as pool:
         return [future.result(DEADLINE) for future in [pool.submit(call) for call in calls]]
 
 
 class Group:
-    """Communicators of one run, each of which a thread speaks for."""
+    """Communicators of one run, each used by one thread."""
 
     def __init__(self, address, count, **given):
         self.address = address
@@ -81,7 +80,7 @@ class Group:
             self.admit(**given)
 
     def admit(self, **given):
-        """One more."""
+        """Adds one member."""
         newcomer = pccl.Communicator(self.address, **given)
         connecting: Future = Future()
 
@@ -102,7 +101,7 @@ class Group:
         return newcomer
 
     def all(self, call):
-        """call(communicator, its number) by all at once."""
+        """Makes call(communicator, its number) for all members at once."""
         return parallel([lambda comm=comm, i=i: call(comm, i) for i, comm in enumerate(self.members)])
 
     def close(self):
@@ -118,7 +117,7 @@ def environment(**more):
 
 
 class Script:
-    """Python in a process of its own; its lines are read as they come."""
+    """Python in a separate process; its lines are read on arrival."""
 
     def __init__(self, text, *arguments, env=None):
         self.popen = subprocess.Popen(
@@ -156,7 +155,7 @@ class Script:
         self.popen.send_signal(number)
 
     def end(self):
-        """Its exit status."""
+        """Returns its exit status."""
         try:
             status = self.popen.wait(DEADLINE)
         except subprocess.TimeoutExpired:
@@ -166,7 +165,7 @@ class Script:
         return status
 
     def ends_after(self, last):
-        """It has said this and ended in order, as far as that is in our hands
+        """Checks that its last line is this, and that it ended in order, as far as this side can know
         (tests/endings.py)."""
         status = self.end()
         assert endings.ended_well(status, self.lines, last), f"ended with {status}: {self.lines}"

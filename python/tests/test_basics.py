@@ -1,4 +1,4 @@
-"""Whatever needs at most one peer: import, enumerations, addresses, options, errors, master."""
+"""Tests with at most one peer: import, enumerations, addresses, options, errors, master."""
 
 import contextlib
 import pickle
@@ -215,7 +215,7 @@ def test_options(address):
     with pccl.Communicator(address, options={"call_timeout_ms": 20000, "name": "seven"}) as first:
         first.connect()
         with pccl.Communicator(address, options={"call_timeout_ms": "100", "extended_results": False}) as second:
-            with pytest.raises(pccl.TimeoutError_) as caught:  # nobody admits it
+            with pytest.raises(pccl.TimeoutError_) as caught:  # no peer admits it
                 second.connect()
             error = caught.value
             assert isinstance(error, TimeoutError)

@@ -19,7 +19,7 @@ def blob(peer, length):
 
 
 def test_lengths(group):
-    """Alone and many at once; each with the id of its peer, in canonical order."""
+    """Single and many at once; each with the id of its peer, in canonical order."""
     three = group(3)
     ids = three.members[0].members()
 
@@ -116,7 +116,8 @@ def test_alone(group):
 
 @pytest.mark.parametrize("length", [10, 100000])
 def test_one_leaves_meanwhile(group, length):
-    """It counts on nobody: the same call again is right among those who are left. With a list it is told."""
+    """It requires no particular members: the same call again is right among the remaining peers. With a member list it
+    fails."""
     three = group(3)
     before = three.members[0].members()
     handles = [three.members[i].all_gather_v_async(blob(i, length)) for i in range(2)]
@@ -149,7 +150,7 @@ def test_in_a_group(group):
 
 
 def test_in_a_list_that_fails(group):
-    """What has come stays; nothing is left of the last list."""
+    """Results that have arrived remain; nothing of the previous list remains."""
     two = group(2)
 
     def run(comm, i):
@@ -169,7 +170,7 @@ def test_in_a_list_that_fails(group):
 
 
 def test_a_dropped_handle(group):
-    """What nobody asks for is freed when it has come."""
+    """Unused results are freed on arrival."""
     two = group(2)
     dropped = two.members[0].all_gather_v_async(bytes(300000))
     owner = weakref.ref(dropped._operation._work.blobs)
@@ -184,7 +185,7 @@ def test_a_dropped_handle(group):
     assert owner() is None
 
 
-# ---- with a root, and of all for all
+# ---- with a root, and from all to all
 
 
 def part(giver, taker, length):
@@ -192,7 +193,7 @@ def part(giver, taker, length):
 
 
 def matrix(lengths):
-    """Some of them, for each of three by each."""
+    """Returns nine of the lengths, for each of three by each."""
     return [[lengths[(5 * i + 3 * k) % len(lengths)] for k in range(3)] for i in range(3)]
 
 
@@ -205,7 +206,7 @@ def parts_of(lengths, i):
 
 
 def test_all_for_all(group):
-    """Alone and many at once; any buffers, each in memory of its own."""
+    """Single and many at once; any buffers, each in separate memory."""
     three = group(3)
     ids = list(three.members[0].members())
 
@@ -250,7 +251,7 @@ def test_with_a_root(group):
 
 @pytest.mark.parametrize("lengths", MATRICES)
 def test_arrivals(group, lengths):
-    """Each part once, before the end; on the thread that awaits the operation, whatever it awaits it with."""
+    """Shows each part once, before the end; on the thread that awaits the operation, for every kind of wait."""
     three = group(3)
     ids = list(three.members[0].members())
 
@@ -287,7 +288,7 @@ def test_arrivals(group, lengths):
 
 
 def test_on_the_main_thread(group):
-    """Where signals are seen: a helper makes the call, and this thread sees what comes."""
+    """On the main thread, which sees signals, a helper makes the call, and this thread sees the arrivals."""
     two = group(2)
     seen = []
     other = two.members[1].all_to_all_v_async([b"x" * 300000, b"y"])
@@ -298,7 +299,7 @@ def test_on_the_main_thread(group):
 
 
 def test_what_on_arrival_raises(group):
-    """As with Ctrl-C: the call ends, and the operation is aborted for all if it is not over."""
+    """As with Ctrl-C, the call ends, and the operation is aborted for all if it is not over."""
     two = group(2)
 
     def run(comm, i):
@@ -308,7 +309,7 @@ def test_what_on_arrival_raises(group):
         parts = [bytes(1 << 22), b""]
         if i == 0:
             with pytest.raises(ValueError, match=comm.members()[1]):
-                comm.all_to_all_v(parts, on_arrival=fail)  # the other's part is empty, so it comes first
+                comm.all_to_all_v(parts, on_arrival=fail)  # the other's part is empty, so it arrives first
         else:
             handle = comm.all_to_all_v_async([b"", b"a" * (1 << 22)])
             assert handle.exception(DEADLINE) is None or isinstance(handle.exception(), pccl.AbortedError)
@@ -318,7 +319,7 @@ def test_what_on_arrival_raises(group):
 
 
 def test_what_was_seen_outlives_a_failure(group):
-    """A peer dies when another one's part has come: that is still there, as long as anything refers to it."""
+    """A peer fails after another one's part has arrived: that part remains while anything refers to it."""
     three = group(3)
     seen = []
     handles = []
@@ -378,7 +379,7 @@ def test_alone_for_all(group):
 
 
 def test_rebuilt_in_a_list(group):
-    """One leaves before it has come to the list: the others make its entries anew, for each other."""
+    """One leaves before it has reached the list: the others repeat its entries, for each other."""
     three = group(3)
     before = three.members[0].members()
 
@@ -434,13 +435,14 @@ def _peak_kib():
 
 
 def _memory_for(group, length):
-    """One part of so many bytes, and a tenth of the others empty: what that takes beside all parts is a window."""
+    """Measures the memory for one part of this length, with a tenth of the others empty: in addition to all parts it is
+    a window."""
     three = group(3)
     lengths = [[1000, 0, 1000], [1000, 1000, 1000], [1000, 1000, length]]
     given = [[bytearray(n) for n in row] for row in lengths]
     given[2][2], given[2][0] = bytearray(1000), bytearray(length)
     with open("/proc/self/clear_refs", "w") as refs:
-        refs.write("5")  # the peak is what there is now
+        refs.write("5")  # resets the peak to the present value
     before = _peak_kib()
     got = three.all(lambda comm, i: comm.all_to_all_v(given[i], max_bytes=2 * length))
     assert len(got[0][2][1]) == length

@@ -1,5 +1,5 @@
-"""What may be reduced, and what is refused with a reason. Nothing here has a peer: a reduction that
-gets as far as the library says TooFewPeers, and what does not says why."""
+"""Buffers that are accepted, and buffers that are refused with a reason. There are no peers here: a reduction that
+reaches the library fails with TooFewPeers; any other error has its reason."""
 
 import array
 import ctypes
@@ -75,7 +75,7 @@ def test_interfaces(name):
         assert buffer.writable
     memory.flags.writeable = False
     assert not _buffers.of(OnlyInterface(memory), "x").writable
-    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # older ones cannot tell, and refuse
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # older ones have no such attribute, and refuse
         assert not _buffers.of(OnlyDLPack(memory), "x").writable
 
 
@@ -169,7 +169,7 @@ def test_overlap(alone):
 
 
 def test_numbers_are_no_memory(alone):
-    """Their interface is to a copy: the result would be lost."""
+    """Numbers have an interface to a copy: the result would be lost."""
     for number in (np.float64(3), np.int8(3)):
         alone.refused(ValueError, "recv: .*read-only", number)
 
@@ -181,7 +181,7 @@ def test_masked_arrays(alone):
 
 
 class Maker:
-    """Makes new memory whenever it is asked, which nobody else holds."""
+    """Makes new memory for each request, without keeping it."""
 
     def __init__(self):
         self.made = None
@@ -216,7 +216,7 @@ def test_what_was_made_when_asked_is_kept(kind):
 
 
 class Copier:
-    """Gives a copy whatever it is asked for, and says so, as the standard wants it."""
+    """Returns a copy for each request, and declares it, as the standard requires."""
 
     def __init__(self, memory):
         self.memory = memory
@@ -234,7 +234,7 @@ def test_copies_are_not_written_to(alone):
 
 def tensors(torch):
     class Local(torch.Tensor):
-        """As a DTensor."""
+        """Imitates a DTensor."""
 
         def to_local(self):
             return self
@@ -309,7 +309,7 @@ def test_options_are_text_and_numbers(wrong):
 
 
 def test_pools_of_any_size():
-    """PCCL 1.0's argument is cut to what there is; the option is not."""
+    """PCCL 1.0's argument is cut to the maximum; the option is not."""
     limit = _parameters.maximum("connection_pool_size")
     for size in (1, limit, limit + 1, 1 << 40, np.int64(128)):
         pccl.Communicator("127.0.0.1:1", 0, size).close()

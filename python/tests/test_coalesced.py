@@ -14,7 +14,7 @@ COUNTS = pytest.mark.parametrize("counts", [FEW, MANY], ids=["few", "many"])
 
 
 def tensors(counts, i):
-    """Values whose sums are exact in every type."""
+    """Returns values with exact sums in every type."""
     made = np.random.default_rng(i)
     return [made.integers(0, 9, count).astype(KINDS[k % len(KINDS)]) for k, count in enumerate(counts)]
 
@@ -30,7 +30,7 @@ def bits(arrays):
 
 @COUNTS
 def test_several_types(group, counts):
-    """In place and not, at once and later; whatever is not written to is as it was."""
+    """In place and not, at once and later; memory that is not a target is unchanged."""
     three = group(3)
     expected = bits(sums(counts, 3))
 
@@ -65,7 +65,8 @@ def test_a_reduction_of_each(group, counts):
 
 
 def test_quantized(group):
-    """Floats are packed, and all have the same; what is no float is exact. One type: as one tensor."""
+    """Floats are packed, with the same result on all peers; other types are exact. With one type: the same as one
+    tensor."""
     three = group(3)
     counts = [5000, 300, 64 * 256]
     for quantization in (QuantizationOptions("int4"), QuantizationOptions("e4m3", feedback=True)):
@@ -103,7 +104,7 @@ def test_feedback_has_a_place_for_each_element(group):
 
 
 def test_lists(group):
-    """Among others, in a list that is repeated if a peer is lost."""
+    """Among other operations, in a list that is repeated if a peer is lost."""
     two = group(2)
 
     def run(comm, i):
@@ -131,7 +132,7 @@ def test_alone(group):
 
 @COUNTS
 def test_peers_that_differ(group, counts):
-    """In a count, a type or a reduction: all are told, and keep what they had."""
+    """Peers that differ in a count, a type or a reduction: all get the error, and keep their values."""
     two = group(2)
 
     def changed(comm, given):

@@ -1,5 +1,5 @@
-"""Collectives of peers in threads of one process: arguments, results, exceptions and groups as Python sees them. The
-results for every type, operator and size are checked in tests/unit/test_api_matrix.c."""
+"""Collectives of peers in threads of one process: arguments, results, exceptions and groups in Python. The results for
+every type, operator and size are checked in tests/unit/test_api_matrix.c."""
 
 import array
 import asyncio
@@ -45,8 +45,8 @@ N, ROOT = 4, 1  # elements of a part; a rank
 COUNTS = [5, 0, 7]
 FACTORS = [0.5, -2.0, 3.0]
 
-# What a method sends and receives: its list entry, whether it has parts for all, whether only the root has them, its
-# parameters, and what rank i receives of all that was sent.
+# Input and output of each method: its list entry, whether it has parts for all, whether only the root has them, its
+# parameters, and the result of rank i.
 METHODS = {
     "all_reduce": (pccl.AllReduce, (1, 1), "", {"op": "min"}, lambda all, i: all[:, :N].min(0)),
     "reduce": (pccl.Reduce, (1, 1), "recv", {"op": "max"}, lambda all, i: all[:, :N].max(0)),
@@ -77,7 +77,7 @@ def perform(comm, form, method, entry, memory, parameters):
 
 @pytest.mark.parametrize("form", ["now", "later", "listed"])
 def test_every_method(group, form):
-    """Each reaches the collective of its name, with all of its arguments."""
+    """Each method reaches the collective of its name, with all of its arguments."""
     three = group(3)
     ids = three.members[0].members()
     all_sent = np.array([sent(i) for i in range(3)])
@@ -232,7 +232,7 @@ def test_roots(group):
 
 
 def test_error_feedback_for_a_checkpoint(group):
-    """The same follows from what was handed out and in; an operation that fails changes nothing."""
+    """Residuals that were saved and loaded give the same results; a failed operation changes nothing."""
     two = group(2)
     given = [np.random.default_rng(i).standard_normal(LARGE, np.float32) for i in range(2)]
     sums = [[np.empty(LARGE, np.float32) for _ in range(2)] for _ in range(3)]
@@ -284,7 +284,7 @@ def test_codecs_that_there_are_not():
 
 
 def test_quantized_copies_are_written_by_the_root(group):
-    """Through the master they are exact. A root that cannot be written to is refused."""
+    """Through the master they are exact. A read-only buffer of the root is refused."""
     three = group(3)
     tiny = [np.full(3, i + 0.1) for i in range(3)]
     options = pccl.QuantizationOptions()
@@ -347,8 +347,7 @@ def test_alone(group):
 
 
 def test_other_members_than_counted_on(group):
-    """Who counts on members of before is told, and so are all others; nothing of theirs is
-    touched."""
+    """A peer that requires former members gets the error, as do all others; their buffers are unchanged."""
     three = group(3)
     before = three.members[0].members()
     three.admit()
@@ -414,7 +413,7 @@ def test_peers_that_differ(group):
 
 
 def test_one_leaves_meanwhile(group):
-    """The others get an error; then they go on with those who are left."""
+    """The others get an error; then they continue with the remaining peers."""
     three = group(3)
     inputs = [np.full(3 * LARGE, i + 1.0) for i in range(3)]
     share = [np.zeros(LARGE) for _ in range(2)]
@@ -499,7 +498,7 @@ def test_an_interrupt_of_one_thread_s_wait_leaves_others_alone(group):
     assert handle.result(DEADLINE).world_size == 2
 
 
-# ---- groups of some
+# ---- groups of some peers
 
 
 def test_groups_overlap(group):
@@ -577,7 +576,7 @@ def test_foundings_that_fail(group):
             alone.barrier()
 
 
-AUTOMATIC = 1 << 22  # elements: no link carries so many floats in a millisecond
+AUTOMATIC = 1 << 22  # elements: no link sends this number of floats in a millisecond
 
 
 def automatic(budget_ms, **parameters):
@@ -585,8 +584,8 @@ def automatic(budget_ms, **parameters):
 
 
 def test_an_automatic_codec_is_the_same_on_all(group):
-    """With time enough nothing is packed. Without, from the second use on: bits and words are those of
-    all, a failure changes nothing, and another tag has a choice of its own."""
+    """With enough time nothing is packed. Otherwise, from the second use on: bits and reasons are the same on all
+    peers, a failure changes nothing, and another tag has a separate choice."""
     three = group(3)
     given = [np.random.default_rng(i).standard_normal(AUTOMATIC, np.float32) for i in range(3)]
     exact = given[0] + given[1] + given[2]
@@ -616,8 +615,8 @@ def test_an_automatic_codec_is_the_same_on_all(group):
 
 
 def test_an_automatic_codec_with_a_share_of_the_time(group):
-    """Nobody knows the time between uses before there were two; then next to nothing lies between. So it
-    is in a group, and in a list, which has a retry; a failure changes nothing."""
+    """The time between uses is unknown before the second one; after it there is almost none. The same holds in a group,
+    and in a list, which has a retry; a failure changes nothing."""
     two = group(2)
     option = pccl.QuantizationOptions("auto", budget_percent=1)
     other = pccl.QuantizationOptions("auto", budget_percent=2)
@@ -653,8 +652,8 @@ def test_an_automatic_codec_with_a_share_of_the_time(group):
 
 
 def test_an_automatic_codec_of_other_sums(group):
-    """Of shares, of lists, of halves, in a group, and of what goes through the master; what an exact use
-    did not lose, error feedback does not add."""
+    """Automatic codecs of shares, of lists, of halves, in a group, and through the master; error feedback adds nothing
+    after an exact use."""
     two = group(2)
     none = pccl.QuantizationAlgorithm.NONE
 

@@ -1,5 +1,4 @@
-"""The demo itself, shortened: it runs to its end; and however it ends, none of its processes
-remains."""
+"""The demo itself, shortened: it runs to its end, and none of its processes remains after any kind of end."""
 
 import os
 import pty
@@ -26,7 +25,7 @@ _EXECUTE = "import os, sys; os.execv(sys.executable, [sys.executable, '-B', *sys
 
 
 def children(pid):
-    """Process ids."""
+    """Returns the ids of the child processes."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -41,7 +40,7 @@ def children(pid):
 
 
 def gone(pids):
-    """Waits until none of these is there."""
+    """Waits until all of these processes have ended."""
     end = time.monotonic() + DEADLINE
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):
         assert time.monotonic() < end, f"of {pids} some remain"

@@ -1,5 +1,4 @@
-"""The demo's transformer: its gradients are those of its loss, it does not look ahead, and it
-learns."""
+"""The demo's transformer: its gradients match its loss, it does not look ahead, and it learns."""
 
 import sys
 
@@ -28,7 +27,7 @@ def test_gradients(length):
     analytic = network.flat_gradient.copy()
     for name, values in network.params.items():
         gradient, flat = network.gradients[name].ravel(), values.reshape(-1)
-        seen = np.argsort(-np.abs(gradient))[:4]  # those that matter most, and some others
+        seen = np.argsort(-np.abs(gradient))[:4]  # the most significant ones, and some others
         for place in {*map(int, seen), *map(int, random.integers(0, flat.size, 3))}:
             before, width = flat[place], 1e-5
             flat[place] = before + width
@@ -63,7 +62,7 @@ def test_learns():
 
 
 def test_adamw_first_step():
-    """Whatever the gradient's size: the first step is the rate in its direction, and the decay."""
+    """The first step is the rate in the gradient's direction, for any size of the gradient, plus the decay."""
     values, gradient = np.array([1, -2, 3], np.float32), np.array([3, -4, 0], np.float32)
     model.AdamW(3, decay=0.1).step(values, gradient, 0.01)
     assert np.linalg.norm(gradient) == pytest.approx(1)  # clipped

@@ -1,4 +1,4 @@
-"""The demo's chart: an SVG whose lines stand where the values are."""
+"""The demo's chart: an SVG whose lines match the values."""
 
 import sys
 from xml.etree import ElementTree

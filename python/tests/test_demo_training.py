@@ -25,7 +25,7 @@ class Somebody:
         self.last, self.killed = {"parameters": 1000}, False
 
     def kill(self):
-        """By the run."""
+        """Does nothing: called by the run."""
 
     def go(self):
         self.state = "is told"
@@ -45,7 +45,7 @@ def make(kind, tmp_path, names=training.FOUNDERS, out=None):
 
 
 def meet(made, number, names, count=None, **differing):
-    """These come to round `number` and have it 10 ms later."""
+    """Reports the arrival of these peers at round `number`, and its end 10 ms later."""
     by_name = {peer.name: peer for peer in made.peers}
     for name in names:
         made.on_arrived(by_name[name], {"at": 1.0 * number, "round": number})

@@ -18,7 +18,7 @@ MODES = ["sync", "delayed", "eager"]
 
 
 def params(seed=0, dtype=np.float32):
-    """More than goes through the master, in pieces that do not come out even."""
+    """Returns parameters for peer-to-peer transfers, in pieces of uneven size."""
     drawn = np.random.default_rng(seed)
     return {"b": drawn.normal(size=7).astype(dtype), "a": drawn.normal(size=(70, 1001)).astype(dtype)}
 
@@ -28,7 +28,7 @@ def flat(values):
 
 
 def start(address, count, make):
-    """Instances that are in the run together: make(number, communicator)."""
+    """Returns instances that are in the run together: make(number, communicator)."""
     comms = [pccl.Communicator(address) for _ in range(count)]
     made = [make(i, comm) for i, comm in enumerate(comms)]
     support.parallel([one.join for one in made])
@@ -36,7 +36,7 @@ def start(address, count, make):
 
 
 def admit(member, join):
-    """join() of a newcomer, while the member of the run goes on until it is in."""
+    """Runs join() of a newcomer, while the member of the run continues until it has joined."""
     thread = threading.Thread(target=join)
     thread.start()
     while not member.step(samples=10).admitted:
@@ -46,7 +46,7 @@ def admit(member, join):
 
 
 def refusal(member, newcomer):
-    """What the newcomer is told, while the member of the run goes on."""
+    """Returns the newcomer's error, while the member of the run continues."""
     told = []
 
     def join():
@@ -64,14 +64,14 @@ def end(made):
 
 
 def train(values, number, step):
-    """An inner step that each peer makes otherwise, and everybody can repeat."""
+    """Makes a repeatable inner step that differs on each peer."""
     for index, name in enumerate(sorted(values)):
         drawn = np.random.default_rng((number, step, index))
         values[name] -= (drawn.normal(size=values[name].shape) * 0.01).astype(values[name].dtype)
 
 
 class Reference:
-    """One peer's outer step, written down: what all peers are to come to."""
+    """The plain outer step of one peer: the reference for all peers."""
 
     def __init__(self, theta, lr, momentum):
         kind = theta.dtype.type
@@ -90,7 +90,7 @@ class Reference:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sync_is_the_reference_bit_by_bit(address, dtype):
-    """Of two peers, whose sums have one order only."""
+    """For two peers, whose sums have only one order."""
     values = [params(0, dtype) for _ in range(2)]
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=2, min_peers=2, bucket_bytes=65536))
     reference = Reference(flat(params(0, dtype)), 0.7, 0.9)
@@ -121,7 +121,7 @@ def test_delayed_is_the_reference_one_round_late(address):
     for step in range(5):
         for i in range(2):
             train(values[i], i, step)
-        deltas = [reference.theta - flat(one) for one in values]  # against what is not stepped yet
+        deltas = [reference.theta - flat(one) for one in values]  # against the outer copy before its step
         infos = support.parallel([one.step for one in two])
         assert [info.committed for info in infos] == [step > 0] * 2
         if before is not None:
@@ -138,8 +138,8 @@ def test_delayed_is_the_reference_one_round_late(address):
 
 
 def test_eager_is_its_formula(address):
-    """Each peer: an outer copy of its own, stepped with its share at once and the rest one round
-    late. The shared one is that of "delayed"."""
+    """Each peer has an outer copy, stepped with its share at once and the rest one round late. The shared one equals
+    the one of "delayed"."""
     values = [params() for _ in range(2)]
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=2, mode="eager"))
     anchor = Reference(flat(params()), 0.7, 0.9)
@@ -185,7 +185,7 @@ def test_weight_of_tokens(address):
     for i in range(2):
         train(values[i], i, 9)
     two[0].step(), two[1].step()
-    infos = support.parallel([one.step for one in two])  # nobody has counted anything
+    infos = support.parallel([one.step for one in two])  # no peer has counted samples
     assert not any(info.committed for info in infos) and np.array_equal(flat(values[1]), reference.theta)
     end(two)
 
@@ -203,7 +203,7 @@ def test_local_sgd_averages(address):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_alone(address, mode):
-    """The own delta is the mean; the run goes on."""
+    """The mean is this peer's delta; the run continues."""
     values = params()
     reference = Reference(flat(values), 0.7, 0.9)
     with DiLoCo(pccl.Communicator(address), values, inner_steps=1, mode=mode) as diloco:
@@ -224,8 +224,7 @@ def test_alone(address, mode):
 
 
 def test_few_bits(address):
-    """float16 parameters: the outer copy has more digits, and what rounding took is not taken for
-    training."""
+    """float16 parameters: the outer copy has more digits, and rounding does not count as training."""
     values = [params(0, np.float16) for _ in range(2)]
     settings = dict(inner_steps=1, min_peers=2, outer=Nesterov(1e-5, 0.0))
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], **settings))
@@ -264,7 +263,7 @@ def test_a_delta_that_is_not_finite_counts_for_nothing(address):
 def test_verification_finds_what_differs(address, caplog):
     values = [params() for _ in range(3)]
     three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], inner_steps=1, min_peers=3, verify_every=2))
-    three[1]._shared.theta[0][5] += 1  # a bit that fell over
+    three[1]._shared.theta[0][5] += 1  # a flipped bit
     moved = [[info.moved_bytes for info in support.parallel([one.step for one in three])] for _ in range(4)]
     assert moved[0] == moved[2] == moved[3] == [0, 0, 0]
     assert moved[1][0] == moved[1][2] == 0 and moved[1][1] > 0
@@ -274,7 +273,7 @@ def test_verification_finds_what_differs(address, caplog):
 
 
 def test_extra_state(address):
-    """A newcomer gets it, with the counters."""
+    """A newcomer receives it, with the counters."""
     cursors = [np.array([0, 0]), np.array([9, 9])]
     values = [params(i) for i in range(2)]
     comms = [pccl.Communicator(address) for _ in range(2)]
@@ -294,7 +293,7 @@ def test_extra_state(address):
 
 
 def test_resume(address, tmp_path):
-    """From what numpy.savez has written: the same numbers as without the interruption."""
+    """From a file of numpy.savez: the same numbers as without the interruption."""
     straight, other = params(), params()
     with DiLoCo(pccl.Communicator(address), straight, inner_steps=2) as diloco:
         for step in range(8):
@@ -433,7 +432,7 @@ def test_refused_values(address):
     ],
 )
 def test_who_comes_with_other_settings_is_told(address, settings, words):
-    """And the run goes on, alone and with the next one."""
+    """And the run continues, alone and with the next one."""
     first = DiLoCo(pccl.Communicator(address), params(), inner_steps=5)
     first.join()
     given = {"params": params(), "inner_steps": 5, **settings}
@@ -447,7 +446,7 @@ def test_who_comes_with_other_settings_is_told(address, settings, words):
 
 
 def test_newcomers_of_several_models_hear_what_the_run_has():
-    """Who comes at the same time with a third model is not taken for the run."""
+    """A concurrent newcomer with a third model is not taken for the run."""
     models = [["a: f32 (2,)", "b: f32 (7,)"], ["a: f32 (2,)", "b: f32 (9,)", "c: f32 (1,)"], ["a: f32 (3,)"]]
     everybody, given = threading.Barrier(len(models), timeout=DEADLINE), {}
 
@@ -476,7 +475,7 @@ def test_newcomers_of_several_models_hear_what_the_run_has():
 
 
 def test_an_error_leaves_the_run(address):
-    """The others go on."""
+    """The others continue."""
     values = [params() for _ in range(2)]
     two = [DiLoCo(pccl.Communicator(address), values[i], inner_steps=1) for i in range(2)]
     two[0].join()
@@ -507,7 +506,7 @@ def test_finish_when_somebody_has_gone(address, mode):
 
 
 def train_to_the_end(made, values):
-    """What the last step said to each."""
+    """Returns each peer's info of the last step."""
     step = 0
     while not made[0].finished:
         for i, value in enumerate(values):
@@ -553,7 +552,7 @@ def test_who_waits_at_the_end_gets_the_final_parameters(address, mode):
     infos = []
     thread = threading.Thread(target=lambda: infos.append(waiting.join()))
     thread.start()
-    member._membership.wait_for_answer()  # it asks the same, and one thread may at a time
+    member._membership.wait_for_answer()  # it makes the same call, and one thread at a time may do so
     while not member.comm.are_peers_pending():
         pass
     train(values[0], 0, 0)
@@ -582,7 +581,7 @@ def test_the_end_has_the_bits_of_finish(address, mode):
 
 
 def test_a_finished_run_that_is_started_again(address):
-    """Is finished; whoever has nothing gets its state, and with more rounds it goes on."""
+    """It is finished; a peer without a state receives its state, and with more rounds it continues."""
     settings = dict(inner_steps=1, rounds=2)
     with DiLoCo(pccl.Communicator(address), params(), **settings) as diloco:
         while not diloco.finished:
@@ -592,7 +591,7 @@ def test_a_finished_run_that_is_started_again(address):
     again = DiLoCo(pccl.Communicator(address), values[0], min_peers=3, **settings)
     again.load_state_dict(state)
     assert again.finished
-    assert again.join().finished  # though alone
+    assert again.join().finished  # although it is alone
     fresh = DiLoCo(pccl.Communicator(address), values[1], min_peers=3, **settings)
     joined = threading.Thread(target=fresh.join)
     joined.start()
@@ -616,7 +615,7 @@ def test_closing_ends_another_threads_step(address):
 
     def waits():
         try:
-            two[0].step()  # the other one does not come
+            two[0].step()  # the other one is missing
         except pccl.PCCLError as error:
             ended.append(error)
 
@@ -661,7 +660,7 @@ def test_models_of_16_bits_exchange_16(address, mode, codec):
         infos = support.parallel([one.step for one in three])
         sent.append(sum(info.tx_bytes for info in infos))
     count = len(flat(params()))
-    assert max(sent) < 2 * count * 2 * 2 * 1.1  # 2 (n - 1) bytes an element, of 2 bytes, and some for the weights
+    assert max(sent) < 2 * count * 2 * 2 * 1.1  # 2 (n - 1) bytes for each element of 2 bytes, and some for the weights
     assert len({one.digest() for one in three}) == 1
     end(three)
 
@@ -718,7 +717,7 @@ def halving(step):
 
 @pytest.mark.parametrize("mode", ["sync", "delayed"])
 def test_a_schedule_of_the_outer_rate(address, mode):
-    """It is a function of the step at which the delta was measured, also where that is applied a round later."""
+    """It is a function of the step at which the delta was measured, also if it is applied a round later."""
     values = [params(0) for _ in range(2)]
     rule = Nesterov(halving, 0.9)
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], inner_steps=2, min_peers=2, outer=rule, mode=mode))
@@ -732,7 +731,7 @@ def test_a_schedule_of_the_outer_rate(address, mode):
         support.parallel([one.step for one in two])
     rates = [(2, 0.8), (4, 0.4), (6, 0.2), (8, 0.1)]
     if mode == "delayed":
-        rates.pop()  # it is on its way
+        rates.pop()  # it is in flight
     assert sorted(seen) == sorted(rates * 2)
     assert two[0].digest() == two[1].digest()
     end(two)

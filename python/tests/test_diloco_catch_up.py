@@ -1,6 +1,6 @@
-"""Newcomers of a streaming run, which get its state fragment by fragment while the others train on: what follows from
-what peers tell each other, beside a run that is written down plainly; then what becomes of it when peers come and go.
-Processes that are killed: test_diloco_streaming_churn."""
+"""Newcomers of a streaming run, which receive its state fragment by fragment while the others continue to train: first
+the plan of the transfers against a plain second implementation; then runs whose peers join and leave. Processes that
+are killed: test_diloco_streaming_churn."""
 
 import functools
 import hashlib
@@ -24,11 +24,12 @@ from pccl.diloco._schedule import Schedule
 np = pytest.importorskip("numpy")
 
 
-# ---- what follows from what peers tell
+# ---- the plan of the transfers
 
 
 def attendance_of(catch_ups, lacks):
-    """What all read; lacks: of each peer that is there, whether it lacks the fragment, and how many it lacks."""
+    """Returns the attendance that all read; lacks: for each present peer, whether it lacks the fragment, and the number
+    that it lacks."""
     told = [catch_ups[peer].entries(*said) for peer, said in lacks.items()]
     found = {catch_ups[peer].read([sum(column) for column in zip(*told)]) for peer in lacks}
     assert len(found) == 1
@@ -57,7 +58,7 @@ def test_each_newcomer_gets_it_from_one_and_holders_take_turns(holders, lacking)
 
 
 def test_a_giver_has_few_takers_at_a_time():
-    """Each newcomer has it after some slots. The transfers of one giver use links and operations in flight."""
+    """Each newcomer has it after some slots. The transfers of one sender use links and operations in flight."""
     lacking, slots = list(range(100, 200)), 0
     while lacking:
         found = transfers_of(Attendance((1, 2), tuple(lacking), False), slots)
@@ -68,7 +69,7 @@ def test_a_giver_has_few_takers_at_a_time():
 
 
 class World:
-    """Peers that go through a schedule; who holds what is written down beside what they tell."""
+    """Peers in a schedule, with a separate record of the holders."""
 
     def __init__(self, dice, holders, newcomers, count):
         self.dice, self.count = dice, count
@@ -88,7 +89,7 @@ class World:
         self._send(fragment, transfers_of(attendance, turn), fail)
 
     def _send(self, fragment, given, fail):
-        """Some die meanwhile."""
+        """Sends fragments; some peers fail in between."""
         gone = {peer for peer in self.alive if self.dice.random() < fail} - {"h0"}
         self.alive = [peer for peer in self.alive if peer not in gone]
         for transfer in given:
@@ -106,13 +107,13 @@ def test_whoever_dies_all_agree_and_newcomers_get_everything(seed):
     calm = 4 * period
     for step in range(1, calm + 3 * period + 1):
         for fragment in schedule.lands(step):
-            if step >= calm or dice.random() > 0.2:  # else the reduction is given up by all
+            if step >= calm or dice.random() > 0.2:  # otherwise all give up the reduction
                 world.lands(fragment, schedule.turn(fragment, step), 0.1 if step < calm else 0.0)
     assert world.is_over and all(len(world.held[peer]) == count for peer in world.alive)
 
 
 class Wire:
-    """Transfers that end as is said."""
+    """Transfers with prescribed ends."""
 
     def __init__(self, *ends):
         self._ends, self.waited = list(ends), 0
@@ -136,7 +137,7 @@ class Wire:
 
 
 def test_what_becomes_of_a_transfer():
-    """Whatever fails is awaited, so that nobody writes into arrays that are used again."""
+    """Failed transfers are awaited, so that none writes into arrays that are used again."""
     arrays, transfer = [np.zeros(3), np.zeros(2)], Transfer("here", "me")
     error = lambda kind: kind("", result=pccl.Result.RANK_CONNECTION_LOST)
     assert carry(Wire(7, 5), "me", [transfer], arrays, 1) == 12
@@ -158,7 +159,7 @@ SETTINGS = dict(inner_steps=6, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peer
 
 
 class Gate:
-    """A newcomer's communicator receives nothing of these fragments before it is open."""
+    """Keeps a newcomer's communicator from receiving these fragments before it is open."""
 
     def __init__(self, comm, fragments=(0, 1, 2)):
         self._receive, self.opened, self.asked = comm.recv_async, threading.Event(), threading.Event()
@@ -173,8 +174,8 @@ class Gate:
 
 
 class Run:
-    """Peers that this thread makes step together, and newcomers, each in a thread of its own that joins and then trains
-    like the others. After each slot of a fragment all who have it hold the same."""
+    """Peers that this thread makes step together, and newcomers, each on a separate thread that joins and then trains
+    like the others. After each slot of a fragment all that have it hold the same."""
 
     def __init__(self, address, count=2, **more):
         self.address, self.settings, self.number = address, {**SETTINGS, **more}, count
@@ -185,7 +186,7 @@ class Run:
         self.came, self.last = [], None
 
     def newcomer(self, prepare=None):
-        """prepare: before it joins."""
+        """Starts a newcomer. prepare: called before it joins."""
         values = params(self.number)
         late = record(DiLoCo(pccl.Communicator(self.address), values, **self.settings))
         if prepare is not None:
@@ -221,25 +222,25 @@ class Run:
             self.step()
 
     def until_lands(self, fragment):
-        """Goes on until this fragment has landed for a newcomer, the first time after its admission. With a delay of 1
-        the next one is not launched yet, so the newcomer gets this one and no other; and these peers do not come to the
+        """Continues until this fragment has landed for a newcomer, the first time after its admission. With a delay of
+        1 the next one is not launched yet, so the newcomer gets this one and no other; and these peers do not reach the
         fragment's next slot, which waits for it."""
         slot = 2 * fragment + 1  # of SETTINGS: three fragments in six steps
         self.until(lambda: self.made[0]._catch_up is not None and self.made[0].inner_step % 6 == slot)
 
     def take(self, late):
-        """Goes on until it is in."""
+        """Continues until it has joined."""
         self.until(lambda: late.outcome is not None)
         assert not isinstance(late.outcome, Exception), late.outcome
         return late.outcome
 
     def go(self, index):
-        """One of those who were in before goes."""
+        """Removes one of the established peers."""
         self.values.pop(index)
         self.made.pop(index).close()
 
     def end(self):
-        """All stop after the same step, which nobody has reached yet."""
+        """Stops all after the same step, which none has reached yet."""
         self.last = self.made[0].inner_step + 24
         self.until(lambda: self.made[0].inner_step == self.last)
         for late in self.came:
@@ -257,7 +258,7 @@ def held(one):
 
 
 def record(one):
-    """What it holds of a fragment after each of its slots."""
+    """Records its content of a fragment after each of its slots."""
     one.slots = {}
     for fragment in one._fragments:
         fragment.commit = functools.partial(_recorded, one, fragment, fragment.commit)
@@ -274,7 +275,7 @@ def _recorded(one, fragment, commit, *about):
 
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_a_newcomer_gets_one_fragment_after_another(address, delay):
-    """And counts for nothing before; then it trains like the others."""
+    """It counts for nothing before; then it trains like the others."""
     run = Run(address, delay=delay)
     late = run.newcomer()
     counts = {p: [] for p in range(3)}
@@ -292,7 +293,7 @@ def test_a_newcomer_gets_one_fragment_after_another(address, delay):
 
 
 def test_others_train_on_while_a_fragment_is_on_its_way(address):
-    """Its other fragments' slots pass by. Only its own next one waits for it."""
+    """The slots of the other fragments pass. Only the fragment's next slot waits for it."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
     run.until_lands(0)
@@ -307,7 +308,7 @@ def test_others_train_on_while_a_fragment_is_on_its_way(address):
 
 
 def test_every_fragment_that_a_newcomer_holds_is_that_of_the_others(address):
-    """In all its slots, those before it trains among them."""
+    """In all its slots, also before it trains."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
     run.until_lands(2)
@@ -320,7 +321,7 @@ def test_every_fragment_that_a_newcomer_holds_is_that_of_the_others(address):
 
 
 def test_who_comes_a_slot_later_waits_for_the_first(address):
-    """Then it is taken in; nobody waits for it."""
+    """It joins with the first one; no peer waits for it."""
     run = Run(address)
     first = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm)))
     run.until_lands(0)
@@ -344,7 +345,7 @@ def test_two_newcomers_at_once(address):
 
 
 def test_finish_leaves_a_newcomer_behind(address):
-    """Nobody who has everything comes back: the run is lost for it."""
+    """No peer that has everything returns: the run is lost for it."""
     run = Run(address)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [1])))
     run.until_lands(1)
@@ -358,7 +359,7 @@ def test_finish_leaves_a_newcomer_behind(address):
 
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_finish_while_a_newcomer_catches_up(address, delay):
-    """After each step: it goes on through its own meanwhile, and all meet again."""
+    """After each step: it continues through its steps in between, and all meet again."""
     run = Run(address, delay=delay)
     late, finished = run.newcomer(), 0
     while late.outcome is None or run.made[0]._catch_up is not None:
@@ -374,12 +375,12 @@ def test_finish_while_a_newcomer_catches_up(address, delay):
 
 
 def test_finish_before_a_boundary_after_a_death(address):
-    """Whether all meet at the boundary follows from reductions that a newcomer, too, has applied by then."""
+    """The decision to meet at the boundary depends on reductions that a newcomer, too, has applied by then."""
     run = Run(address, 3, delay=3)
     late = run.newcomer()
     run.until(lambda: run.made[0]._catch_up is not None and run.made[0].inner_step % 6 == 3)
     for one in run.made:
-        assert one._fragments[1]._job.wait(support.DEADLINE)  # of all four; the next one lands behind the boundary
+        assert one._fragments[1]._job.wait(support.DEADLINE)  # of all four; the next one lands after the boundary
     for one in (*run.made, late):
         one._min_peers = 4
     run.go(2)
@@ -387,7 +388,7 @@ def test_finish_before_a_boundary_after_a_death(address):
     support.parallel([one.finish for one in run.made])
     run.until(lambda: run.made[0].inner_step % 6 == 1)
     for one in (*run.made, late):
-        one._min_peers = 2  # no boundary holds up all any more
+        one._min_peers = 2  # so that no boundary waits
     run.take(late)
     run.end()
 
@@ -401,11 +402,11 @@ def test_a_group_without_links_between_all(address):
     run.end()
 
 
-# ---- who goes
+# ---- departures
 
 
 def test_a_newcomer_goes_between_fragments(address):
-    """The others are not disturbed, and the next one comes in."""
+    """The others are not disturbed, and the next one joins."""
     run = Run(address)
     late = run.newcomer()
     run.until_lands(0)
@@ -420,7 +421,7 @@ def test_a_newcomer_goes_between_fragments(address):
 
 
 def natural(seed):
-    """Parameters in the order of the flat array."""
+    """Returns parameters in the order of the flat array."""
     return np.concatenate([part_of(params(seed), p) for p in range(3)])
 
 
@@ -442,7 +443,7 @@ def test_a_giver_goes_while_a_fragment_is_on_its_way(address):
 
 
 def test_the_only_one_with_the_state_goes(address):
-    """The newcomer is told, has what it came with, and may begin a run of its own with it."""
+    """The newcomer gets the error, has its initial state, and may start a run with it."""
     run = Run(address, 1, min_peers=1)
     states = saved(address)
 
@@ -465,7 +466,7 @@ def test_the_only_one_with_the_state_goes(address):
 
 
 def test_the_only_one_with_the_state_goes_and_the_next_slot_is_of_what_the_newcomer_has(address):
-    """It is not the newcomer that has the state then."""
+    """The newcomer does not count as having the state then."""
     run = Run(address, 1, min_peers=1)
     late = run.newcomer(lambda late: setattr(late, "gate", Gate(late.comm, [2])))
     run.until_lands(2)
@@ -477,7 +478,7 @@ def test_the_only_one_with_the_state_goes_and_the_next_slot_is_of_what_the_newco
 
 
 def test_all_others_go_when_a_newcomer_has_just_got_everything(address):
-    """While a boundary waits for more: the run goes on from what it has."""
+    """While a boundary waits for more: the run continues from its state."""
     run, may_go_on = Run(address, 3, min_peers=3), threading.Event()
 
     def prepare(late):
@@ -485,7 +486,7 @@ def test_all_others_go_when_a_newcomer_has_just_got_everything(address):
         late._reach = lambda: late.inner_step == 10 and may_go_on.wait(support.DEADLINE) and None or reach()
 
     run.go(2)
-    late = run.newcomer(prepare)  # for which the boundary waits
+    late = run.newcomer(prepare)  # the boundary waits for it
     for p, lands in enumerate((7, 9)):
         run.until(lambda: run.made[0].inner_step == lands)
         await_that(lambda: p in held(late))
@@ -519,7 +520,7 @@ def await_that(condition):
 
 
 def saved(address):
-    """A state of a boundary of another run."""
+    """Returns a state of a boundary of another run."""
     with pccl.MasterNode("127.0.0.1:0") as master:
         one = DiLoCo(pccl.Communicator(f"127.0.0.1:{master.port}"), params(7), **{**SETTINGS, "min_peers": 1})
         with one:
@@ -531,7 +532,7 @@ def saved(address):
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_who_comes_from_a_checkpoint_gets_the_state_of_the_run(address, ahead):
-    """Whoever has come further."""
+    """The most advanced state counts."""
     run = Run(address)
     state = saved(address)
     run.until(lambda: ahead or run.made[0].round > state["round"])
@@ -541,10 +542,10 @@ def test_who_comes_from_a_checkpoint_gets_the_state_of_the_run(address, ahead):
 
 
 def test_the_end_of_the_run(address):
-    """Comes when a newcomer has just got its last fragment, or before: it has the final state."""
+    """The end of the run arrives when a newcomer has just got its last fragment, or before: it has the final state."""
     run = Run(address, 3, min_peers=3, rounds=2)
     run.go(2)
-    late = run.newcomer()  # for which the first boundary waits
+    late = run.newcomer()  # the first boundary waits for it
     run.until(lambda: run.made[0].finished)
     late.thread.join(support.DEADLINE)
     assert late.finished and late.digest() == run.made[0].digest()

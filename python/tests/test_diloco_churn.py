@@ -1,8 +1,8 @@
-"""DiLoCo among real processes that come, die, stop and come back.
+"""DiLoCo among real processes that join, fail, stop and return.
 
-Each round of peer i takes 12 * 2**i from all parameters, and the outer step is the plain mean: so
-all sums are exact, and what an outer step moves says whose deltas are in it. In each element alike:
-a mean over different peers in different buckets would show.
+Each round of peer i takes 12 * 2**i from all parameters, and the outer step is the plain mean: so all sums are exact,
+and the move of an outer step shows whose deltas are in it. It is the same in each element: a mean over different peers
+in different buckets would show.
 """
 
 import itertools
@@ -131,8 +131,8 @@ class Run:
         return self.peers[-1]
 
     def end(self, *peers):
-        """All end well; in each round, and at the end, all who were there held the same. The rounds
-        of each."""
+        """Checks that all end with success, and that in each round, and at the end, all present peers held the same.
+        Returns the rounds of each."""
         ends = {peer.line("end ") for peer in peers}
         assert [peer.end() for peer in peers] == [0] * len(peers)
         assert len(ends) == 1, ends
@@ -150,13 +150,13 @@ def rounds(peer):
 
 
 def entries(peer):
-    """The round that it came in at, and the bytes that it got, each time."""
+    """Returns the round and the received bytes of each of its admissions."""
     lines = [line.split() for line in peer.lines if line.startswith("joined at")]
     return [(int(line[2]), int(line[4])) for line in lines]
 
 
 def compare(found):
-    """In the rounds that two have in common they held the same."""
+    """Checks that peers held the same in their common rounds."""
     for one, other in itertools.combinations(found, 2):
         both = set(one) & set(other)
         assert both
@@ -166,13 +166,13 @@ def compare(found):
 
 
 def means(numbers):
-    """What an outer step can move, by whose deltas are in it."""
+    """Returns the possible moves of an outer step, by the peers whose deltas are in it."""
     subsets = itertools.chain.from_iterable(itertools.combinations(numbers, n) for n in range(1, len(numbers) + 1))
     return {sum(12 * 2**i for i in subset) / len(subset): subset for subset in subsets}
 
 
 def last_moved(found):
-    """Whose deltas were in the last outer step."""
+    """Returns the peers whose deltas were in the last outer step."""
     lines = [line for line in found[0].values() if line["committed"]]
     return means(range(5))[lines[-1]["moved"]]
 
@@ -189,8 +189,7 @@ def test_founding_by_several_at_once(script, address, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, mode):
-    """Half of the buckets have its share: the mean is that of the others all the same, in all of
-    them."""
+    """Half of the buckets have its share: the mean is over the others nevertheless, in all of them."""
     run = Run(script, address, mode, min_peers=1)
     stay = [run.peer(i, [3, 2]) for i in range(2)]
     victim = run.peer(2, [3], fault="SIGKILL")
@@ -213,12 +212,12 @@ def test_two_are_killed_and_one_is_left_alone(script, address, mode):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
-    """A round that was begun with enough is finished; the next one is begun with enough again."""
+    """A round that was begun with enough peers is finished; the next one begins only with enough."""
     run = Run(script, address, mode, min_peers=2)
     stays = run.peer(0, [2, 1, 2])
     victim = run.peer(1, [2], fault="SIGKILL")
     assert victim.end() == -signal.SIGKILL
-    found = run.end(stays, run.peer(2, [2]))  # the step of the one who is left ends when there are two again
+    found = run.end(stays, run.peer(2, [2]))  # the remaining peer's step ends when there are two again
     assert [line["participants"] for line in found[0].values()].count(1) == 1 and last_moved(found) == (0, 2)
 
 
@@ -226,8 +225,7 @@ def test_who_is_left_waits_for_more_if_asked_to(script, address, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [1 << 21, pytest.param(1 << 22, marks=pytest.mark.nightly)])
 def test_killed_while_much_is_on_its_way(script, address, mode, size):
-    """8 MiB by day, 16 MiB nightly: the more there is to move, the surer the kill hits a
-    transfer."""
+    """8 MiB by day, 16 MiB nightly: the larger the transfer, the more likely the kill hits it."""
     run = Run(script, address, mode, size=size, bucket_bytes=size // 4, announce=True, verify_every=0)
     stay = [run.peer(i, [3, 2]) for i in range(2)]
     victim = run.peer(2, [3, -1])
@@ -239,7 +237,7 @@ def test_killed_while_much_is_on_its_way(script, address, mode, size):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_peer_stops_and_comes_back(script, address, mode):
-    """It is removed, learns so, and joins anew: the others go on without it, and then with it."""
+    """It is removed, detects that, and joins again: the others continue without it, and then with it."""
     run = Run(script, address, mode)
     stay = [run.peer(i, [3, 2, 3]) for i in range(2)]
     stops = run.peer(2, [3], fault="SIGSTOP")
@@ -251,7 +249,7 @@ def test_a_peer_stops_and_comes_back(script, address, mode):
     stops.line("lost: ")
     stops.line("joined at")
     stops.line('"participants": 3')
-    stops.kill()  # it has been told to go on for ever
+    stops.kill()  # it was started without an end
     for peer in stay:
         peer.line("end ")
     compare([rounds(peer) for peer in (*stay, stops)])
@@ -262,7 +260,7 @@ def test_a_peer_stops_and_comes_back(script, address, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("newcomers", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_newcomers_get_the_state_however_many(script, address, mode, newcomers):
-    """They bring content of their own, all the same one, and do not outvote the run."""
+    """They bring a different content, all the same one, and do not outvote the run."""
     run = Run(script, address, mode, announce=True)
     everybody = 1 + newcomers
     first = run.peer(0, [everybody], more=4)
@@ -290,7 +288,7 @@ def test_a_newcomer_is_killed_while_it_joins(script, address, mode):
 
 @pytest.mark.sampled(3)
 def test_the_only_one_with_the_state_is_killed_while_it_gives_it(script, address):
-    """The newcomer learns so, has what it had, and may begin a run of its own."""
+    """The newcomer detects it, has its initial state, and may start a run."""
     run = Run(script, address, "sync", size=1 << 22, bucket_bytes=1 << 22, announce=True)
     dies = run.peer(0, [2], fault="SIGKILL", at="send")
     dies.line(": 1 peers")
@@ -304,7 +302,7 @@ def test_the_only_one_with_the_state_is_killed_while_it_gives_it(script, address
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES[:2])
 def test_resuming_from_different_rounds(script, address, mode):
-    """All come from checkpoints: who has come furthest gives the state."""
+    """All resume from checkpoints: the most advanced peer provides the state."""
     run = Run(script, address, mode, min_peers=3)
     peers = [run.peer(i, [3], resume=[7, 9, 8][i]) for i in range(3)]
     found = run.end(*peers)
@@ -317,7 +315,7 @@ def test_resuming_from_different_rounds(script, address, mode):
 @pytest.mark.parametrize("codec", ["u8-minmax", pytest.param("u8-zps", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("mode", MODES)
 def test_codecs(script, address, mode, codec):
-    """Blocks of one value are exact in both, but for the sums."""
+    """Blocks of one value are exact in both, except for the sums."""
     run = Run(script, address, mode, min_peers=3, codec=codec, size=1 << 16, bucket_bytes=1 << 16)
     peers = [run.peer(i, [3], more=5) for i in range(3)]
     ends = {peer.line("end ") for peer in peers}
@@ -347,7 +345,7 @@ threading.Event().wait()
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_master_is_killed_and_started_again(script, mode):
-    """In the middle of reductions: nobody goes, nothing is lost, and newcomers get in afterward."""
+    """In the middle of reductions: no peer leaves, nothing is lost, and newcomers join afterwards."""
     address = f"127.0.0.1:{support.free_port()}"
     master = script(MASTER, address)
     master.line("port")
@@ -363,8 +361,8 @@ def test_the_master_is_killed_and_started_again(script, mode):
 
 
 def test_the_master_does_not_come_back(script):
-    """step() ends with a reason, with parameters as of the last outer step; rejoin() goes on in a
-    new run, from there."""
+    """step() ends with a reason, with parameters as of the last outer step; rejoin() continues from there in a new run.
+    """
     master = script(MASTER, "127.0.0.1:0")
     address = f"127.0.0.1:{master.line('port').split()[1]}"
     run = Run(script, address, "delayed", options={"master_lost_ms": 500, "alone_ms": 400})

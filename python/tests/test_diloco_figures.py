@@ -1,6 +1,5 @@
-"""What pccl.diloco is for, in figures: a small language model (tests/lab) is trained by four
-processes over loopback. Losses are in nats for each byte; the longer runs are in
-bench/diloco.py."""
+"""The benefit of pccl.diloco in figures: four processes over loopback train a small language model (tests/lab). Losses
+are in nats per byte; the longer runs are in bench/diloco.py."""
 
 import pytest
 
@@ -31,8 +30,7 @@ def sent(lines):
 
 
 def loss_of(found, rounds=STEPS // INNER_STEPS):
-    """The one loss of all peers, which have told of the same rounds, in each of which their bits
-    were equal."""
+    """Returns the one loss of all peers, after checking that all reported the same rounds, with equal bits in each."""
     for lines in zip(*found):
         assert len({line["digest"] for line in lines}) == 1, lines
         assert len({line["parameters"] for line in lines}) == 1, lines
@@ -44,14 +42,13 @@ def loss_of(found, rounds=STEPS // INNER_STEPS):
 
 @pytest.fixture(scope="module")
 def plain():
-    """DiLoCo in f32: what the others are compared with."""
+    """DiLoCo in f32, for comparison."""
     return told(steps=STEPS)
 
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
 def test_reference(mode, tmp_path):
-    """The same as the plain methods in one process, to the bit; "eager" there adds up in another
-    order."""
+    """The same as the plain methods in one process, to the bit; "eager" there adds up in another order."""
     given = {"steps": 75, "inner_steps": 5, "rate": 0.5}
     told(2, mode=mode, save=tmp_path / "peer.npy", **given)
     references({"method": mode, "workers": 2, "save": tmp_path / "reference.npy", **given})
@@ -61,8 +58,7 @@ def test_reference(mode, tmp_path):
 
 @pytest.mark.nightly
 def test_loss(plain):
-    """As good as a reduction in each step, nearly, and far better than one worker with its part of
-    the text."""
+    """Nearly as good as a reduction in each step, and far better than one worker with its part of the text."""
     parallel, alone = references({"method": "parallel", "steps": STEPS}, {"method": "alone", "steps": STEPS})
     loss = loss_of(plain)
     print(f"DiLoCo {loss:.3f}, reduction in each step {parallel:.3f}, one worker {alone:.3f}")
@@ -86,8 +82,8 @@ def test_codec(plain, codec):
 @pytest.mark.nightly
 @pytest.mark.parametrize("killed", [(2,), (0, 3)])
 def test_kill(plain, killed):
-    """In the middle of a reduction, between two buckets. The others end with equal bits, and lose
-    what the text of the dead would have taught them, no more."""
+    """In the middle of a reduction, between two buckets. The others end with equal bits, and lose only the effect of
+    the failed peers' text."""
     found = told(steps=STEPS, killed=killed, dies_in=DIES_IN)
     survivors = [lines for number, lines in enumerate(found) if number not in killed]
     loss = loss_of(survivors)
@@ -105,7 +101,7 @@ def test_kill(plain, killed):
 
 
 def slots_of(found):
-    """(bytes sent, the most of one slot) of the first peer; all held the same in each slot."""
+    """Returns (bytes sent, the maximum of one slot) of the first peer; all held the same in each slot."""
     for lines in zip(*found):
         assert len({line["digest"] for line in lines}) == 1, lines
     assert len({len(lines) for lines in found}) == len({lines[-1]["loss"] for lines in found}) == 1
@@ -114,9 +110,9 @@ def slots_of(found):
 
 @pytest.mark.nightly
 def test_streaming():
-    """Three fragments that travel for five steps, in f32 and in four bits, beside DiLoCo with the
-    same period. Over five seeds e3m0 was 0.003 to 0.006 behind f32 (bench/RESULTS.md). The most of a
-    slot is compared with the model in f32."""
+    """Three fragments that are in flight for five steps, in f32 and in four bits, compared with DiLoCo with the same
+    period. Over five seeds e3m0 was 0.003 to 0.006 worse than f32 (bench/RESULTS.md). The maximum of a slot is compared
+    with the model in f32."""
     how = {"steps": STEPS, "inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
     plain, exact = told(steps=STEPS, inner_steps=50), told(**how)
     few, kept = told(codec="e3m0", **how), told(codec="int4", feedback=1, **how)

@@ -1,5 +1,6 @@
-"""What is in the fragments of pccl.diloco: whole parameters as given, or by count as many elements in each, for which
-tensors are cut. The arithmetic of those, in any order of memory, and their checkpoints."""
+"""The contents of fragments of pccl.diloco: whole parameters as given, or by count with about the same number of
+elements in each, for which tensors are cut. The arithmetic of the pieces, in any order of memory, and their
+checkpoints."""
 
 import itertools
 import random
@@ -31,7 +32,7 @@ def sizes_of(fragments, values):
     return [sum(end_of(piece, values) - piece.begin for piece in fragment) for fragment in fragments]
 
 
-# ---- which they are
+# ---- contents
 
 
 def test_as_given():
@@ -51,7 +52,7 @@ def test_layers_of_one_size_are_left_whole():
 
 
 def test_what_is_larger_than_a_share_is_cut():
-    """Its end goes to where there is least, or to the next fragment."""
+    """Its end moves to the smallest fragment, or to the next one."""
     shapes = {"h.0.w": (64, 64), "h.1.w": (512, 64), "h.2.b": (5,), "h.2.w": (64, 64)}
     layers = {name: np.zeros(shape) for name, shape in shapes.items()}
     found = split(layers, 3, "strided")
@@ -63,7 +64,7 @@ def test_what_is_larger_than_a_share_is_cut():
 
 
 def drawn(dice):
-    """A model of so many elements and more, in names like those of layers."""
+    """Returns a random model of at least this number of elements, with names like those that layers have."""
     most = dice.choice([5, 100, 5000, 300000])
     made = {}
     for i in range(dice.randint(1, 30)):
@@ -110,7 +111,7 @@ def test_any_range_of_an_array_in_any_order(shape):
 
 
 class Cut(Streaming):
-    """The same of pieces."""
+    """The reference of Streaming, with pieces."""
 
     @staticmethod
     def _of(values, names):
@@ -142,7 +143,7 @@ def as_torch_in_another_order(values):
 @pytest.mark.parametrize("pattern", ["strided", "contiguous"])
 @pytest.mark.parametrize("form", [dict, in_another_order, as_torch, as_torch_in_another_order])
 def test_it_is_the_reference_bit_by_bit(address, pattern, form):
-    """Of two peers. What they train in place may have its elements in any order."""
+    """For two peers. The trained parameters may have any order of elements in memory."""
     values = [in_another_order(params()) if "other" in form.__name__ else params() for _ in range(2)]
     two = start(address, 2, lambda i, comm: DiLoCo(comm, form(values[i]), pattern=pattern, **HOW))
     mirror = [params() for _ in range(2)]
@@ -166,7 +167,7 @@ def test_it_is_the_reference_bit_by_bit(address, pattern, form):
 
 
 def test_a_state_of_other_fragments_is_refused(address):
-    """Also where the same tensors are in the same order."""
+    """Also if the same tensors are in the same order."""
     values = {name: np.zeros(500, np.float32) for name in "abc"}
     cuts = [2, 3, [["a"], ["b", "c"]], [["a", "b"], ["c"]]]
     made = [DiLoCo(pccl.Communicator(address), values, inner_steps=4, fragments=one) for one in cuts]
@@ -183,7 +184,7 @@ def test_what_error_feedback_has_kept_must_fit(address):
     diloco.join()
     state = diloco.state_dict()
     diloco.close()
-    assert (state["feedback.float32"] == 0).all()  # nobody was there
+    assert (state["feedback.float32"] == 0).all()  # there was no other peer
     assert not any(name.startswith("feedback") for name in diloco.state_dict())
     for wrong, words in (
         ({**state, "feedback.float32": np.zeros(3, np.float32)}, "feedback.float32 is .*, wanted is the shape"),
@@ -193,7 +194,7 @@ def test_what_error_feedback_has_kept_must_fit(address):
             diloco.load_state_dict(wrong)
     diloco.load_state_dict(state)
     other = DiLoCo(pccl.Communicator(address), params(), inner_steps=2)
-    other.load_state_dict(state)  # which does without it
+    other.load_state_dict(state)  # which needs no feedback
 
 
 def test_a_piece_is_named_by_its_elements():

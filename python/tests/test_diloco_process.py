@@ -1,4 +1,4 @@
-"""DiLoCo in a process: Ctrl-C, and what need not be installed."""
+"""DiLoCo in a process: Ctrl-C, and optional packages."""
 
 import importlib.util
 import signal
@@ -125,7 +125,7 @@ print("alone", info.participants, diloco.digest(), flush=True)
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager", "streaming"])
 def test_interrupt_of_a_round(script, address, mode):
-    """Ctrl-C is seen at once; this peer has left, and the other one goes on."""
+    """Ctrl-C is seen at once; this peer has left, and the other one continues."""
     peer = script(INTERRUPTED, address, mode, "round")
     peer.line("joined")
     other = script(OTHER, address, mode)
@@ -150,8 +150,7 @@ def test_interrupt_of_a_wait_for_more(script, address):
 
 @pytest.mark.parametrize("mode", ["sync", "delayed", "eager"])
 def test_communicator_closed_by_others(address, mode):
-    """What comes next finds that out: it is not in the run, has what is shared, and may come back
-    at once."""
+    """The next call detects it: the peer is not in the run, has the shared parameters, and may return at once."""
     numpy = pytest.importorskip("numpy")
     params = {"w": numpy.zeros(50000, numpy.float32)}
     with DiLoCo(pccl.Communicator(address), params, inner_steps=1, mode=mode, min_peers=1) as diloco:

@@ -11,7 +11,7 @@ np = pytest.importorskip("numpy")
 from pccl import _threads  # noqa: E402
 from pccl.diloco import SGD, _arrays, _fragment, _inside, _reduction, _shared  # noqa: E402
 
-FIRST, BOTH, LAST = 12 * 1, 12 * (1 + 2), 12 * 8  # what trainer 0, 0 and 1, and 3 train in a step
+FIRST, BOTH, LAST = 12 * 1, 12 * (1 + 2), 12 * 8  # changes of trainer 0, of 0 and 1, and of 3 in a step
 
 
 def run(script, address, **about):
@@ -29,21 +29,21 @@ def of_fragment(said, fragment):
 
 @pytest.mark.sampled(5)
 def test_a_shard_dies_in_the_middle_of_a_fragments_reduction(script, address):
-    """The other shard's reduction has succeeded with the dead trainer, but counts for none: what was trained comes
-    with the fragment's next slot."""
+    """The other shard's reduction has succeeded with the failed trainer, but counts for none: the deltas are part of
+    the fragment's next slot."""
     how = {"sync_every": 6, "fragments": 3, "fragment_sync_delay": 2, "rounds": 5}
     said = run(script, address, how=how, dies={"fragment": 1, "slot": 3})
-    # Of six steps two are made while a fragment is on its way, and do not count.
+    # Two of six steps are made while a fragment is in flight, and do not count.
     wanted = [(4, 2, 2 * BOTH / 2), (10, 2, 4 * BOTH / 2), (16, 0, None), (22, 2, (10 * FIRST + 2 * LAST) / 2)]
     assert of_fragment(said, 1)[:4] == wanted
     assert of_fragment(said, 0)[:2] == [(8, 2, 6 * BOTH / 2), (14, 2, 4 * BOTH / 2)]
-    # Each process counts its own.
+    # Each process counts its samples.
     assert [line["samples"] for line in said if line["step"] == 8] == [2 * 2 * 6]
 
 
 @pytest.mark.sampled(5)
 def test_a_shard_dies_in_the_middle_of_what_all_wait_for(script, address):
-    """The other shard's reduction has succeeded, and is repeated without the dead trainer."""
+    """The other shard's reduction has succeeded, and is repeated without the failed trainer."""
     said = run(script, address, how={"sync_every": 2, "rounds": 5}, dies={"slot": 3})
     wanted = [2 * BOTH / 2, 2 * BOTH / 2, 2 * FIRST, (2 * FIRST + 2 * LAST) / 2, (2 * FIRST + 2 * LAST) / 2]
     assert of_fragment(said, 0) == [
@@ -70,7 +70,7 @@ def test_one_shard_is_drained_while_its_trainer_joins(script, address, shard):
 
 
 class Siblings(_inside.Inside):
-    """Of a process whose sibling comes to these numbers, one after the other."""
+    """A process whose sibling has these numbers, one after the other."""
 
     def __init__(self, *numbers):
         super().__init__()
@@ -83,7 +83,7 @@ class Siblings(_inside.Inside):
 
 @pytest.mark.sampled(5)
 def test_means_of_as_many_but_other_trainers_count_for_none(group):
-    """Two trainers die at once, each with another one of its shards first."""
+    """Two trainers fail at once, each first in a different one of its shards."""
     layout = _arrays.Layout({"w": np.ones(8)}, [["w"]])
 
     def reduction(name):

@@ -1,6 +1,6 @@
-"""DiLoCo in fragments that are reduced while training goes on: the schedule, its arithmetic beside
-one that is written down plainly, and what becomes of it all when peers come and go. What is in a
-fragment: test_diloco_fragments. With real processes: test_diloco_streaming_churn."""
+"""DiLoCo in fragments that are reduced while training continues: the schedule, its arithmetic against a plain second
+implementation, and runs whose peers join and leave. The contents of fragments: test_diloco_fragments. With real
+processes: test_diloco_streaming_churn."""
 
 import contextlib
 import threading
@@ -18,7 +18,7 @@ np = pytest.importorskip("numpy")
 
 
 def params(seed=0, dtype=np.float32):
-    """Three fragments, each of several parameters, with more than goes through the master."""
+    """Returns three fragments, each of several parameters, large enough for peer-to-peer transfers."""
     drawn = np.random.default_rng(seed)
     shapes = {"in.w": (50, 70), "h.0.w": (3001,), "h.0.b": (5,), "h.1.w": (60, 50), "h.1.b": (3,), "h.2.w": (41, 90)}
     return {name: drawn.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
@@ -31,7 +31,7 @@ STRIDED = [["h.0.b", "h.0.w", "in.w"], ["h.1.b", "h.1.w"], ["h.2.w"]]
 
 
 class Clocks:
-    """The schedule once more: a clock for each fragment, which counts down to its next slot."""
+    """A second implementation of the schedule: a clock for each fragment, which counts down to its next slot."""
 
     def __init__(self, periods, offsets, delay):
         self._until = [offset or period for offset, period in zip(offsets, periods)]
@@ -143,7 +143,7 @@ def test_who_comes_with_other_settings_is_told(address, settings, words):
 
 
 class Streaming:
-    """All peers' fragments, written down: what they are to come to."""
+    """The reference of all peers' fragments."""
 
     def __init__(self, values, fragments, clocks, alpha, lr=0.7, momentum=0.9):
         self.parts = [Reference(self._of(values[0], names), lr, momentum) for names in fragments]
@@ -156,7 +156,7 @@ class Streaming:
         return np.concatenate([values[name].reshape(-1) for name in names])
 
     def tick(self, values):
-        """Changes the values, which are each peer's, as the step does. The fragments applied."""
+        """Applies a step to each peer's values. Returns the fragments applied."""
         launched, landed = self._clocks.tick()
         for p in launched:
             theta = self.parts[p].theta
@@ -193,7 +193,7 @@ class Streaming:
     ],
 )
 def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets, periods):
-    """Of two peers, whose sums have one order only."""
+    """For two peers, whose sums have only one order."""
     values = [params(0, dtype) for _ in range(2)]
     settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=delay, alpha=alpha, offsets=offsets, periods=periods)
     settings.update(min_peers=2, bucket_bytes=8192, verify_every=0)
@@ -217,7 +217,7 @@ def test_it_is_the_reference_bit_by_bit(address, dtype, delay, alpha, offsets, p
 
 
 def test_one_fragment_at_once_is_plain_diloco(address):
-    """Bit by bit, with whatever codec."""
+    """Bit by bit, with any codec."""
     for codec in (None, "u8-zps", "e3m0"):
         digests = []
         for more in ({}, dict(fragments=1, delay=0, alpha=0.0), dict(fragments=[["in", "h"]], offsets=[0])):
@@ -245,7 +245,7 @@ def part_of(values, p):
 
 
 def test_outer_optimizers(address):
-    """Another one for each fragment: two that are built in, and a function."""
+    """A different one for each fragment: two built-in ones, and a function."""
     values = [params() for _ in range(2)]
     outers = [SGD(0.5, 0.8), Nesterov(0.4, 0.9), outer_of_users]
     rules = [lambda mean, m: 0.5 * m, lambda mean, m: 0.4 * (mean + 0.9 * m), lambda mean, m: 0.25 * m]
@@ -290,7 +290,7 @@ def test_few_bits_on_the_way(address, codec, share):
 
 
 def leave_in_the_middle(comm):
-    """Of the next reduction: its first bucket is done, the others never come."""
+    """Makes a communicator leave in the next reduction: its first bucket is done, the others are never launched."""
     once, many = comm.all_reduce_async, comm.all_reduce_multiple_with_retry
 
     def all_reduce_async(*buffers, **given):
@@ -308,14 +308,14 @@ def leave_in_the_middle(comm):
 
 
 def kept_by(made):
-    """What error feedback keeps, of all of them."""
+    """Returns the sum of all peers' residuals."""
     tags = [bucket.tag for bucket in made[0]._fragments[0].reduction._buckets]
     return sum(np.concatenate([np.array(one.comm.get_feedback(tag), np.float64) for tag in tags]) for one in made)
 
 
 @pytest.mark.parametrize("how", ["repeated", "given up", "siblings differ"])
 def test_feedback_loses_nothing_by_a_reduction_that_does_not_count(address, how, monkeypatch):
-    """What was delivered and what is kept is what was trained and what was kept before."""
+    """The delivered and the kept parts add up to the trained parts plus the parts kept before."""
     delay = 1 if how == "given up" else 0
     values = [{"w": np.random.default_rng(7).normal(size=12000).astype(np.float32)} for _ in range(3)]
     settings = dict(inner_steps=2, delay=delay, codec="int4", feedback=True, bucket_bytes=1 << 14, max_in_flight=1)
@@ -349,7 +349,7 @@ def change(values, step):
 
 
 def step_of_any(one, steps):
-    """Also of one that leaves in the middle."""
+    """Makes steps, also with a peer that leaves in the middle."""
     with contextlib.suppress(pccl.PCCLError):
         return [one.step() for _ in range(steps)][-1]
 
@@ -392,7 +392,7 @@ def test_what_is_not_finite_goes_when_the_fragment_is_applied(address):
 
 
 def test_who_holds_something_else_gets_it_back(address):
-    """At a verification, for which what is on its way is applied early."""
+    """At a verification, before which reductions in flight are applied early."""
     values = [params() for _ in range(3)]
     settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=1, alpha=0.5, min_peers=3, verify_every=2)
     three = start(address, 3, lambda i, comm: DiLoCo(comm, values[i], **settings))
@@ -405,15 +405,15 @@ def test_who_holds_something_else_gets_it_back(address):
     assert [info.moved_bytes > 0 for info in infos] == [False, True, False]
     assert len({one.digest() for one in three}) == 1
     assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), three[0]._shared.theta[0])
-    assert not np.array_equal(flat(values[1]), flat(values[0]))  # whose parameters are its own
+    assert not np.array_equal(flat(values[1]), flat(values[0]))  # whose parameters are local
     end(three)
 
 
-# ---- coming, going, the end
+# ---- joining, leaving, the end
 
 
 def test_newcomers_catch_up_in_mid_run(address):
-    """What is on its way when they come is applied early, by all alike."""
+    """Reductions in flight at their admission are applied early, by all alike."""
     values = [params(i) for i in range(3)]
     settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5, catch_up="whole")
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
@@ -449,7 +449,7 @@ def test_newcomers_catch_up_in_mid_run(address):
 
 @pytest.mark.parametrize("delay", [0, 2])
 def test_the_end_has_all_that_was_trained(address, delay):
-    """The last reductions are of all fragments; who comes later gets the result."""
+    """The last reductions are of all fragments; a later newcomer gets the result."""
     values = [params() for _ in range(2)]
     settings = dict(inner_steps=4, fragments=FRAGMENTS, delay=delay, alpha=0.5, rounds=2, outer=Nesterov(1.0, 0.0))
     two = start(address, 2, lambda i, comm: DiLoCo(comm, values[i], min_peers=2, **settings))
@@ -459,7 +459,7 @@ def test_the_end_has_all_that_was_trained(address, delay):
             train(values[i], i, step)
         trained = [np.mean([part_of(own, p) for own in values], axis=0) for p in range(3)]
         infos = support.parallel([one.step for one in two])
-    for p in (0, 1):  # number 2 was on its way when there is a delay, and the rest was mixed with that
+    for p in (0, 1):  # with a delay number 2 was in flight, and the rest was mixed with it
         assert np.allclose(part_of(values[0], p), trained[p], rtol=0, atol=1e-6)
     assert {cost.fragment for cost in infos[0].fragments} == {0, 1, 2} and infos[0].finished and two[1].finished
     assert two[0].digest() == two[1].digest() and np.array_equal(flat(values[0]), flat(values[1]))
@@ -492,7 +492,7 @@ def test_finish_applies_what_is_on_its_way(address):
 
 
 def test_who_leaves_does_not_disturb_the_others(address):
-    """What is on its way is given up, if it does not end before; then the others go on."""
+    """A reduction in flight is given up, unless it ends before; then the others continue."""
     values = [params() for _ in range(3)]
     settings = dict(inner_steps=6, fragments=FRAGMENTS, delay=2, min_peers=1, bucket_bytes=4096)
     group = support.Group(address, 3)
@@ -515,7 +515,7 @@ def test_who_leaves_does_not_disturb_the_others(address):
 
 
 def test_an_error_leaves_the_run(address):
-    """With a fragment on its way; the others go on, and it may come back."""
+    """With a fragment in flight; the others continue, and it may return."""
     values = [params() for _ in range(2)]
     settings = dict(inner_steps=3, fragments=FRAGMENTS, delay=2, alpha=0.5, catch_up="whole")
     group = support.Group(address, 2)
@@ -562,7 +562,7 @@ def test_who_comes_after_the_end_gets_the_final_parameters(address):
 
 
 def run_from(address, at, until, settings, states=None):
-    """Two peers from one step to another; their states, parameters and digest then."""
+    """Runs two peers from one step to another. Returns their states, parameters and digest then."""
     values = [params() for _ in range(2)]
     group = support.Group(address, 2)
     two = [DiLoCo(comm, value, **settings) for comm, value in zip(group.members, values)]
@@ -590,7 +590,7 @@ def run_from(address, at, until, settings, states=None):
     ],
 )
 def test_resume_at_any_inner_step(address, tmp_path, given):
-    """From what numpy.savez has written, with what was on its way, and what error feedback keeps: the same bits as
+    """From a file of numpy.savez, with the reductions in flight and the residuals of error feedback: the same bits as
     without the interruption."""
     settings = dict(inner_steps=4, min_peers=2, weight="tokens", **given)
     _, *straight = run_from(address, 0, 11, settings)
@@ -617,7 +617,7 @@ def test_who_resumes_elsewhere_gets_the_state_of_the_one_that_has_come_furthest(
     assert np.array_equal(np.concatenate([part_of(values[1], p) for p in range(3)]), ahead["theta.float32"])
     infos = support.parallel([one.step for one in two])
     assert [(cost.fragment, cost.age, cost.participants) for cost in infos[1].fragments] == [(2, 2, 2)]
-    own = (ahead["theta.float32"] - ahead["delta.float32"])[-41 * 90 :]  # what the other one had is of another copy
+    own = (ahead["theta.float32"] - ahead["delta.float32"])[-41 * 90 :]  # the other peer's delta is of another copy
     assert np.allclose(part_of(values[1], 2), own, rtol=0, atol=1e-6)
     for step in range(9, 14):
         for i in range(2):
@@ -656,7 +656,7 @@ def test_states_that_do_not_fit(address):
 
 @pytest.mark.parametrize("given", [{"periods": [6]}, {"offsets": [1]}])
 def test_a_state_of_a_boundary_at_which_nothing_is_applied(address, given):
-    """Of a single fragment: it has this peer's own parameters, as within a round."""
+    """With a single fragment: it has this peer's parameters, as within a round."""
     values, again = params(), params(1)
     diloco = DiLoCo(pccl.Communicator(address), values, inner_steps=2, **given)
     diloco.join()

@@ -1,8 +1,8 @@
-"""Streaming DiLoCo among real processes, which are killed at random moments and in the middle of
-reductions; others come.
+"""Streaming DiLoCo among real processes, which are killed at random moments and in the middle of reductions; others
+join.
 
-Each inner step of peer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so
-that all sums are exact. In whatever slot two peers meet, they must hold the same bits.
+Each inner step of peer i takes 12 * 2**i from all parameters and the outer step is the plain mean, so that all sums are
+exact. Whenever two peers meet, they must hold the same bits.
 """
 
 import itertools
@@ -100,8 +100,8 @@ class Run:
         return self.peers[-1]
 
     def end(self, *stay):
-        """Those end well, with the same bits; all peers held the same whenever they met. Their
-        slots."""
+        """Checks that these end with success and the same bits, and that all peers held the same whenever they met.
+        Returns their slots."""
         assert len({peer.line("end ") for peer in stay}) == 1
         assert [peer.end() for peer in stay] == [0] * len(stay)
         found = [slots(peer) for peer in self.peers]
@@ -113,7 +113,7 @@ class Run:
 
 
 def slots(peer):
-    """What it said, but for a line that its death has cut off."""
+    """Returns its reports, without a line cut off by its death."""
     lines = [json.loads(line) for line in peer.lines if line.startswith("{") and line.endswith("}")]
     for line in lines:
         assert line["received"] == 0, "two peers computed different things"
@@ -123,7 +123,7 @@ def slots(peer):
 
 
 def of_fragment(mine, fragment):
-    """(step, participants, moved) of its reductions, in turn."""
+    """Returns (step, participants, moved) of its reductions, in turn."""
     return [
         (step, participants, moved)
         for step, line in sorted(mine.items())
@@ -132,10 +132,10 @@ def of_fragment(mine, fragment):
     ]
 
 
-THREE, BOTH, LAST = 12 * (1 + 2 + 4), 12 * (1 + 2), 12 * 8  # what peers 0 to 2, 0 and 1, and 3 train in a step
-# (step, participants, moved); of six steps two are made while a fragment is on its way, and do not count.
+THREE, BOTH, LAST = 12 * (1 + 2 + 4), 12 * (1 + 2), 12 * 8  # changes of peers 0 to 2, of 0 and 1, and of 3 in a step
+# (step, participants, moved); two of six steps are made while a fragment is in flight, and do not count.
 UNDISTURBED = [
-    # At step 18 the newcomer comes, which has nothing to give to what is launched there.
+    # The newcomer joins at step 18, and has no contribution to the launches of that step.
     [(8, 3, 6 * THREE / 3), (14, 3, 4 * THREE / 3), (20, 3, 4 * BOTH / 2), (26, 3, 4 * (BOTH + LAST) / 3)],
     [(4, 3, 2 * THREE / 3), (10, 3, 4 * THREE / 3), (16, 2, 4 * BOTH / 2), (22, 3, (4 * BOTH + 2 * LAST) / 3)],
     [(6, 3, 4 * THREE / 3), (12, 3, 4 * THREE / 3), (18, 2, 4 * BOTH / 2), (24, 3, (4 * BOTH + 4 * LAST) / 3)],
@@ -151,8 +151,8 @@ UNDISTURBED = [
     ],
 )
 def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment, slot, disturbed):
-    """Two of its buckets are on their way, the others never come: the fragment is given up by all,
-    and what was trained comes with its next slot. The other fragments are not disturbed."""
+    """Two of its buckets are in flight, the others are never launched: all give up the fragment, and the deltas are
+    part of its next slot. The other fragments are not disturbed."""
     run = Run(script, address, min_peers=3)
     stay = [run.peer(i) for i in range(2)]
     victim = run.peer(2, dies={"fragment": fragment, "slot": slot})
@@ -168,11 +168,11 @@ def test_a_peer_is_killed_in_the_middle_of_a_reduction(script, address, fragment
 
 @pytest.mark.sampled(3)
 def test_the_only_other_one_is_killed_in_the_middle_of_a_reduction(script, address):
-    """Then the mean is what the last one has trained, in the same slot."""
+    """Then the mean is the last peer's delta, in the same slot."""
     run = Run(script, address, min_peers=2)
     stays, victim = run.peer(0), run.peer(1, dies={"fragment": 1, "slot": 3})
     assert victim.end() == -signal.SIGKILL
-    run.peer(3)  # comes at step 18
+    run.peer(3)  # joins at step 18
     found = run.end(stays, run.peers[-1])[0]
     both, first = 12 * (1 + 2), 12 * 1
     wanted = [(4, 2, 2 * both / 2), (10, 2, 4 * both / 2), (16, 1, 4 * first), (22, 2, (4 * first + 2 * LAST) / 2)]
@@ -205,7 +205,7 @@ def test_one_is_killed_while_a_fragment_is_on_its_way_to_a_newcomer(script, addr
 
 
 def kill_at_random(script, address, count, kills, seed, mixed=False, **about):
-    """One after another of so many dies at a random moment, and another one comes instead."""
+    """Kills this number of peers at random moments, one after another; each is replaced."""
     dice = random.Random(seed)
     run = Run(script, address, min_peers=count, rounds=8 * kills + 8, **about)
 
@@ -234,7 +234,7 @@ def test_killed_at_random_moments(script, address, codec, catch_up):
 
 @pytest.mark.sampled(3)
 def test_the_master_is_killed_and_started_again(script):
-    """While fragments are on their way: nobody goes, nothing is lost."""
+    """While fragments are in flight: no peer leaves, nothing is lost."""
     address = f"127.0.0.1:{support.free_port()}"
     master = script(MASTER, address)
     master.line("port")
@@ -246,7 +246,7 @@ def test_the_master_is_killed_and_started_again(script):
     script(MASTER, address).line("port")
     found = run.end(*peers)
     costs = [cost for line in found[0].values() for cost in line["costs"]]
-    assert len(costs) == 60 * 3 + 2  # the end reduces the two that are not launched there once more
+    assert len(costs) == 60 * 3 + 2  # the end reduces again the two that are not launched there
     assert all(participants == 3 and committed for _, participants, committed, *_ in costs)
 
 
@@ -254,14 +254,15 @@ def test_the_master_is_killed_and_started_again(script):
 @pytest.mark.parametrize("catch_up", ["whole", "fragments"])
 @pytest.mark.parametrize("seed, count", [(0, 3), (1, 3), (2, 2), (3, 4)])
 def test_many_are_killed_at_random_moments(script, address, seed, count, catch_up):
-    """Of numpy and torch, with few bits, in fragments of a quarter of a megabyte."""
+    """With numpy and torch, few bits, and fragments of a quarter of a megabyte."""
     pytest.importorskip("torch")
     about = {"codec": "int4", "alpha": 0.5, "size": 1 << 16, "catch_up": catch_up}
     kill_at_random(script, address, count, 8, seed, mixed=True, **about)
 
 
 def crowd(script, address, **about):
-    """What lab/crowd.py tells: it fails if two of its workers ever held different outer copies after the same step."""
+    """Returns the report of lab/crowd.py, which fails if two of its workers ever held different outer copies after the
+    same step."""
     text = "import sys; from lab import crowd; crowd.main(*sys.argv[1:])"
     quiet = {"OPENBLAS_NUM_THREADS": "1", "PCCL_LOG_LEVEL": "FATAL"}
     program = script(text, address, json.dumps({"rounds": 100, **about}), env=quiet)
@@ -273,8 +274,8 @@ def crowd(script, address, **about):
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
 def test_two_hundred_are_killed_at_random_moments(script, address, seed):
-    """Fifty of four workers of the laboratory, one after the other, also while they come in, and each is replaced. The
-    run goes on, and learns as one without deaths."""
+    """Fifty kills among four workers of the laboratory, one after the other, also while they join, and each is
+    replaced. The run continues, and learns as a run without kills does."""
     told, calm = crowd(script, address, seed=seed, kills=50), crowd(script, address, seed=seed)
     print(f"loss {told['loss']:.3f} beside {calm['loss']:.3f}; {told['given_up']} slots given up")
     assert told["processes"] == 4 + 50 and told["loss"] <= calm["loss"] + 0.08

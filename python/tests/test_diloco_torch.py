@@ -82,7 +82,7 @@ def test_modules(address, dtype, mode):
     for one, other in zip(*(module.parameters() for module in modules)):
         assert torch.equal(one, other) and one.dtype in (dtype, torch.float32)
     assert all(torch.equal(module.frozen, frozen) for module in modules)
-    assert not torch.equal(modules[0][1].running_mean, modules[1][1].running_mean)  # each peer's own
+    assert not torch.equal(modules[0][1].running_mean, modules[1][1].running_mean)  # different on each peer
     for one in two:
         one.close()
 
@@ -153,7 +153,7 @@ def test_hooks(address, outer):
 
 @pytest.mark.parametrize("fragments", ["modules", 2])
 def test_streaming_hooks(address, fragments):
-    """Fragments of one model, each with its optimizer, while inner AdamW trains on."""
+    """Fragments of one model, each with its optimizer, while inner AdamW continues to train."""
     modules = [model(i) for i in range(2)]
 
     def work(i):
@@ -285,7 +285,7 @@ def test_torch_and_numpy_round_to_the_same_halves():
 
 def test_a_compiled_model_is_the_same_model(address):
 
-    class Compiled(torch.nn.Module):  # what torch.compile returns has the model under this name
+    class Compiled(torch.nn.Module):  # the module of torch.compile has the model under this name
         def __init__(self, model):
             super().__init__()
             self._orig_mod = model
@@ -305,7 +305,7 @@ def test_a_compiled_model_is_the_same_model(address):
 
 
 def test_adamw_of_torch_and_numpy_is_the_same(address):
-    """To the bit; torch's own object gives the numbers."""
+    """To the bit; torch's object provides the numbers."""
     import numpy as np
 
     drawn = test_diloco.params

@@ -1,4 +1,4 @@
-"""`pccl doctor` finds what is made wrong on purpose, on the right machine, and says what mends it."""
+"""`pccl doctor` finds planted faults on the right machine, and reports their fix."""
 
 import json
 import os
@@ -17,7 +17,7 @@ namespaces = pytest.importorskip("namespaces")
 pytestmark = pytest.mark.master(optimize_ms=400)
 
 MODULE = [sys.executable, "-B", "-m", "pccl", "doctor", "--json"]
-# A doctor whose machine differs from the others: what is replaced in its process.
+# A doctor whose machine differs from the others: replacements in its process.
 OTHER = """
 import sys, time
 from pccl import _native, doctor
@@ -29,7 +29,7 @@ VERSION = "_native.version = lambda: '0.0.9'"
 
 
 class Told:
-    """What a doctor printed."""
+    """The output of a doctor."""
 
     def __init__(self, done):
         self.report = json.loads(done.stdout)
@@ -39,7 +39,7 @@ class Told:
         return {finding["check"]: finding for finding in self.report["findings"] if finding["level"] == level}
 
     def only_bad(self, check, text="", mend=""):
-        """It is the one thing that is wrong."""
+        """Checks that it is the only fault."""
         wrong = self.of("bad")
         assert set(wrong) == {check} and self.rc == 1 and not self.report["ok"], wrong
         assert text in wrong[check]["text"] and mend in wrong[check]["mend"], wrong
@@ -118,7 +118,7 @@ def test_a_run_is_under_way(group):
     assert world(comm) <= 2
 
 
-# ---- others
+# ---- other machines
 
 
 def both(first, second):
@@ -240,7 +240,7 @@ def test_a_small_mtu(net):
 
 
 def test_large_packets_vanish(net):
-    """Somewhere between the two, and nobody is told."""
+    """Somewhere between the two, without an error message."""
     net.sh(2, "ip link set eth0 gso_max_segs 1")
     net.sh(1, "ip link set eth0 gso_max_segs 1")
     subprocess.run(["ip", "-n", net.network.switch, "link", "set", "port2", "mtu", "1000"], check=True)

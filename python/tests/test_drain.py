@@ -1,4 +1,5 @@
-"""Drains: a peer asks to go, works on until the update in which all have voted, and nothing of the others fails."""
+"""Drains: a peer requests its departure, works until the update in which all have voted, and no operation of the others
+fails."""
 
 import os
 import random
@@ -12,7 +13,7 @@ from support import DEADLINE, parallel
 import pccl
 from pccl.diloco import DiLoCo
 
-# Its operations are not repeated by the step, so that it tells of each that fails, and who left meanwhile.
+# The step does not repeat its operations, so that it reports each failure, and the peers that left during it.
 WORKER = """
 import os, random, signal, sys
 import numpy as np
@@ -41,8 +42,8 @@ def ids_of(worker):
 
 
 def drain_at_random(script, address, drains):
-    """Drains one or two peers at a time; every third time kills a peer beside them, perhaps one of these. Returns the
-    number of kills."""
+    """Drains one or two peers at a time; every third time also kills a peer, perhaps one of these. Returns the number
+    of kills."""
     seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
     print("seed", seed)
     dice = random.Random(seed)
@@ -100,7 +101,7 @@ def test_two_hundred_drains(script, address):
 
 
 def test_wrong_moments(address, monkeypatch):
-    """Nothing of it harms; and where there is no run, the words say why there will be none."""
+    """It does no harm; and without a run, the message has the reason why there will be none."""
     monkeypatch.setattr("pccl._calls._RETRY_PAUSE_S", None)  # connect does not try again
     comm = pccl.Communicator(address)
     for _ in range(2):
@@ -122,7 +123,7 @@ def test_wrong_moments(address, monkeypatch):
         with comm.group([comm.id]) as group, pytest.raises(pccl.InvalidUsage, match="a group cannot do this"):
             group.drain()
         if os.fork() == 0:
-            comm.drain()  # as of a handler that a child has inherited
+            comm.drain()  # as in a handler that a child has inherited
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
         comm.update_topology()
@@ -160,7 +161,7 @@ except pccl.DrainedError as error:
         program.kill(signal.SIGTERM)
         program.line("asked")
         comm.update_topology()
-        while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE_NOW) == 2:  # it had not come before the decision
+        while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE_NOW) == 2:  # it had not left before the decision
             comm.update_topology()
         program.line("end the master drained this peer: it asked for its drain")
         assert program.end() == 0
@@ -178,7 +179,7 @@ def test_nobody_updates(address):
 
 
 def test_two_operations_learn_of_the_drain_at_once(address):
-    """The second one finds the communicator closed; the loop ends all the same, and says why."""
+    """The second one finds the communicator closed; the loop ends nevertheless, with the reason."""
     loop, other = pccl.loop(address, options={"drain_ms": 100}), pccl.loop(address)
     may_repeat, both, is_over = loop._may_repeat, threading.Barrier(2), threading.Event()
     loop._may_repeat = lambda step, error: (both.wait(DEADLINE), may_repeat(step, error))[1]
@@ -223,7 +224,7 @@ def test_diloco(address, mode):
     def train(number):
         params = {"w": np.zeros(1000, np.float32)}
         with DiLoCo(pccl.Communicator(address), params, inner_steps=2, min_peers=3, rounds=8, mode=mode) as diloco:
-            diloco._membership._min_peers = 2  # founded by three
+            diloco._membership._min_peers = 2  # the run had three at its start
             while not diloco.finished:
                 if number == 0 and diloco.round == 3:
                     diloco.drain()
@@ -237,7 +238,8 @@ def test_diloco(address, mode):
 
 
 def test_diloco_remembers_its_drain(address):
-    """A later error does not change why it has left; and who asks before it joins does not join."""
+    """A later error does not change the reason of its departure; and after a request before the join it does not join.
+    """
     diloco = DiLoCo(pccl.Communicator(address), {"w": np.zeros(10, np.float32)}, inner_steps=1, min_peers=1, rounds=8)
     with diloco:
         diloco.step()

@@ -1,4 +1,4 @@
-"""With and without numpy and torch: the package works without what is not installed."""
+"""With and without numpy and torch: the package works without optional packages."""
 
 import importlib.util
 

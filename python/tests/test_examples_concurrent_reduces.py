@@ -1,5 +1,4 @@
-"""python/examples/concurrent_reduces.py lives through a kill and a late joiner, and ends with equal
-bits."""
+"""python/examples/concurrent_reduces.py survives a kill and a late joiner, and ends with equal bits."""
 
 import launcher
 import pytest

@@ -1,5 +1,4 @@
-"""python/examples/data_parallel.py lives through a kill and a late joiner, and ends with equal
-bits."""
+"""python/examples/data_parallel.py survives a kill and a late joiner, and ends with equal bits."""
 
 import launcher
 import pytest

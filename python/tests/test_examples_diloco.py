@@ -1,5 +1,4 @@
-"""python/examples/diloco.py lives through a kill and a late joiner, with equal bits in every
-round."""
+"""python/examples/diloco.py survives a kill and a late joiner, with equal bits in every round."""
 
 import signal
 

@@ -1,5 +1,5 @@
 """python/examples/diloco_fsdp2.py: two trainers of two processes with a shard each. One process is killed, and its
-sibling ends by itself; a new trainer comes, and all end with equal bits, and have learned."""
+sibling ends by itself; a new trainer joins, and all end with equal bits, and have learned."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The examples of elastic replicas live through a kill and a late joiner, and end with equal bits."""
+"""The examples of elastic replicas survive a kill and a late joiner, and end with equal bits."""
 
 import itertools
 

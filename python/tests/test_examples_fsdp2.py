@@ -1,6 +1,5 @@
-"""python/examples/fsdp2.py: two trainers of two processes with a shard each. One process is killed,
-and its sibling ends by itself; the other trainer waits; a new one comes, and all end with equal
-bits."""
+"""python/examples/fsdp2.py: two trainers of two processes with a shard each. One process is killed, and its sibling
+ends by itself; the other trainer waits; a new one joins, and all end with equal bits."""
 
 import launcher
 import support

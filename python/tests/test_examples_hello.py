@@ -1,4 +1,4 @@
-"""python/examples/hello.py lives through a kill and a late joiner, and ends with equal bits."""
+"""python/examples/hello.py survives a kill and a late joiner, and ends with equal bits."""
 
 import launcher
 

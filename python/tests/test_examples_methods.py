@@ -1,6 +1,6 @@
 """python/examples/one_byte.py, averaging.py, sketching.py, sparse.py, private_adapters.py, pipeline.py and
-offloading.py live through a kill and a late joiner, where parameters are common with equal bits in every round;
-and they learn."""
+offloading.py survive a kill and a late joiner, with equal bits in every round if parameters are common; and they learn.
+"""
 
 import re
 import signal
@@ -43,8 +43,8 @@ def test_churn_with_equal_bits(address, script, name):
 
 @pytest.mark.sampled(3)
 def test_a_pipeline_comes_and_goes(address, script):
-    """Beside a peer with the whole model a stage is killed, and another peer takes it; a stage has the same bits on all
-    that have it."""
+    """In addition to a peer with the whole model a stage is killed, and another peer takes it; a stage has the same
+    bits on all peers that have it."""
     peers = [launcher.start(script, "pipeline.py", address, *more) for more in (["--whole"], [], [])]
     launcher.wait_for(peers, ": 2 replicas")
     peers.pop(2).kill()
@@ -78,13 +78,13 @@ def test_churn_of_averages(address, script, more, count):
 
 
 def served(peer):
-    """Agents, and the users that all of them serve, by round."""
+    """Returns agents, and the users that all of them serve, by round."""
     found = (re.match(r"round (\d+): (\d+) agents, .* of (\d+) ", line) for line in peer.lines)
     return {int(one[1]): (int(one[2]), int(one[3])) for one in found if one}
 
 
 def phases(gone, came, last):
-    """Rounds: 50 before the kill, all until the newcomer is in, and 50 from then on."""
+    """Returns ranges of rounds: 50 before the kill, all until the newcomer has joined, and 50 after that."""
     return {
         "before the kill": range(gone - 50, gone), "after it": range(gone, came),
         "with the newcomer": range(came, min(came + 49, last) + 1),

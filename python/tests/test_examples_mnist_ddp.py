@@ -1,4 +1,4 @@
-"""python/examples/mnist_ddp.py lives through a kill and a late joiner, and ends with equal bits."""
+"""python/examples/mnist_ddp.py survives a kill and a late joiner, and ends with equal bits."""
 
 import launcher
 import support

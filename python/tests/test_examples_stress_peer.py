@@ -1,5 +1,4 @@
-"""python/examples/stress_peer.py: peers are killed and started again and again, and none ever has
-another bit."""
+"""python/examples/stress_peer.py: peers are killed and started repeatedly, and none ever has a different bit."""
 
 import random
 import re

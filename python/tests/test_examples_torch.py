@@ -1,5 +1,5 @@
-"""The examples that are torch's programs with one word changed: they train as with gloo, and go on from what others
-have saved."""
+"""The examples that are torch's programs with one word changed: they train as with gloo, and continue from checkpoints
+of other runs."""
 
 import pytest
 import support
@@ -23,7 +23,7 @@ def nursery(tmp_path_factory):
 
 
 def losses(said):
-    """Of the steps that rank 0 tells."""
+    """Returns the losses of the steps that rank 0 prints."""
     return {line.split(": ")[0]: float(line.split("loss ")[1]) for line in said[0] if "loss " in line}
 
 

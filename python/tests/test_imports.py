@@ -1,4 +1,4 @@
-"""Modules of the package import downwards only: at the top, when they are first used, and for types alike."""
+"""Modules of the package import downwards only: at the top, on first use, and for types alike."""
 
 import ast
 import importlib.util
@@ -10,7 +10,7 @@ import pccl
 
 ROOT = pathlib.Path(pccl.__file__).parent
 
-# Every module, from the bottom to the top: each imports only what stands before it.
+# Every module, from the bottom to the top: each imports only modules before it.
 ORDER = """
     pccl._lazy
     pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
@@ -57,14 +57,14 @@ def name_of(path):
 
 
 def base_of(path, statement):
-    """The module or package that `from ... import` names."""
+    """Returns the module or package that `from ... import` names."""
     package = path.relative_to(ROOT.parent).parent.parts
     given = (statement.module or "").split(".") if statement.module else []
     return ".".join([*package[: len(package) + 1 - statement.level], *given] if statement.level else given)
 
 
 def imports_of(path, modules):
-    """The modules that a file imports anywhere, with the lines."""
+    """Yields the modules that a file imports anywhere, with the lines."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names if alias.name in modules)

@@ -1,5 +1,4 @@
-"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order
-afterward."""
+"""Ctrl-C in every call that waits: seen at once, and the process can be ended in order afterwards."""
 
 import signal
 import time
@@ -9,8 +8,8 @@ from support import TWO, figure
 
 import pccl
 
-# What is waited for here never comes by itself. A second peer in the same process is what the
-# waiting is for: it does not come. Without it connect would not wait.
+# The awaited events never happen. The second peer, in the same process, makes the calls wait; without it connect would
+# not wait.
 PEER = """
 import sys, threading, time, asyncio
 import pccl
@@ -113,18 +112,18 @@ def test_ctrl_c(script, address, call):
 
 
 def test_ctrl_c_without_a_handler(script, address):
-    """The usual: the program ends, with the status of Python for it, and others are told."""
+    """The usual case: the program ends, with Python's status for it, and the other peers are notified."""
     peer = script(PEER.replace("except KeyboardInterrupt", "except ZeroDivisionError"), address, "all_reduce")
     peer.line("waiting")
     peer.kill(signal.SIGINT)
     assert peer.end() in (-signal.SIGINT, 130, 1)
     with pccl.Communicator(address) as comm:
-        comm.connect()  # at once: nobody is there any more
+        comm.connect()  # at once: no peer is left
         assert comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) == 1
 
 
 def test_a_handler_that_does_not_raise(script, address):
-    """Other signals are handled while a call waits, and the call goes on."""
+    """Other signals are handled while a call waits, and the call continues."""
     text = """
 import signal
 signal.signal(signal.SIGUSR1, lambda *_: print("handled", flush=True))
@@ -187,7 +186,7 @@ print(f"interrupts: {interrupts}", flush=True)
 
 
 def test_interrupted_often(script, address):
-    """Whenever a handler raises while a reduction is awaited, its outcome is not lost."""
+    """If a handler raises while a reduction is awaited, at any moment, its outcome is not lost."""
     peer = script(PEER[: PEER.index("if kind ==")] + OFTEN, address, "often")
     assert int(peer.line("interrupts").split()[1]) > 0
     assert peer.end() == 0
@@ -203,7 +202,7 @@ print("port", master.port, flush=True)
 
 @pytest.mark.parametrize("more", ["", "input_that_never_comes()", "1 / 0"])
 def test_a_master_keeps_the_interpreter_alive(script, more):
-    """As in PCCL 1.0; Ctrl-C ends it, whether it is seen by the program or at its end."""
+    """As in PCCL 1.0; Ctrl-C ends it, in the program or at its end."""
     never = "def input_that_never_comes():\n    import time\n    while True: time.sleep(1)\n"
     master = script(never + MASTER + more)
     port = int(master.line("port").split()[1])

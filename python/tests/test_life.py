@@ -1,4 +1,4 @@
-"""How processes end, split, die and speak: finalizers, forks, kills, logs."""
+"""End, fork, kill and output of processes: finalizers, forks, kills, logs."""
 
 import logging
 import os
@@ -91,8 +91,7 @@ master.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_fork(script, address):
-    """Calls in the child are refused with a reason; it may make a communicator of its own; the
-    parent goes on."""
+    """Calls in the child are refused with a reason; it may create a communicator; the parent continues."""
     peer = script(FORKS, address, env={"PYTHONWARNINGS": "ignore"})
     assert peer.end() == 0, peer.lines
     for name in ("update", "pending", "abort", "reduce", "result", "sync"):
@@ -116,7 +115,7 @@ time.sleep(100)
 
 
 def test_a_peer_is_killed_during_a_reduction(group, script, address):
-    """The others fail alike, inputs intact; a retry works, and so does the list with retry."""
+    """The others fail alike, inputs intact; a retry works, as does the list with retry."""
     two = group(2)
     victim = script(VICTIM, address, env={"PCCL_LOG_LEVEL": "NONE"})
     while support.world(two.members[0]) < 3:
@@ -145,7 +144,7 @@ def test_a_peer_is_killed_during_a_reduction(group, script, address):
 
 
 def test_a_small_reduction_and_a_list_name_the_dead(group, script, address):
-    """Through the master, in a blocking call; and of a list whose caller stays behind alone."""
+    """Through the master, in a blocking call; and of a list whose caller remains alone."""
     one = group(1, options={"where_ms": 20}).members[0]
     victim = script(VICTIM.replace("== 3", "== 2"), address, env={"PCCL_LOG_LEVEL": "NONE"})
     while support.world(one) < 2:
@@ -177,7 +176,7 @@ def test_a_small_reduction_and_a_list_name_the_dead(group, script, address):
 
 
 def test_nobody_left(group):
-    """What fails without a death names nobody: wrong arguments, arguments that differ, an abort."""
+    """Failures without a lost peer name none: wrong arguments, arguments that differ, an abort."""
     two = group(2)
     memory = [bytearray(100), bytearray(101)]
     handles = [comm.all_reduce_async(memory[i], memory[i], op=ReduceOp.SUM, tag=5)
@@ -210,8 +209,7 @@ def test_dropped_communicators_leave(group):
 @pytest.mark.parametrize("banner, words", [(b"SSH-2.0-somebody of this machine\r\n", "no PCCL master"),
                                            (b"", "is it a master's port?")])
 def test_something_else_listens_at_the_address(banner, words):
-    """The reason is given, and connecting is not tried again. A server that waits for what it
-    understands says nothing at all."""
+    """The reason is given, and connecting is not tried again. A server that waits for a known message sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = []
 
@@ -272,7 +270,7 @@ def test_logs(caplog, address):
 
 
 def test_a_handler_of_logs_that_is_stuck(script, address):
-    """It holds up neither calls nor the end."""
+    """It delays neither calls nor the end."""
     text = START + """
 import logging
 class Stuck(logging.Handler):
@@ -311,8 +309,7 @@ print("reduced", comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE), flush=Tru
 @pytest.mark.nightly
 @pytest.mark.master(silence_ms=10000, heartbeat_ms=500)
 def test_the_interpreters_lock_is_held_while_lines_are_made(group, script, address):
-    """For longer than silence_ms: the peer is not given up, because none of its threads waits for
-    the lock."""
+    """For longer than silence_ms: the peer is not removed, because none of its threads waits for the lock."""
     two = group(2)
     holder = script(HOLDER, address, env={"PCCL_LOG_LEVEL": ""})
     while support.world(two.members[0]) < 3:
@@ -331,7 +328,7 @@ def test_the_interpreters_lock_is_held_while_lines_are_made(group, script, addre
 
 
 def test_lines_that_do_not_fit(script):
-    """Handlers that are too slow lose lines, and hear how many."""
+    """Handlers that are too slow lose lines, and get their number."""
     text = """
 import logging, threading
 from pccl import _logging
@@ -358,7 +355,7 @@ _logging._take(3, b"x", b"the next", None)
 
 
 def test_who_is_waited_for(group):
-    """describe_waits, asked while another thread is blocked."""
+    """describe_waits, called while another thread is blocked."""
     two = group(2, options={"where_ms": 20})
     thread = threading.Thread(target=two.members[0].update_topology)
     thread.start()

@@ -1,6 +1,5 @@
-"""What must live for how long: memory while the library uses it, the communicator while somebody is
-inside, and what a forked child or the end of the interpreter leaves of it. Where an exception may
-come at any time, it comes at each."""
+"""Lifetimes: of memory while the library uses it, of the communicator during calls, and of both after a fork or at the
+end of the interpreter. Exceptions that may occur at any time are tested at each."""
 
 import array
 import ctypes
@@ -39,9 +38,8 @@ class Interrupt(BaseException):
 
 
 def interrupted(call, number):
-    """Makes the call and raises when so many instructions of Python were executed in it: as a
-    signal handler does. Whether it came so far. Finalizers are left out: Python drops what is
-    raised there."""
+    """Makes the call and raises after this number of its Python instructions, as a signal handler does. Returns true if
+    the call got so far. Omits finalizers: Python drops their exceptions."""
     left = [number]
 
     def in_finalizer(frame):
@@ -81,12 +79,12 @@ def test_a_short_call_interrupted_anywhere(group, monkeypatch):
             assert pool.submit(comm.get_attribute, Attribute.GLOBAL_WORLD_SIZE).result(DEADLINE) == 1
         assert comm._core._inside == 0
     assert number > 50
-    monkeypatch.setattr(_core, "_LEAVING_S", 10 * DEADLINE)  # of which nothing is waited: nobody is inside
+    monkeypatch.setattr(_core, "_LEAVING_S", 10 * DEADLINE)  # no call waits for it
     comm.close()
 
 
 def test_a_launch_interrupted_anywhere(group):
-    """Either nothing was launched, or somebody sees to its end."""
+    """Either nothing was launched, or it is awaited."""
     comm = group(2).members[0]
     memory = bytearray(100)
     for number in itertools.count():
@@ -100,7 +98,7 @@ def test_a_launch_interrupted_anywhere(group):
 
 @pytest.mark.parametrize("is_over", [False, True])
 def test_a_wait_interrupted_anywhere(group, is_over):
-    """Whoever else waits for the operation has its turn: it is awaited when it has ended."""
+    """Other waiting threads get the turn: it is awaited when it has ended."""
     comm = group(2).members[0]
     memory = bytearray(100)
     for number in itertools.count():
@@ -134,7 +132,7 @@ def test_turns_come_in_order():
     with ThreadPoolExecutor(3) as pool:
         others = [pool.submit(wait, name) for name in (3, 2, 1)]
         assert not had
-        claims[0] = None  # left behind
+        claims[0] = None  # abandoned
         for other in others:
             other.result(DEADLINE)
     assert had == [1, 2, 3]
@@ -167,7 +165,7 @@ def test_a_turn_interrupted_anywhere(is_first):
 
 
 class Library:
-    """The library, with the calls of one function noted."""
+    """The library, with a record of the calls of one function."""
 
     def __init__(self, library, noted):
         self.library = library
@@ -181,7 +179,7 @@ class Library:
 
 
 def test_who_is_about_to_call_when_it_is_closed(group, monkeypatch):
-    """Finds the communicator still there, and is refused; then it is freed."""
+    """The call finds the communicator alive, and is refused; then it is freed."""
     comm = group(1).members[0]
     library = Library(_native.lib, "pcclDestroyCommunicator")
     monkeypatch.setattr(_native, "lib", library)
@@ -206,7 +204,7 @@ def test_who_is_about_to_call_when_it_is_closed(group, monkeypatch):
 
 
 def test_a_handle_does_not_keep_the_communicator(group, caplog):
-    """Who is dropped leaves the run, so that nobody waits for it."""
+    """Dropping it leaves the run, so that no peer waits for it."""
     two = group(2)
     memory = np.full(LARGE, 1.0)
     handle = two.members[0].all_reduce_async(memory, memory, op=ReduceOp.SUM)
@@ -224,7 +222,7 @@ def test_a_handle_does_not_keep_the_communicator(group, caplog):
 
 
 def an_array(value):
-    """With something that lives as long as its memory."""
+    """Returns an array and a reference that ends with its memory."""
     memory = np.full(LARGE, float(value), np.float32)
     return memory, weakref.ref(memory)
 
@@ -241,7 +239,7 @@ def test_a_forgotten_reduction_keeps_its_memory(group):
 
 
 def test_a_failed_call_keeps_no_buffer(address):
-    """The caller may resize its array after the error was handled. Python does not look for cycles."""
+    """The caller may resize its array after the error was handled. The garbage collector does not run."""
     comm = pccl.Communicator(address)
     comm.close()
     gc.disable()
@@ -259,7 +257,7 @@ def test_a_failed_call_keeps_no_buffer(address):
 
 
 def test_closing_while_somebody_asks_for_the_end(group, monkeypatch):
-    """Memory is let go when the library has ended, not when it is told to."""
+    """Memory is released when the library has ended, not when its end is requested."""
     comm = group(2).members[0]
     memory, alive = an_array(1)
     handle = comm.all_reduce_async(memory, memory, op=ReduceOp.SUM)
@@ -370,7 +368,7 @@ def test_a_callback_ends_nothing(group, caplog):
 
 
 def test_no_thread_can_be_started(group, monkeypatch):
-    """At the interpreter's end, from Python 3.12 on: calls are made all the same."""
+    """At the interpreter's end, from Python 3.12 on: calls are made nevertheless."""
 
     def refuse():
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -400,7 +398,7 @@ atexit.register(lambda: (made.connect(1), made.update_topology(), print("late ca
 
 
 def test_the_end_of_the_interpreter(script, address):
-    """Handlers that were registered later may make calls; then what is open is closed."""
+    """Handlers that were registered later may make calls; then open objects are closed."""
     program = script(AT_EXIT, address)
     assert program.end() == 0, program.lines
     assert program.lines[-2:] == ["late calls", "closed at the end: [True, True]"]
@@ -461,8 +459,7 @@ master.close()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_fork(script, address, when):
-    """In the child what belongs to the parent has ended, and what the package needs is there
-    anew."""
+    """In the child the parent's objects have ended, and the package's threads and locks are new."""
     peer = script(FORK, address, when, env={"PYTHONWARNINGS": "ignore"})
     assert peer.end() == 0, peer.lines
     wanted = ["test True", "future InvalidUsage", "await True", "master True", "logs True", "janitor True"]

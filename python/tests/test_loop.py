@@ -1,4 +1,4 @@
-"""The loop object: peers come, go, are killed and stopped, and no program here does anything about it."""
+"""The loop object: peers join, leave, are killed and stopped, and the programs here contain no code for that."""
 
 import os
 import random
@@ -12,8 +12,8 @@ from support import DEADLINE, free_port, parallel
 
 import pccl
 
-# Every step adds its number to a sum and to a chain in which order counts, both of which show a step that was lost or
-# made twice; what a peer adds at random shows whether all hold the same bits.
+# Every step adds its number to a sum and to an order-sensitive chain, both of which show a step that was lost or made
+# twice; each peer's random contribution shows whether all hold the same bits.
 WORKER = """
 import hashlib, os, signal, sys
 import numpy as np
@@ -95,7 +95,7 @@ def kill_at_random(script, address, kills):
         victim.kill()
         gone.append(victim)
         newcomer = start()
-        if dice.random() < 0.3:  # it dies too, wherever it is by then
+        if dice.random() < 0.3:  # it fails too, at any point
             threading.Event().wait(dice.uniform(0, 1))
             newcomer.kill()
             gone.append(newcomer)
@@ -221,7 +221,7 @@ def test_alone(address):
 
 
 def leaving(leave):
-    """One peer leaves in a step, and the other one continues alone."""
+    """Returns a test in which one peer leaves in a step, and the other one continues alone."""
 
     def test(address):
         sizes = []
@@ -322,7 +322,7 @@ def wait_until(done):
 
 
 def test_an_operation_is_repeated_with_those_who_are_left(address):
-    """The bodies of the survivors are not."""
+    """The bodies of the survivors' steps are not repeated."""
     bodies = []
 
     def run(role):
@@ -345,7 +345,8 @@ def test_an_operation_is_repeated_with_those_who_are_left(address):
 
 
 def pair_of_which_one_is_lost(address, stays):
-    """One peer is alone in its operation, made by stays(step), until a newcomer joins. Returns that peer's steps."""
+    """Leaves one peer alone in its operation, made by stays(step), until a newcomer joins. Returns that peer's steps.
+    """
     made, lost = [], threading.Event()
 
     def first():
@@ -398,7 +399,7 @@ def test_operations_by_hand_begin_the_step_again(address):
 
 
 def test_a_later_operation_begins_the_step_again(address):
-    """For a newcomer begins with the first one. The state is as it was, for nothing has changed it."""
+    """Because a newcomer begins with the first one. The state is unchanged."""
     seconds = []
 
     def run(role):
@@ -491,11 +492,11 @@ def test_operations_that_were_not_awaited(address):
     handle.wait()
 
 
-# ---- what a program does with a step that is not completed, or with a loop
+# ---- a program's handling of incomplete steps and of loops
 
 
 def test_an_exception_that_is_caught_begins_the_step_again(address):
-    """Another one than a loss: the step has not been applied."""
+    """For an exception other than a loss: the step has not been applied."""
 
     def run(role):
         state, has_failed = {"sum": np.zeros(1)}, False
@@ -516,7 +517,7 @@ def test_an_exception_that_is_caught_begins_the_step_again(address):
 
 
 def second_operation_fails(address, stays, seen):
-    """One leaves between two operations of step 0: stays(step) is what the other one does then."""
+    """Makes one peer leave between two operations of step 0: stays(step) is the other one's action then."""
     begun = threading.Event()
 
     def first():
@@ -593,7 +594,7 @@ def test_a_second_loop_of_a_communicator(address):
 
 
 def test_a_step_that_one_peer_leaves_empty(address):
-    """It asks for the next step, where it cannot meet the others' operation: it is told so, and they go on."""
+    """It requests the next step, which cannot meet the others' operation: it gets the error, and they continue."""
     options = {"stuck_ms": 300, "where_ms": 30}
 
     def run(skips):
@@ -612,7 +613,7 @@ def test_a_step_that_one_peer_leaves_empty(address):
     at_once(skip, lambda: run(False), lambda: run(False))
 
 
-# ---- a loop by hand that has the same parts
+# ---- a manual loop with the same parts
 
 
 def test_wait_for(address):

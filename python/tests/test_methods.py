@@ -1,5 +1,5 @@
-"""What all of pccl.methods have in common: settings in words, checkpoints, newcomers, deaths, the
-end of a run; among peers in threads of one process."""
+"""The common behavior of pccl.methods: settings and their messages, checkpoints, newcomers, lost peers, the end of a
+run; among peers in threads of one process."""
 
 import re
 import threading
@@ -28,7 +28,7 @@ from pccl.methods import (  # noqa: E402
     _random,
 )
 
-SIZE = 3000  # with one more array, so that nothing comes out even
+SIZE = 3000  # plus one more array, for uneven sizes
 
 
 def params(seed=0, dtype=np.float32):
@@ -61,7 +61,7 @@ def sparse(comm, values, **given):
 
 
 def dp_lora(comm, values, **given):
-    """Learns to bring whatever comes in to 0."""
+    """Learns to map its input to 0."""
     inputs = np.random.default_rng(8).normal(size=(50, 3))
     common = {"examples": 50, "batch": 10, "rank": 2, "delta": 1e-3, "inner_steps": 1, "noise_seed": 6}
 
@@ -72,7 +72,7 @@ def dp_lora(comm, values, **given):
 
 
 class Mean(Method):
-    """No hook at all."""
+    """A method without hooks."""
 
 
 def demo(comm, values, **given):
@@ -84,7 +84,7 @@ def power(comm, values, **given):
 
 
 class Explorer:
-    """An agent in a world of nothing but numbers."""
+    """An agent in a world of numbers."""
 
     def tell(self, round):
         return b"here"
@@ -106,18 +106,19 @@ METHODS = {
     "sketched": sketched, "sparse": sparse, "dp-lora": dp_lora, "sarsa": sarsa, "demo": demo, "power": power,
     "none": Mean,
 }
-# Those whose parameters are the same on all peers.
+# Methods with the same parameters on all peers.
 COMMON = ["one-byte", "sketched", "sparse", "dp-lora", "sarsa", "demo", "power", "none"]
-ON_THEIR_OWN = ["one-byte", "dp-lora", "sarsa"]  # no optimizer but theirs changes the parameters
+ON_THEIR_OWN = ["one-byte", "dp-lora", "sarsa"]  # only their optimizer changes the parameters
 
 
 def params_of_a_newcomer(name, seed, dtype=np.float32):
-    """Part of a model with adapters is frozen, and the same on all; of an agent's world, "a" is none of the run's."""
+    """Returns parameters. Part of a model with adapters is frozen, and the same on all; of an agent's world, "a" is not
+    in the run."""
     return params(0 if name in ("dp-lora", "sarsa") else seed, dtype)
 
 
 def start(address, count, make):
-    """Instances that are in the run together: make(number, communicator)."""
+    """Returns instances that are in the run together: make(number, communicator)."""
     made = [make(i, comm) for i, comm in enumerate(support.Group(address, count).members)]
     support.parallel([one.join for one in made])
     return made
@@ -142,12 +143,12 @@ def bits(values):
 
 
 def admit(name, made, values, newcomer):
-    """The newcomer's info, while the others make steps until it is in."""
+    """Returns the newcomer's info, while the others make steps until it has joined."""
     told = []
     thread = threading.Thread(target=lambda: told.append(newcomer.join()))
     thread.start()
     while thread.is_alive() and not any(support.parallel([one.comm.are_peers_pending for one in made])):
-        pass  # the run's rounds may be few, and quicker than the newcomer connects
+        pass  # the run's rounds may be few, and quicker than the newcomer's connect
     while not steps(name, made, values)[0].admitted:
         pass
     thread.join(support.DEADLINE)
@@ -155,14 +156,14 @@ def admit(name, made, values, newcomer):
 
 
 def refused(one, newcomer):
-    """What the newcomer is told, while the other one makes steps."""
+    """Returns the newcomer's error, while the other one makes steps."""
     return refusal(types.SimpleNamespace(step=lambda samples: one.step()), newcomer)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("name", METHODS)
 def test_steps_come_and_go(address, name, dtype):
-    """Three train, one leaves, a newcomer gets what the others have, and all end together."""
+    """Three train, one leaves, a newcomer gets the others' state, and all end together."""
     values = [params(0, dtype) for _ in range(3)]
     made = start(address, 3, lambda i, comm: METHODS[name](comm, values[i], admit_every=3, rounds=40))
     infos = steps(name, made, values, 3)
@@ -202,7 +203,7 @@ def test_the_same_seeds_make_the_same_bits(address, name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_state_goes_on(address, name):
-    """What two have saved, other two load; together they come to what the two would have."""
+    """Two load the states that two others have saved, and end with the same result as these."""
     values = [params(0) for _ in range(2)]
     made = start(address, 2, lambda i, comm: METHODS[name](comm, values[i], min_peers=2, admit_every=4))
     steps(name, made, values, 3)
@@ -220,8 +221,8 @@ def test_a_state_goes_on(address, name):
     assert made[0].round == 3
     swapped = made[0].comm.members().index(made[0].comm.id) != order
     steps(name, made, again, 4)
-    # Peers are numbered as they come: with the other number a peer of OneByte probes elsewhere. An agent that has just
-    # come has done nothing yet.
+    # Peers are numbered in order of their arrival: with the other number a peer of OneByte probes elsewhere. A new
+    # agent has done nothing yet.
     same = [bits(one) for one in again] == [bits(one) for one in values]
     assert same or (swapped and name == "one-byte") or name == "sarsa"
     with pytest.raises(pccl.InvalidUsage, match="load_state_dict\\(\\) of a peer that is in the run"):
@@ -348,7 +349,7 @@ def test_tensors_of_torch_are_the_same_as_arrays_of_numpy(address, name):
 
 
 def test_random_numbers_never_change():
-    """They are part of what peers agree on: other ones are another protocol."""
+    """They are part of the protocol: other numbers are another protocol."""
     assert _random.raw(1, 2, 3, 4, 3).tolist() == RAW
     assert _random.signs(1, 2, 3, 4, 70, "float32").astype(int).tolist()[:8] == SIGNS
     assert (_random.signs(1, 2, 3, 4, 70, "float32")[:64] == _random.signs(1, 2, 3, 4, 64, "float64")).all()

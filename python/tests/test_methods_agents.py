@@ -21,7 +21,7 @@ FEATURES, ACTIONS = 4, 3
 
 
 class Scripted:
-    """What it hears decides what it earns and sees."""
+    """An agent whose rewards and features follow from its messages."""
 
     def __init__(self, number):
         self.number, self.acted, self.heard = number, [], []
@@ -43,7 +43,7 @@ def seen(number, round):
 
 
 def plainly(count, rounds, lr, discount):
-    """The same once more, without a network."""
+    """A second implementation, without a network."""
     weights, last, found, acted = np.ones(FEATURES), [None] * count, [], [[] for _ in range(count)]
     for round in range(rounds):
         for one in found:
@@ -80,7 +80,7 @@ def test_it_is_sarsa(address):
 
 
 def test_one_that_has_gone_is_not_heard(address):
-    """And one that comes has the weights of the others; what it does is not counted before it has acted."""
+    """A newcomer has the others' weights, and counts only after its first action."""
     scripts = [Scripted(number) for number in range(3)]
     made = start(address, 3, lambda i, comm: sarsa(comm, scripts[i], admit_every=1))
     support.parallel([one.step for one in made])
@@ -119,7 +119,7 @@ HUGE = np.full(FEATURES, 1e308).tobytes()
 
 @pytest.mark.parametrize("wrong, is_heard", [(b"", False), (b"\1" + b"\xff" * 33, False), (b"\1" + HUGE + b"x", True)])
 def test_what_no_agent_finds_counts_for_nothing(address, monkeypatch, caplog, wrong, is_heard):
-    """Where it is only too large, nothing is learned in this round."""
+    """If it is only too large, nothing is learned in this round."""
     scripts = [Scripted(number) for number in range(3)]
     made = start(address, 3, lambda i, comm: sarsa(comm, scripts[i], lr=100.0))
     support.parallel([one.step for one in made])
@@ -150,7 +150,7 @@ def test_values_that_are_no_numbers_are_not_chosen(address):
 
 
 def test_an_exception_of_hear_changes_nothing(address):
-    """What was told in that step is not told again."""
+    """The message of that step is not sent again."""
     script = Scripted(0)
     (one,) = start(address, 1, lambda i, comm: sarsa(comm, script))
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_bad_features_are_told_in_words(address):
 
 
 def rates(users, places):
-    """(agents, users), in Mbit/s: by the formula, with no table."""
+    """Returns (agents, users), in Mbit/s: by the formula, without a table."""
     far = np.sqrt(np.square(users[None] - places[:, None]).sum(2) + cells.HEIGHT**2)
     power = far**-cells.LOSS
     return cells.CHANNEL * np.log2(1 + power / (cells.NOISE + power.sum(0) - power))
@@ -239,7 +239,7 @@ def test_an_agent_keeps_its_users_when_another_one_falls():
 
 
 def test_a_trajectory_obeys_velocity_and_quality():
-    """States and actions are finite: cells of the grid, one cell a step; and each user that is served has its rate."""
+    """States and actions are finite: cells of the grid, one cell per step; each served user has its rate."""
     world = cells.World(4)
     flyers = [offloading.Flyer(world, number) for number in range(4)]
     dice = np.random.default_rng(4)
@@ -260,7 +260,7 @@ def test_a_trajectory_obeys_velocity_and_quality():
 
 
 def test_processes_serve_as_the_table_says(address, script):
-    """The cell of the table that is the example: the same users in each step, by peers and in one process."""
+    """The table's cell of the example: the same users in each step, by peers and in one process."""
     count, steps, seed = 4, 60, 3
     given = ("--seed", seed, "--agents", count, "--rounds", steps)
     peers = [launcher.start(script, "offloading.py", address, "--number", number, *given) for number in range(count)]
@@ -273,7 +273,7 @@ def test_processes_serve_as_the_table_says(address, script):
 
 
 def test_an_agent_killed_in_flight_costs_its_users_only():
-    """A process is killed; the others serve what they served, and perhaps some of its users, at once."""
+    """A process is killed; the others continue to serve their users, and perhaps some of its users, at once."""
     dies_in, steps = 60, 80
     with pccl.MasterNode("127.0.0.1:0") as master:
         found = launch.peers(

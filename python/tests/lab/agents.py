@@ -1,7 +1,7 @@
-"""The agents of examples/offloading.py, in processes over the library, and beside others in one process: the same
-functions pack, unpack, learn and choose, and only the gather is a dictionary.
+"""The agents of examples/offloading.py, in processes over the library, and in one process: the same functions pack,
+unpack, learn and choose, and only the gather is a dictionary.
 
-    python -m lab.agents ADDRESS NUMBER --workers 4 --steps 200        one agent, in a process of its own
+    python -m lab.agents ADDRESS NUMBER --workers 4 --steps 200        one agent, in a separate process
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ T95 = 2.776  # Student's t for five seeds
 
 
 def score(totals: Sequence[int]) -> float:
-    """The mean of the users that were served in the second half."""
+    """Returns the mean of the users that were served in the second half."""
     return float(np.mean(totals[len(totals) // 2 :]))
 
 
-# ---- who chooses
+# ---- controls
 
 
 class QLearner(Learner):
@@ -55,8 +55,8 @@ class Stays(offloading.Flyer):
 
 class Searcher(offloading.Flyer):
     """Flies to the best placement of a particle swarm. A particle has a cell for each known agent; in each step all are
-    tried on the known users, the first is where agents are, and one starts from the best with one agent elsewhere.
-    Agents with the same knowledge compute the same swarm."""
+    tried on the known users, the first is the agents' present placement, and one starts from the best with one agent
+    elsewhere. Agents with the same knowledge compute the same swarm."""
 
     def __init__(self, world: cells.World, number: int, sees: bool = True, particles: int = 30) -> None:
         super().__init__(world, number, sees)
@@ -73,7 +73,7 @@ class Searcher(offloading.Flyer):
             self._at = self._dice.uniform(0, cells.SIDE, (self._count, *places.shape))
             self._speed, self._best = self._dice.normal(0, 1, self._at.shape), self._at.copy()
         self._at[0] = places
-        # Crowds drift: what was best is tried once more, too.
+        # Crowds drift: so the previous best is tried once more, too.
         now, best = (self.value(self.memory.places, at, wanting) for at in (self._at, self._best))
         self._best = np.where((now > best)[:, None, None], self._at, self._best)
         leader = self._best[np.argmax(np.maximum(now, best))]
@@ -118,8 +118,8 @@ EXAMPLE = "SARSA, common weights"
 def run(
     seed: int, control: Control = Control(), sees: bool = True, agents: int = AGENTS, steps: int = STEPS
 ) -> list[int]:
-    """Users that all serve, in each step. sees: whether agents use what the others observe. What each found is learned
-    by all if the weights are common."""
+    """Returns the users that all serve, in each step. sees: agents use the others' observations. All learn from each
+    agent's results if the weights are common."""
     world = cells.World(seed)
     flyers = [control.flyer(world, number, sees) for number in range(agents)]
     learners = [
@@ -143,7 +143,7 @@ def _refuse(peer: str, why: str) -> None:
 
 
 def bound(seed: int, steps: int = STEPS) -> list[int]:
-    """The swarm's placements if all users were known and agents were there at once."""
+    """Returns the swarm's placements with all users known and without travel."""
     world = cells.World(seed)
     one = Searcher(world, 0)
     totals, one.plan = [], np.array([cells.depot(number) for number in range(AGENTS)])
@@ -181,7 +181,7 @@ def scored(what: tuple[str, bool, int]) -> float:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean, and half of the 95 % interval; the constant is for five values."""
+    """Returns the mean, and half of the 95 % interval; the constant is for five values."""
     assert len(values) == 5
     return statistics.mean(values), T95 * statistics.stdev(values) / len(values) ** 0.5
 

@@ -1,14 +1,14 @@
-"""Workers of the laboratory in a streaming run, which are killed or stopped while they train, and come back. A program:
-it imports once and forks all of them.
+"""Workers of the laboratory in a streaming run, which are killed or stopped during training, and return. A program: it
+imports once and forks all of them.
 
     python -m lab.crowd ADDRESS '{"workers": 4, "rounds": 60, "kills": 20, "seed": 1}'
 
-workers, rounds, seed, catch_up: of the run. pace: seconds that an inner step takes, of which the processor is used for
-a part; 0: no more than it needs. kills: so many die, spread evenly over the rounds, each at a random moment. every:
-seconds between disturbances, each a kill, or a stop for 2 or for 15 seconds. Whoever is killed is replaced by a new
-process; who was stopped so long that the others have gone on comes back as a newcomer. Prints a line of JSON: the
-loss, samples, seconds that workers were alive and in the run, and more. It fails if two workers ever held different
-outer copies after the same step.
+workers, rounds, seed, catch_up: of the run. pace: seconds of an inner step, of which the processor is used for a part;
+0: no extra time. kills: number of kills, spread evenly over the rounds, each at a random moment. every: seconds between
+disturbances, each a kill, or a stop for 2 or for 15 seconds. A new process replaces a killed one; a worker that was
+stopped until the others continued without it returns as a newcomer. Prints a line of JSON: the loss, samples, seconds
+that workers were alive and in the run, and more. It fails if two workers ever held different outer copies after the
+same step.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def come_in(diloco, comm, connection):
 
 
 def live(about, number, say, progress):
-    """progress: of all workers, the inner step at which each is; 0: not in the run."""
+    """Runs a worker. progress: the present inner step of each worker; 0: not in the run."""
     worker = Worker(number, about["workers"], about["seed"], about["rounds"] * about["inner_steps"])
     connection = lambda: pccl.Communicator(about["address"], options=about["options"])
     how = {"inner_steps": about["inner_steps"], "outer": pccl.diloco.Nesterov(0.7, 0.9), **STREAMING}
@@ -85,14 +85,14 @@ def live(about, number, say, progress):
 
 
 class Process:
-    """A life of a worker."""
+    """One process of a worker."""
 
     def __init__(self, about, number, place, progress):
-        self.number, self.gone = number, None  # when it was killed
+        self.number, self.gone = number, None  # time of its kill
         self._place = place
-        self.stops = []  # (from when, until when)
+        self.stops = []  # (begin, end) of its stops
         progress[number] = 0
-        open(place, "w").close()  # it may be killed before it does so itself
+        open(place, "w").close()  # it may be killed before it creates it
         self.pid = os.fork()
         if self.pid == 0:
             self._live(about, number, progress)
@@ -110,12 +110,12 @@ class Process:
             os._exit(status)
 
     def lines(self):
-        """What it said, but for a line that its death has cut off."""
+        """Returns its lines of output, without a line cut off by its death."""
         with open(self._place) as said:
             return [json.loads(line) for line in said.read().splitlines() if line.endswith("}")]
 
     def lived_s(self, lines):
-        """How long it was in the run, and neither dead nor stopped."""
+        """Returns the seconds in which it was in the run, and neither dead nor stopped."""
         whole, since = 0.0, None
         for line in lines:
             if "joined" in line:
@@ -131,7 +131,7 @@ class Process:
         return sum(max(0.0, min(until, end) - max(since, begin)) for begin, end in self.stops)
 
 
-# ---- all of them
+# ---- all processes
 
 
 class Crowd:
@@ -152,7 +152,7 @@ class Crowd:
         self.living[number] = made
 
     def look(self):
-        """Whether somebody has ended; all must end well."""
+        """Returns true if a process has ended; all must end with success."""
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
             number = next(number for number, one in self.living.items() if one.pid == pid)
@@ -161,7 +161,7 @@ class Crowd:
         return self.ended > 0
 
     def kill(self):
-        """One of those without whom there are enough in the run."""
+        """Kills a worker that the run can spare."""
         victim = self.living[self._dice.choice(self._expendable())]
         victim.gone = time.monotonic()
         os.kill(victim.pid, signal.SIGKILL)
@@ -169,7 +169,7 @@ class Crowd:
         self._start(victim.number)
 
     def stop(self, seconds):
-        """Returns whom, and when it goes on."""
+        """Stops a worker. Returns it, and the time when it continues."""
         victim = self.living[self._dice.choice(self._expendable())]
         os.kill(victim.pid, signal.SIGSTOP)
         now = time.monotonic()
@@ -186,7 +186,7 @@ class Crowd:
         return [number for number in self.living if number not in stopped and len(there - {number}) >= 2]
 
     def disturb_by_steps(self, kills):
-        """So many die, while the run makes its steps."""
+        """Kills this number of workers during the run's steps."""
         steps = self.about["rounds"] * self.about["inner_steps"]
         for number in range(kills):
             moment = (number + self._dice.random()) * 0.9 * steps / kills
@@ -196,7 +196,7 @@ class Crowd:
             self.kill()
 
     def disturb_by_time(self, every):
-        """Until the run has ended. How many disturbances there were."""
+        """Disturbs until the run has ended. Returns the number of disturbances."""
         count, going_on = 0, []
         steps = self.about["rounds"] * self.about["inner_steps"]
         self.until(lambda: min(self.progress) > 0)
@@ -242,7 +242,7 @@ class Crowd:
 
 
 def told(crowd):
-    """All held the same wherever they met."""
+    """Checks that all held the same whenever they met, and returns the report."""
     found, made, lived_s, given_up = {}, 0, 0.0, 0
     ends, begins, ends_at = [], [], []
     for one in crowd.all:
@@ -270,7 +270,7 @@ def main(address, given):
         "address": address, "workers": 4, "rounds": 20, "inner_steps": 24, "seed": 0, "pace": 0.0, "kills": 0,
         "every": None, "linger_s": 5.0, "options": {}, "catch_up": None, **json.loads(given),
     }  # fmt: skip
-    text.validation()  # which each would read
+    text.validation()  # each worker would read it
     disturbed = about["kills"]
     with tempfile.TemporaryDirectory() as folder:
         crowd = Crowd(about, folder)

@@ -1,4 +1,4 @@
-"""Starts the laboratory's programs in processes of their own, and reads what they report."""
+"""Starts the laboratory's programs in separate processes, and reads their reports."""
 
 import json
 import os
@@ -12,7 +12,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 
 
 def options(**given):
-    """rate=0.4 becomes --rate 0.4; what is None is left out."""
+    """Converts rate=0.4 to --rate 0.4; omits None."""
     there = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
     return [word for pair in there.items() for word in pair]
 
@@ -26,14 +26,14 @@ def start(module, *arguments, prefix=(), more=None):
 
 
 class Run:
-    """Processes that were started together. Leaving it ends them."""
+    """Processes that were started together. Leaving the context ends them."""
 
     def __init__(self, processes, seconds=240):
         self.processes = list(processes)
         self._end = time.monotonic() + seconds
 
     def results(self, killed=()):
-        """What each has printed, as JSON; those with these numbers were killed."""
+        """Returns the output of each, as JSON. killed: numbers of the killed ones."""
         found = []
         for number, process in enumerate(self.processes):
             out, err = process.communicate(timeout=max(0.1, self._end - time.monotonic()))
@@ -55,8 +55,8 @@ class Run:
 
 
 def peers(address, count, killed=(), prefix=lambda number: (), module="peer", seconds=240, **given):
-    """What each of so many peers has told; those in `killed` are killed in the round that dies_in
-    says. module: their program. seconds: the most that they may take."""
+    """Returns the reports of `count` peers; the peers in `killed` are killed in the round of dies_in. module: their
+    program. seconds: time limit."""
     dies_in = given.pop("dies_in", None)
 
     def one(number):

@@ -1,12 +1,11 @@
-"""A worker of the laboratory in a process of its own, with one of pccl.methods over the library, or
-with what they are compared with: "parallel" and "dense" average gradients in each step, and make it by
-AdamW and by SGD; "diloco".
+"""A worker of the laboratory in a separate process, with one of pccl.methods over the library, or with a method for
+comparison: "parallel" and "dense" average gradients in each step, which is made by AdamW and by SGD; "diloco".
 
     python -m lab.methods ADDRESS NUMBER --method partial --steps 600
     python -m lab.methods ADDRESS NUMBER --method byte --task c --steps 150
 
-It learns the text of lab.text from the beginning, or, with a task, moves a model of that text to
-another one. Tells in lines of JSON of its loss, and what it had sent by then.
+It learns the text of lab.text from the beginning or, with a task, moves a model of that text to another one. Prints
+lines of JSON with its loss and the bytes sent so far.
 """
 
 import argparse
@@ -30,14 +29,14 @@ PRETRAINED_STEPS = 600
 
 
 def pretrained(seed):
-    """A model of the text from which a task moves it."""
+    """Returns a model of the text from which a task moves it."""
     worker = Worker(0, 1, seed, PRETRAINED_STEPS)
     worker.train(0, PRETRAINED_STEPS)
     return worker.model.flat
 
 
 class Job:
-    """What a worker trains: a model, its batches, and how an optimizer of its own makes a step."""
+    """The training of a worker: a model, its batches, and the step of its optimizer."""
 
     def __init__(self, given):
         self.given = given
@@ -54,14 +53,14 @@ class Job:
         self.optimizer.step(step)
 
     def sgd(self, step):
-        """A gradient longer than 1 is cut."""
+        """Makes a step. A gradient longer than 1 is scaled to 1."""
         self.model.backward(*self.batch(step))
         gradient = self.model.gradient
         gradient *= np.float32(self.given.rate / max(1.0, float(np.sqrt(np.dot(gradient, gradient)))))
         self.model.flat -= gradient
 
     def rest(self, step):
-        """The method makes the step."""
+        """Does nothing: the method makes the step."""
 
     def validate(self):
         return self.model.loss(*text.validation(self.given.task))
@@ -99,7 +98,7 @@ def dp_lora(comm, job, **common):
 
 
 def demo(comm, job, **common):
-    """The method makes the step, with given.rate on the schedule of the optimizer."""
+    """Makes a DeMo, with given.rate on the schedule of the optimizer."""
 
     def rate(step):
         return job.given.rate * job.optimizer.share_of(step)
@@ -112,7 +111,7 @@ def diloco(comm, job, inner_steps, outer, before):
 
 
 class Parallel:
-    """The mean of the gradients in each step."""
+    """Averages the gradients in each step."""
 
     round = 0
 
@@ -188,7 +187,7 @@ def train(method, before, job):
 
 
 def mean_of_all(comm, flat):
-    """As one reduction at the end makes it."""
+    """Returns the mean by a single reduction at the end."""
     mean = np.empty_like(flat)
     comm.all_reduce(flat, mean, op=pccl.ReduceOp.AVG)
     return mean

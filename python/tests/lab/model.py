@@ -1,5 +1,4 @@
-"""The model (12 characters of 12 numbers each, 128 ReLU, a residual 128 ReLU, 64 classes) and
-AdamW, all in f32."""
+"""The model (12 characters of 12 numbers each, 128 ReLU, a residual 128 ReLU, 64 classes) and AdamW, all in f32."""
 
 import math
 
@@ -21,7 +20,7 @@ SIZE = sum(int(np.prod(shape)) for shape in SHAPES.values())
 
 
 def named(flat):
-    """Views of the one array in which all parameters lie."""
+    """Returns views of the array with all parameters."""
     found, begin = {}, 0
     for name, shape in SHAPES.items():
         end = begin + int(np.prod(shape))
@@ -64,8 +63,8 @@ class Model:
         return float(np.mean(np.log(np.exp(logits).sum(1)) - picked))
 
     def factors(self, contexts, wanted, parts=1):
-        """What goes into each matrix, and the gradient of what comes out, of each example: their outer
-        product is that of the matrix for the example's loss, divided by `parts`."""
+        """Returns the input of each matrix, and the gradient of its output, of each example: their outer product is the
+        gradient of the example's loss, divided by `parts`."""
         p = self.parts
         embedded, first, second, top, logits = self._forward(contexts)
         above = np.exp(logits)
@@ -78,7 +77,7 @@ class Model:
         return {"w1": (embedded, into_first), "w2": (first, into_second), "w3": (top, above)}
 
     def backward(self, contexts, wanted):
-        """Leaves the gradient of the mean loss in self.gradient."""
+        """Computes the gradient of the mean loss in self.gradient."""
         p, g = self.parts, self._gradients
         factors = self.factors(contexts, wanted, len(wanted))
         for layer, (into, above) in factors.items():
@@ -92,7 +91,7 @@ class Model:
 
 
 class AdamW:
-    """With warm-up, a cosine down to a tenth, and gradients clipped to length 1."""
+    """AdamW with warm-up, a cosine down to a tenth, and gradients clipped to length 1."""
 
     def __init__(self, model, steps, rate=2e-3, decay=0.1, warm_up=50):
         self._model, self._steps = model, steps
@@ -108,7 +107,7 @@ class AdamW:
         return 0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, along)))
 
     def step(self, step):
-        """One step with model.gradient, at the rate of the run's step of that number."""
+        """Makes one step with model.gradient, at the rate of the run's step of that number."""
         gradient, flat = self._model.gradient, self._model.flat
         length = float(np.sqrt(np.dot(gradient, gradient)))
         if length > 1:
@@ -123,7 +122,7 @@ class AdamW:
 
 
 class Worker:
-    """One of so many, with its part of the text. Trains in place."""
+    """One of several workers, with its part of the text. Trains in place."""
 
     def __init__(self, number, workers, seed, steps):
         self.model = Model(initial(seed))

@@ -1,6 +1,5 @@
-"""A worker whose rounds of training take a given time, as on an accelerator: of each inner step it
-computes for a third and waits for the rest. Its parameters are as many as wanted. Tells how long
-the rounds took.
+"""A worker whose rounds of training take a given time, as on an accelerator: it computes for a third of each inner step
+and waits for the rest. The number of parameters is configurable. Reports the time of the rounds.
 
     python -m lab.paced ADDRESS NUMBER --mode delayed
 """
@@ -31,14 +30,14 @@ def inner_step(worker, flat, seconds):
 
 
 def step(diloco, worker, flat, given):
-    """What it told, and the seconds of compute."""
+    """Makes a step. Returns its info, and the seconds of compute."""
     computed = inner_step(worker, flat, given.compute_s / given.inner_steps)
     return diloco.step(1), computed
 
 
 def rounds(diloco, worker, flat, given):
-    """(seconds of the round, of its compute, of waiting) for each round but the first two: those
-    fill the pipeline."""
+    """Returns (seconds of the round, of its compute, of waiting) for each round but the first two, which fill the
+    pipeline."""
     found = []
     while diloco.inner_step % given.inner_steps != 0:  # of a newcomer
         step(diloco, worker, flat, given)

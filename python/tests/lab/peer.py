@@ -1,10 +1,9 @@
-"""A worker of the laboratory in a process of its own, with pccl.diloco over the library.
+"""A worker of the laboratory in a separate process, with pccl.diloco over the library.
 
     python -m lab.peer ADDRESS NUMBER --workers 4 --steps 600
 
-Tells of each boundary, and of each slot of a fragment, in a line of JSON, and at the end of the loss; with --curve
-also of the loss of the outer copy at each boundary. With --pace an inner step takes so many seconds, as on an
-accelerator.
+Prints a line of JSON for each boundary and each slot of a fragment, and at the end the loss; with --curve also the loss
+of the outer copy at each boundary. With --pace an inner step takes this number of seconds, as on an accelerator.
 """
 
 import argparse
@@ -24,9 +23,8 @@ from .model import Model, Worker, named
 
 
 class Mortal(pccl.Communicator):
-    """Kills its process in the middle of the reduction of a model: the first bucket is done, those
-    after it are in flight. It never launches the last one, so that this reduction cannot end with
-    it, however late the signal comes."""
+    """Kills its process in the middle of the reduction of a model: the first bucket is done, the later ones are in
+    flight. It never launches the last one, so that this reduction cannot end with it, even if the signal is late."""
 
     doomed = False
 
@@ -40,7 +38,7 @@ class Mortal(pccl.Communicator):
 
 
 def gather(comm, workers):
-    """Returns when so many are in the run."""
+    """Returns when this number of workers is in the run."""
     comm.connect()
     while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < workers:
         comm.update_topology()

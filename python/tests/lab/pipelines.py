@@ -1,11 +1,11 @@
-"""A model with a residual stream that is cut into stages, and a worker that trains it with
-pccl.methods.Pipeline in a process of its own.
+"""A model with a residual stream that is cut into stages, and a worker that trains it with pccl.methods.Pipeline in a
+separate process.
 
     python -m lab.pipelines ADDRESS NUMBER --whole 1 --steps 600
 
-Twelve characters become the sum of what each means in its place: of a table that never changes, which all
-stages know, and of one that is trained. Blocks add to that stream; from its end the next character is
-guessed. Tells in lines of JSON what happened in each round, and of its loss.
+Twelve characters become the sum of the embeddings of each in its place: from a constant table, which all stages know,
+and from a trained one. Blocks add to that stream; from its end the next character is guessed. Prints lines of JSON with
+the events of each round, and its loss.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PLACES = text.CONTEXT * text.CLASSES
 
 
 def table(seed, width):
-    """What a character means in its place, of which nothing is trained."""
+    """Returns the constant embeddings of characters in their places."""
     scale = np.float32(1 / math.sqrt(text.CONTEXT))
     return np.random.default_rng([seed, 1]).standard_normal((PLACES, width), dtype=np.float32) * scale
 
@@ -39,7 +39,7 @@ def places(contexts):
 
 
 def bag(contexts):
-    """One row for each context, with a 1 for each of its characters."""
+    """Returns one row for each context, with a 1 for each of its characters."""
     found = np.zeros((len(contexts), PLACES), np.float32)
     np.put_along_axis(found, places(contexts), 1, 1)
     return found
@@ -50,7 +50,7 @@ def summed(rows, contexts):
 
 
 class Part:
-    """A stage. micro: (contexts, what follows)."""
+    """A stage. micro: (contexts, next characters)."""
 
     def __init__(self, number, stages, seed=0, steps=600, width=128, hidden=128, blocks=4, rate=4e-3):
         self.known = table(seed, width)
@@ -137,7 +137,7 @@ def known_of(seed, width):
 
 
 def batches_of(seed, replicas, size, micro_batches):
-    """Each replica has a part of the text to itself, as many as there are to be."""
+    """Returns batches; each of the `replicas` replicas has a separate part of the text."""
 
     def batch(replica, step):
         ((contexts, wanted),) = text.batches(replica % replicas, replicas, seed, step, 1, size)
@@ -147,8 +147,8 @@ def batches_of(seed, replicas, size, micro_batches):
 
 
 def loss_of(comm, method):
-    """Joint: on text that was held back, of the stages that peers have, those of the first peers that have them: of the
-    whole model, and of it with compressed links."""
+    """Returns the loss on text that was held back, of the whole model, and of the model with compressed links. Uses
+    each stage of the first peer that has it. Joint."""
     own = [bytes([number]) + stage.flat.tobytes() for number, stage in sorted(method.stages.items())]
     lengths = [len(blob) for blob in own]
     found = {}
@@ -169,7 +169,7 @@ def loss_of(comm, method):
 
 
 class Sham:
-    """Instead of a stage: takes as long as one of a large model, and computes nothing."""
+    """A stage without computation that takes as long as a stage of a large model."""
 
     def __init__(self, number, stages, seconds):
         self._is_last, self._seconds = number == stages - 1, seconds
@@ -191,7 +191,7 @@ class Sham:
 
 
 def task_of(given):
-    """(stages, batch, known)"""
+    """Returns (stages, batch, known)."""
     if given.sham_s:
         stages = [lambda number=number: Sham(number, given.stages, given.sham_s) for number in range(given.stages)]
         micros = list(np.zeros((given.micro_batches, given.batch // given.micro_batches, given.width), np.float32))

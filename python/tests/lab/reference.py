@@ -1,5 +1,5 @@
-"""The methods once more, written plainly, with all workers in one process and no network:
-pccl.diloco must match it.
+"""A plain second implementation of the methods, with all workers in one process and no network: pccl.diloco must match
+it.
 
     OPENBLAS_NUM_THREADS=1 python -m lab.reference --method sync --steps 600
 """
@@ -34,7 +34,7 @@ def mean_of(arrays):
 
 
 def in_parallel(steps, workers, seed):
-    """Gradients are averaged at each step; returns the parameters."""
+    """Averages gradients at each step. Returns the parameters."""
     model = Model(initial(seed))
     optimizer = AdamW(model, steps)
     sources = [text.batches(number, workers, seed, 0, steps) for number in range(workers)]
@@ -49,15 +49,15 @@ def in_parallel(steps, workers, seed):
 
 
 def alone(steps, workers, seed):
-    """One of the workers, which nobody helps."""
+    """Returns the parameters of one worker without the others."""
     worker = Worker(0, workers, seed, steps)
     worker.train(0, steps)
     return worker.model.flat
 
 
 def diloco(steps, workers, seed, *, inner_steps=25, mode="sync", rate=0.7, momentum=0.9, killed=(), dies_in=-1):
-    """The outer parameters after so many steps. In mode "sync", workers may die: they take part in
-    no reduction from that round on."""
+    """Returns the outer parameters after these steps. In mode "sync", the workers in `killed` take part in no reduction
+    from round dies_in on."""
     outer = Outer(initial(seed), rate, momentum)
     crew = [Worker(number, workers, seed, steps) for number in range(workers)]
     own = [Outer(outer.theta, rate, momentum) for _ in crew]  # eager

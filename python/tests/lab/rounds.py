@@ -1,4 +1,4 @@
-"""How many rounds a second peers make that send eight bytes each: of the collective by itself, and of
+"""Measures the rounds per second of peers that send eight bytes each: of the collective alone, and of
 pccl.methods.OneByte, whose losses cost nothing here.
 
     python -m lab.rounds ADDRESS NUMBER --rounds 3000
@@ -19,7 +19,7 @@ PROBES = 8
 
 
 def rates(rounds, call, parts=10):
-    """Of each part of the rounds, after one of them that does not count."""
+    """Returns the rate of each part of the rounds, after one uncounted part."""
     found = []
     for _ in range(parts + 1):
         begin = time.monotonic()

@@ -1,5 +1,4 @@
-"""The text that the model reads: the first 1.5 MB of the standard library's modules, as 64 classes
-of bytes."""
+"""The text that the model reads: the first 1.5 MB of the standard library's modules, as 64 classes of bytes."""
 
 import functools
 import glob
@@ -13,7 +12,7 @@ CLASSES = 64  # the 63 most frequent bytes, and all others
 CONTEXT = 12
 
 
-# What a model of that text is moved to: files of this repository.
+# Texts to which a model is moved: files of this repository.
 TASKS = {"c": ("src/**/*.[ch]", "include/*.h"), "markdown": ("docs/**/*.md", "*.md")}
 
 
@@ -35,7 +34,7 @@ def _standard_library():
 
 @functools.lru_cache(maxsize=None)
 def classes(task=None):
-    """(to train with, to validate with)"""
+    """Returns (text to train with, text to validate with)."""
     raw = text = _standard_library()
     if task is not None:
         root = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
@@ -49,13 +48,13 @@ def classes(task=None):
 
 
 def windows(text, starts):
-    """(contexts, what follows each)"""
+    """Returns (contexts, the character after each)."""
     return text[starts[:, None] + np.arange(CONTEXT)], text[starts + CONTEXT]
 
 
 def batches(number, workers, seed, step, count, size=32, task=None):
-    """Of one worker, for so many steps from this one on: who works through the same steps reads the
-    same, in whatever process. Each worker has a part of the text to itself."""
+    """Yields the batches of one worker for `count` steps from `step` on: the same for the same steps in any process.
+    Each worker has a separate part of the text."""
     train, _ = classes(task)
     length = len(train) // workers
     for at in range(step, step + count):
