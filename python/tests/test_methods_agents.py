@@ -301,7 +301,7 @@ def test_an_agent_killed_in_flight_costs_its_users_only():
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [agents.HANDS_EXPLORE, "particle swarm"])
 def test_sharing_what_agents_hear_gains(name):
-    """With the controls of which the table in bench/RESULTS.md says so, beyond the 95 % interval; of SARSA it does
+    """With the controls for which the table in bench/RESULTS.md shows it, beyond the 95 % interval; for SARSA it does
     not."""
     shared, own = ([agents.scored((name, sees, seed)) for seed in range(5)] for sees in (True, False))
     mean, half = agents.interval([one - other for one, other in zip(shared, own)])

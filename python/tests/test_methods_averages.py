@@ -1,4 +1,4 @@
-"""PairAverage and PartialAverage: what a round does to the distance from the mean, and deaths."""
+"""PairAverage and PartialAverage: the effect of a round on the distance from the mean, and lost peers."""
 
 import json
 import signal
@@ -16,12 +16,12 @@ from pccl.methods import PairAverage, PartialAverage, _random  # noqa: E402
 
 
 def values_of(seed, size=20_000):
-    """More than goes through the master."""
+    """Returns parameters large enough for peer-to-peer transfers."""
     return {"w": np.random.default_rng(seed).normal(size=size).astype(np.float32)}
 
 
 def spread(vectors):
-    """The squared distance from the mean."""
+    """Returns the squared distance from the mean."""
     return float(np.square(vectors - vectors.mean(0)).sum())
 
 
@@ -31,8 +31,7 @@ def spread_of(values):
 
 @pytest.mark.parametrize("count", [4, 6, 8])
 def test_pairs_bring_all_together_as_fast_as_they_should(count):
-    """The pairs that peers make, over many seeds: after three rounds, to the third power of
-    (n-2)/(2(n-1))."""
+    """The pairs of peers, over many seeds: after three rounds, to the third power of (n-2)/(2(n-1))."""
     before = after = 0.0
     for seed in range(600):
         vectors = np.random.default_rng(seed).normal(size=(count, 4))
@@ -63,7 +62,7 @@ def test_a_round_of_pairs(address):
 
 
 def test_momentum_adds_a_part_of_the_last_change(address):
-    """Two make one pair always: it is the step of heavy-ball SGD on their mean, beginning with it."""
+    """Two peers are always one pair: it is the step of heavy-ball SGD on their mean, beginning with it."""
     values = [values_of(i) for i in range(2)]
     made = start(address, 2, lambda i, comm: PairAverage(comm, values[i], inner_steps=1, momentum=0.5, min_peers=2))
     mean = last = None
@@ -137,7 +136,7 @@ def test_a_partner_that_dies_costs_its_pair_that_round_only(address, script):
     assert all(line["same"] for lines in left for line in lines)
     for round in range(rounds):
         committed = sum(lines[round]["committed"] for lines in left)
-        # Its partner of the round goes on alone, the other pair is not disturbed; so does each later one.
+        # Its partner of the round continues alone, the other pair is not disturbed; the same holds for each later one.
         assert committed == (3 if round < dies_in else 2), (round, told)
         for lines in left:
             if round > 0 and not lines[round]["committed"]:
@@ -174,7 +173,7 @@ def test_a_part_is_averaged_and_the_rest_is_left(address):
     ],
 )
 def test_they_learn_more_than_one_alone(given, most, sent):
-    """In the laboratory, where one alone comes to about 2.59, and plain averages of pairs to 2.51."""
+    """In the laboratory, where one alone reaches about 2.59, and plain averages of pairs 2.51."""
     with pccl.MasterNode("127.0.0.1:0") as master:
         found = launch.peers(f"127.0.0.1:{master.port}", 4, module="methods", steps=600, **given)
     assert max(lines[-2]["loss"] for lines in found) < most

@@ -1,5 +1,5 @@
-"""DPLoRA: what its accountant says beside what is known exactly, what clipping and noise do to the sum of
-gradients, and training with it."""
+"""DPLoRA: its accountant against exact values, the effect of clipping and noise on the sum of gradients, and training
+with it."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def chance_below(value):
 
 
 def delta_of(epsilon, noise):
-    """The least delta of one release with Gaussian noise, exactly (Balle and Wang,
+    """Returns the least delta of one release with Gaussian noise, exactly (Balle and Wang,
     https://arxiv.org/abs/1805.06530, theorem 8)."""
     at = epsilon * noise
     return chance_below(0.5 / noise - at) - math.exp(epsilon) * chance_below(-0.5 / noise - at)
@@ -46,7 +46,7 @@ def epsilon_of(delta, noise):
 @pytest.mark.parametrize("noise, steps_made", [(1.0, 1), (2.0, 1), (8.0, 1), (2.0, 50), (20.0, 1000), (50.0, 4)])
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
 def test_without_drawing_it_is_close_to_the_exact_value_and_never_below(noise, steps_made, delta):
-    """So many steps with this noise are one with noise / sqrt(steps)."""
+    """Several steps with this noise are one with noise / sqrt(steps)."""
     accountant = Accountant(noise, 1.0)
     accountant.add(steps_made)
     exact = epsilon_of(delta, noise / math.sqrt(steps_made))
@@ -56,7 +56,7 @@ def test_without_drawing_it_is_close_to_the_exact_value_and_never_below(noise, s
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.9])
 @pytest.mark.parametrize("delta", [1e-5, 1e-7])
 def test_the_closed_form_of_one_release_is_enough(epsilon, delta):
-    """noise >= sqrt(2 ln(1.25 / delta)) / epsilon; and a third of it is not."""
+    """noise >= sqrt(2 ln(1.25 / delta)) / epsilon suffices; a third of it does not."""
     noise = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     one, less = Accountant(noise, 1.0), Accountant(noise / 3, 1.0)
     one.add()
@@ -100,7 +100,7 @@ def test_noise_that_is_next_to_none_is_no_privacy(noise, rate):
 
 
 def data(seed=0):
-    """Of least squares: examples, and what should come out."""
+    """Returns a least-squares problem: examples, and their targets."""
     dice = np.random.default_rng(seed)
     inputs = dice.normal(size=(EXAMPLES, ROWS)).astype(np.float32)
     return inputs, inputs @ dice.normal(size=(ROWS, COLUMNS)).astype(np.float32)
@@ -127,7 +127,7 @@ def alone(address, values, **given):
 
 
 def test_the_sum_is_that_of_each_examples_own_clipped_gradient(address):
-    """Beside gradients made one by one, with several places in each example."""
+    """Compared with gradients computed one by one, with several places in each example."""
     values, dice = {"w": np.zeros((ROWS, COLUMNS), np.float32)}, np.random.default_rng(1)
     rows, columns = dice.normal(size=(EXAMPLES, 3, ROWS)), dice.normal(size=(EXAMPLES, 3, COLUMNS))
     columns *= dice.uniform(0.01, 2, size=(EXAMPLES, 1, 1))
@@ -162,7 +162,7 @@ def test_one_example_changes_the_sum_by_at_most_the_clip(address):
 
 
 def test_places_that_nearly_cancel_change_the_sum_by_at_most_the_clip(address):
-    """By a ten billionth of what each of them has, which is still more than the clip."""
+    """By a ten billionth of each one's content, which is still more than the clip."""
     dice = np.random.default_rng(2)
     rows = np.repeat(dice.normal(size=(EXAMPLES, 1, ROWS)), 2, axis=1)
     columns = 1e10 * dice.normal(size=(EXAMPLES, 2, COLUMNS))
@@ -178,7 +178,7 @@ def test_places_that_nearly_cancel_change_the_sum_by_at_most_the_clip(address):
 
 
 def test_noise_has_the_size_it_should(address):
-    """noise * clip for each number of the sum, which lr / batch makes a step of; within 3 %."""
+    """noise * clip for each number of the sum, of which lr / batch makes a step; within 3 %."""
     values = {"w": np.zeros((300, 200), np.float32)}
 
     def nothing(chosen):
@@ -208,7 +208,7 @@ def test_without_a_seed_no_two_peers_add_the_same_noise(address):
 
 
 def test_each_example_is_drawn_with_the_same_chance(address):
-    """Each by itself: so their number varies as it should, too."""
+    """Each independently: so their number has the expected variance, too."""
     one = alone(address, values_of(), batch=100, lr=1e-9)
     counts, sizes, gradients = np.zeros(EXAMPLES), [], one.gradients
 
@@ -231,7 +231,7 @@ def test_each_example_is_drawn_with_the_same_chance(address):
 
 
 def test_it_learns_with_equal_bits_and_writes_the_sum(address):
-    """What others see are adapters alone; the parameters are what was frozen, and their product."""
+    """Others receive only adapters; the parameters are the frozen ones plus the adapters' product."""
     values = [values_of() for _ in range(3)]
     given = {"rank": 7, "noise": 0.5, "clip": 1.0, "lr": 1.0, "min_peers": 3}
     made = start(address, 3, lambda i, comm: lora(comm, values[i], **given))
@@ -254,7 +254,7 @@ def test_it_learns_with_equal_bits_and_writes_the_sum(address):
 
 
 def test_what_was_spent_stays_spent(address):
-    """Through a checkpoint, and when a peer comes back."""
+    """After a checkpoint, and when a peer returns."""
     one = alone(address, values_of())
     steps("one-byte", [one], [{}], 3)
     spent, state = one.epsilon, one.state_dict()
@@ -320,7 +320,7 @@ def told(**given):
 
 
 def test_a_kill_in_the_middle_leaves_it_out():
-    """The others go on with equal bits, the mean is that of three, and nobody's privacy changes."""
+    """The others continue with equal bits, the mean is over three, and the privacy of none changes."""
     given = {"batch": 64, "inner_steps": 4, "rank": 6, "rate": 1.0, "noise": 2.0}
     found = told(steps=40, **given, tell_every=4, min_peers=1, killed=(2,), dies_in=19)
     assert len(found[2]) < 11  # the killed one
@@ -334,8 +334,8 @@ def test_a_kill_in_the_middle_leaves_it_out():
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_it_learns_with_a_tenth_of_the_bytes_and_noise(seed):
-    """In the laboratory: a model of Python learns C. A round of the whole model is 50 times as many
-    numbers as it has, there and back, less a part."""
+    """In the laboratory: a model of Python learns C. A round of the whole model sends 50 times its numbers, both ways,
+    less a part."""
     ends = {}
     for noise in (0.0, 2.0):
         given = {"steps": 200, "batch": 512, "inner_steps": 4, "rank": 6, "rate": 4.0, "noise": noise}

@@ -1,4 +1,4 @@
-"""Methods of a program: the order of hooks, hooks that fail or return wrong values, deaths between them, and their
+"""Methods of a program: the order of hooks, hooks that fail or return wrong values, lost peers between them, and their
 states; DeMo and PowerSGD, which are made of hooks."""
 
 import dataclasses
@@ -81,7 +81,7 @@ class Twice(Whole):
         if self.part == 0:
             self.mean = mean["w"].copy()
             return
-        assert np.abs(mean["w"]).max() < 1e-5  # of the same peers
+        assert np.abs(mean["w"]).max() < 1e-5  # over the same peers
         theta["w"] -= self.mean
         self.shared["rounds"] += 1
         self.own["left"][...] = 1
@@ -125,7 +125,7 @@ def equal(one, other):
     return set(one) == set(other) and all((one[name] == other[name]).all() for name in one)
 
 
-# ---- their order, and their states
+# ---- order and states
 
 
 def test_hooks_are_called_in_order(address):
@@ -154,7 +154,7 @@ def test_newcomers_get_what_is_shared_and_begin_what_is_their_own(address, kind)
     newcomer = kind(pccl.Communicator(address), late, admit_every=1)
     newcomer.load_state_dict(made[0].state_dict())
     assert newcomer.own["left"].any()
-    advance(made, values)  # now the loaded state is an old one
+    advance(made, values)  # so the loaded state is an old one
     assert admit("hooks", made, values, newcomer).moved_bytes > 0
     assert not newcomer.own["left"].any() and made[0].own["left"].any() and bits(late) == bits(values[0])
     assert newcomer.shared["rounds"][0] == made[0].round == newcomer.round
@@ -187,7 +187,7 @@ def test_a_state_has_what_is_shared_and_what_is_its_peers_own(address):
 
 
 def raising(name, error, of=Whole):
-    """A class whose hook raises while its instance says so."""
+    """Returns a class whose hook raises if its instance is set to do so."""
 
     def hook(self, *given):
         made = getattr(of, name)(self, *given)  # the changes are undone
@@ -244,7 +244,7 @@ def test_a_constructor_whose_hook_raises_takes_nobody_with_it(address):
             Unable(comm, values_of())
 
 
-# ---- hooks that return what does not fit
+# ---- hooks with results that do not fit
 
 
 WRONG = [
@@ -336,7 +336,7 @@ def test_states_that_cannot_be_are_told_when_it_is_made(address, name, made, wor
             kind(comm, values_of())
 
 
-# ---- what is not finite, and what nobody can have sent
+# ---- values that are not finite, and bytes that encode() cannot have made
 
 
 @pytest.mark.parametrize("kind", [Whole, Twice])
@@ -613,7 +613,7 @@ def test_settings_that_cannot_be_compared_are_refused(address, settings, words):
             Given(comm, values_of(), settings)
 
 
-# ---- deaths
+# ---- lost peers
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -666,7 +666,7 @@ def test_the_transform_is_the_cosine_transform():
 
 
 def test_the_transform_never_changes():
-    """Peers agree on its bits."""
+    """Its bits are part of the protocol."""
     blocks = np.arange(32, dtype=np.float32).reshape(2, 16) ** 2
     assert _cosine.invert(blocks).view(np.uint32)[1, :4].tolist() == INVERTED
 
@@ -754,7 +754,7 @@ def test_power_sgd_sends_or_keeps_all_that_was_trained(address):
 
 
 def test_power_sgd_is_exact_where_the_rank_is_enough(address):
-    """And finds a direction again when its own has been lost."""
+    """And finds a direction again after losing it."""
     values = [params(0) for _ in range(2)]
     made = start(address, 2, lambda i, comm: PowerSGD(comm, values[i], rank=2, outer=SGD(1.0), min_peers=2))
     support.parallel([one.step for one in made])  # nothing was trained

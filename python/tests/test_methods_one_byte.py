@@ -30,7 +30,7 @@ def test_a_byte_is_within_six_and_a_half_percent():
     assert len(packed) == len(slopes)
     for slope, got in zip(slopes, decode(packed, "byte")):
         assert abs(got / slope - 1) <= 0.065, (slope, got)
-    assert len({decode(bytes([code]), "byte")[0] for code in range(256)}) == 255  # +0 and -0 are one
+    assert len({decode(bytes([code]), "byte")[0] for code in range(256)}) == 255  # +0 and -0 are equal
 
 
 def test_a_byte_at_the_ends():
@@ -40,7 +40,7 @@ def test_a_byte_at_the_ends():
 
 
 def test_one_step_is_the_reference(address):
-    """Of two peers: the mean over all probes of slope * direction, in the order of ranks."""
+    """For two peers: the mean over all probes of slope * direction, in the order of ranks."""
     values = [values_of() for _ in range(2)]
     made = start(address, 2, lambda i, comm: made_of(comm, values[i], min_peers=2, seed=5, codec="float32"))
     (info, _) = steps("one-byte", made, values)
@@ -58,7 +58,7 @@ def test_one_step_is_the_reference(address):
 
 
 class Counting(pccl.Communicator):
-    """Counts what is sent."""
+    """Counts the bytes sent."""
 
     sent = 0
 
@@ -102,7 +102,7 @@ def test_a_loss_that_raises_changes_nothing(address):
 
 
 def test_a_newcomer_replays_the_log(address):
-    """It has the first parameters, and gets bytes, not parameters; one that has others gets those."""
+    """It has the initial parameters, and gets the log, not parameters; a newcomer with others gets parameters."""
     values = [values_of() for _ in range(2)]
     made = start(address, 2, lambda i, comm: made_of(comm, values[i], admit_every=5))
     steps("one-byte", made, values, 20)

@@ -1,4 +1,4 @@
-"""Pipeline: who computes what when, what a pipeline computes, deaths, newcomers, states; and what it learns."""
+"""Pipeline: the plan, the results of a pipeline, lost peers, newcomers, states; and its learning."""
 
 import itertools
 import json
@@ -29,8 +29,8 @@ from pccl.methods._pipeline_plan import handovers, missing, schedule  # noqa: E4
 
 
 def run_of(stages, micro_batches, ahead):
-    """How many turns all stages need, if each action takes one, and what is handed on is there in the next;
-    and the most micro-batches that a stage holds at once."""
+    """Returns the turns that all stages need, if each action takes one and its result is available in the next; and the
+    maximum number of micro-batches that a stage holds at once."""
     plans = [schedule(stage, stages, micro_batches, ahead) for stage in range(stages)]
     for plan in plans:
         assert sorted(plan) == sorted(itertools.product(("forward", "backward"), range(micro_batches)))
@@ -69,7 +69,7 @@ def test_seats_by_hand():
     assert assign([("a", WHOLE), ("b", None), ("c", None), ("d", WHOLE), ("e", None)], 2) == {
         "a": Seat(0, WHOLE), "d": Seat(1, WHOLE), "b": Seat(2, 0), "c": Seat(2, 1), "e": Seat(3, 0),
     }
-    # The first stage of one replica and the second of another have gone: those who are left are one.
+    # The first stage of one replica and the second of another have left: the remaining peers are one.
     assert assign([("b", 1), ("c", 0)], 2) == {"b": Seat(0, 1), "c": Seat(0, 0)}
     # Two of one stage are no replica: the last one moves.
     assert assign([("b", 1), ("c", 1)], 2) == {"b": Seat(0, 1), "c": Seat(0, 0)}
@@ -100,7 +100,7 @@ def test_handovers():
     assert handovers(seats, {"a": whole, "b": {}, "c": {1: (6, "y")}}, 2, 7) == {0: ("a", ("b",)), 1: ("a", ("c",))}
     assert handovers(seats, {"a": whole, "b": {0: (7, "z")}}, 2, 7) == {0: ("a", ("b",)), 1: ("a", ("c",))}
     assert handovers(seats, {"a": {0: (7, "x"), 1: (3, "")}, "b": {}, "c": {1: (7, "y")}}, 2, 7)[1] == ("c", ("a",))
-    # "a" has the right one, too, but gives it up.
+    # "a" has the right one, too, but drops it.
     moves = {"w": Seat(0, WHOLE), "b": Seat(1, 0), "a": Seat(1, 1)}
     of = {"a": {0: (7, "x")}, "b": {0: (7, "z")}, "w": {0: (7, "x"), 1: (7, "y")}}
     assert handovers(moves, of, 2, 7) == {0: ("w", ("b",)), 1: ("w", ("a",))}
@@ -160,7 +160,7 @@ def steps(made, count=1):
 
 
 def agree(made):
-    """All that have a stage have the same bits of it."""
+    """Checks that all peers with a stage have the same bits of it."""
     for number in range(len(made[0]._makers)):
         assert len({one.digests()[number] for one in made if number in one.digests()}) == 1
 
@@ -172,7 +172,7 @@ def close(made):
 
 @pytest.mark.parametrize("stages, compress, ahead", [(2, "all", 0), (3, "all", 1), (2, "none", 0), (4, "none", 3)])
 def test_a_pipeline_computes_what_one_peer_does(address, stages, compress, ahead):
-    """In steps and in the outer step; what goes over links is an eighth."""
+    """In steps and in the outer step; links carry an eighth."""
     given = {"stages": stages, "compress": compress, "ahead": ahead, "micro": 4, "batch": 16}
     with pccl.MasterNode("127.0.0.1:0") as master:
         (alone,) = start(f"127.0.0.1:{master.port}", 1, lambda i, comm: make(comm, True, **given))
@@ -191,7 +191,8 @@ def test_a_pipeline_computes_what_one_peer_does(address, stages, compress, ahead
 
 
 def test_all_begin_a_round_with_the_same_parameters(address):
-    """Pipelines, too: they begin with what a whole model has learned outside of the span of the basis."""
+    """Also pipelines: they begin with the learned parameters of a whole model, also outside of the span of the basis.
+    """
     made = start(address, 3, lambda i, comm: make(comm, i == 0, min_peers=3))
     steps(made, 3)
     assert all(one.stages[0].flat.tobytes() != made[0].stages[0].flat.tobytes() for one in made[1:] if 0 in one.stages)
@@ -203,7 +204,7 @@ def test_all_begin_a_round_with_the_same_parameters(address):
 
 
 def test_kinds_of_replicas_train_together(address):
-    """One whole, one pipeline. What a round changes is the mean of what both have."""
+    """One whole, one pipeline. The change of a round is the mean of both."""
     made = start(address, 3, lambda i, comm: make(comm, i == 0, min_peers=3, kept=4096, clip=False, decay=0.0))
     assert sorted((one.replica, one._seat.stage) for one in made) == [(0, WHOLE), (1, 0), (1, 1)]
     infos = steps(made, 2)
@@ -217,7 +218,7 @@ def test_kinds_of_replicas_train_together(address):
 
 
 def rounds(made, count=1):
-    """Each makes steps until a round has ended; what each was told of that."""
+    """Makes steps on each until a round has ended. Returns the infos of that round."""
 
     def round_of(one):
         while not (info := one.step()).synced:
@@ -230,7 +231,7 @@ def rounds(made, count=1):
 
 
 def newcomer(address, made, **given):
-    """It joins while the others make rounds. Its info."""
+    """Makes it join while the others make rounds. Returns its info."""
     late, told = make(pccl.Communicator(address), **given), []
     thread = threading.Thread(target=lambda: told.append(late.join()))
     thread.start()
@@ -246,7 +247,7 @@ def newcomer(address, made, **given):
 def test_a_stage_dies_and_another_peer_takes_it(address, stages, victim):
     made = start(address, 1 + stages, lambda i, comm: make(comm, i == 0, stages, min_peers=1, inner_steps=3))
     rounds(made)
-    steps(made)  # it dies in the middle of a round
+    steps(made)  # it fails in the middle of a round
     gone = made.pop(victim)
     seat = gone._seat
     gone.close()
@@ -268,7 +269,7 @@ def test_a_stage_dies_and_another_peer_takes_it(address, stages, victim):
 
 
 def test_the_one_with_the_whole_model_dies(address):
-    """Two pipelines go on; then two peers of the same stage are left, of whom one moves."""
+    """Two pipelines continue; then two peers of the same stage remain, of which one moves."""
     made = start(address, 5, lambda i, comm: make(comm, i == 0, min_peers=1, replicas=3))
     rounds(made)
     made.pop(0).close()
@@ -280,7 +281,7 @@ def test_the_one_with_the_whole_model_dies(address):
     for one in firsts:
         made.remove(one)
         one.close()
-    rounds(made)  # in which it is noticed
+    rounds(made)  # in which it is detected
     infos = rounds(made, 2)
     assert sorted(info.stage for info in infos) == [WHOLE, 0, 1] and all(info.participants == 2 for info in infos)
     agree(made)
@@ -288,7 +289,7 @@ def test_the_one_with_the_whole_model_dies(address):
 
 
 def test_a_stage_that_nobody_has_any_more(address, caplog):
-    """The other one waits for a peer that brings it, which one that has nothing does not."""
+    """The other one waits for a peer with that stage, which a peer without stages is not."""
     made = start(address, 2, lambda i, comm: make(comm, min_peers=1))
     rounds(made, 2)
     gone, left = made[1], made[0]
@@ -315,7 +316,7 @@ def test_a_stage_that_nobody_has_any_more(address, caplog):
 
 
 def drop_out_when_all_are_ready(monkeypatch, one):
-    """Its communicator is closed when all have told that they are ready for the end of a round."""
+    """Closes its communicator when all have reported that they are ready for the end of a round."""
     hear = one._exchange_changes
 
     def close_and_exchange(*given):
@@ -329,7 +330,7 @@ def drop_out_when_all_are_ready(monkeypatch, one):
 
 
 def test_a_round_is_made_again_from_its_beginning(address, monkeypatch):
-    """The only complete replica loses a stage when the other stage has heard all: that changes nothing."""
+    """The only complete replica loses a stage when the other stage has received everything: that changes nothing."""
     made = start(address, 3, lambda i, comm: make(comm, min_peers=1))
     rounds(made)
     before = [one.digests() for one in made]
@@ -346,7 +347,8 @@ def test_a_round_is_made_again_from_its_beginning(address, monkeypatch):
 
 
 def test_a_stage_that_is_lost_at_the_end_of_a_round_comes_back(address, monkeypatch):
-    """It has heard all, and drops out before it says so: the round does not count, and both begin it again."""
+    """It has received everything, and drops out before it reports so: the round does not count, and both begin it
+    again."""
     made = start(address, 2, lambda i, comm: make(comm, min_peers=1))
     rounds(made)
     before = [one.digests() for one in made]
@@ -370,7 +372,7 @@ def test_a_state_goes_on(address):
     rounds(made, 2)
     wanted = {number: digest for one in made for number, digest in one.digests().items()}
     close(made)
-    # In another order, and with other first parameters.
+    # In another order, and with other initial parameters.
     again = [make(pccl.Communicator(address), i == 2, min_peers=3) for i in range(3)]
     for one, state in zip(again, (states[2], states[1], states[0])):
         one.load_state_dict(state)
@@ -398,7 +400,7 @@ def test_what_is_not_finite_takes_the_replica_out(address):
 
 
 def test_what_is_noticed_too_late_in_a_step_takes_the_replica_out(address, monkeypatch):
-    """The last gradient is not finite: the stage behind has had all of that step, and hears of it in the next one."""
+    """The last gradient is not finite: the next stage has completed that step, and gets the report in the next one."""
     made = start(address, 4, lambda i, comm: make(comm, i == 0, 3, min_peers=4, inner_steps=3))
     rounds(made)
     (stage,) = [one.stages[1] for one in made if one._seat.stage == 1]
@@ -483,12 +485,13 @@ def test_a_newcomer_with_other_parameters_is_told(address):
     one.close()
 
 
-# ---- what it learns, and what it survives
+# ---- learning and survival
 
 
 def killed(address, dice, kills):
-    """One peer has the whole model and lives; four others have a stage each, and die at any moment, until so many have.
-    Then four live. What each peer has told of its rounds; the first one is that which lived."""
+    """Runs one peer with the whole model, which survives, and four others with a stage each, which are killed at any
+    moment, up to this number of kills. Then four remain. Returns each peer's reports of its rounds; the first ones are
+    from the survivor."""
     about = {"stages": 2, "width": 16, "batch": 8, "micro_batches": 2, "inner_steps": 2, "min_peers": 1}
     about["steps"] = 1 << 30
     told, processes, running = [], [], []
@@ -552,7 +555,7 @@ def test_every_round_is_committed_by_who_lives(address, kills):
 
 
 def lab(seed, count, **given):
-    """The losses of the whole model and of it with compressed links, and the bytes between stages."""
+    """Returns the losses of the whole model, also with compressed links, and the bytes between stages."""
     common = {"width": 256, "kept": 512, "batch": 64, "micro_batches": 2, "seed": seed, "seconds": 1800, **given}
     with pccl.MasterNode("127.0.0.1:0") as master:
         found = launch.peers(f"127.0.0.1:{master.port}", count, module="pipelines", **common)
@@ -562,8 +565,8 @@ def lab(seed, count, **given):
 
 @pytest.mark.nightly
 def test_an_eighth_of_the_activations_is_enough():
-    """In the laboratory, means of three seeds: a pipeline of two stages comes within 0.1 of itself with activations in
-    float."""
+    """In the laboratory, means of three seeds: a pipeline of two stages is within 0.1 of the same one with activations
+    in float."""
     ends = {}
     for compress in ("pipelines", "none"):
         found = [lab(seed, 2, steps=600, inner_steps=1_000_000, compress=compress) for seed in range(3)]

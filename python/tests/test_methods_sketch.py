@@ -1,4 +1,4 @@
-"""Sketches: what theory says of them, what they give away, and training with them."""
+"""Sketches: their theory, their leaks, and training with them."""
 
 import pytest
 import support
@@ -21,7 +21,7 @@ def vector(seed, size=500):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mean_of_what_comes_back_is_what_went_in(kind):
-    """Within 4 standard errors, over 2,000 rounds; and not so if it is scaled wrongly."""
+    """Within 4 standard errors, over 2,000 rounds; and not if it is scaled wrongly."""
     rounds, given = 2000, vector(0, 60)
     one = KINDS[kind](len(given), 8, "float32", 3)
     total, squares = np.zeros(len(given)), np.zeros(len(given))
@@ -31,7 +31,7 @@ def test_the_mean_of_what_comes_back_is_what_went_in(kind):
         total, squares = total + back, squares + back**2
     mean = total / rounds
     error = np.sqrt((squares / rounds - mean**2) / rounds)
-    whole = float(np.dot(mean - given, given)) / float(np.dot(given, given))  # along what went in
+    whole = float(np.dot(mean - given, given)) / float(np.dot(given, given))  # in the direction of the input
     assert (np.abs(mean - given) <= 4.5 * error).all() and (np.abs(mean - given) <= 4 * error).mean() > 0.99
     assert abs(whole) < 0.05
     assert (np.abs(1.5 * mean - given) > 4 * error).any()
@@ -55,7 +55,7 @@ def test_it_sends_an_eighth(kind):
 
 
 def gradient(weights, image, label):
-    """Of one layer and one sample: what the change of a peer's parameters is."""
+    """Returns the gradient of one layer and one sample: the change of a peer's parameters."""
     scores = image @ weights
     odds = np.exp(scores - scores.max())
     odds /= odds.sum()
@@ -64,8 +64,8 @@ def gradient(weights, image, label):
 
 
 def attack(one, sketched, weights):
-    """Looks for the image whose gradient has this sketch, for each label, by least squares (at
-    weights of 0 the odds do not depend on the image)."""
+    """Searches for the image whose gradient has this sketch, for each label, by least squares (at weights of 0 the odds
+    do not depend on the image)."""
     inputs, classes = weights.shape
     found = []
     for label in range(classes):
@@ -78,8 +78,8 @@ def attack(one, sketched, weights):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sketch_alone_leaks_and_noise_hides(address, kind):
-    """Whoever knows the seed works out the image from what a peer has sent; with noise as large as
-    the clip it does not."""
+    """With the seed an observer can compute the image from a peer's sketch; with noise as large as the clip this fails.
+    """
     inputs, classes = 64, 10
     cosines = {}
     for noise in (0.0, 1.0):
@@ -98,7 +98,7 @@ def test_a_sketch_alone_leaks_and_noise_hides(address, kind):
 
 
 def test_noise_has_the_size_it_should(address):
-    """And is another one without noise_seed, each time."""
+    """And is different each time without noise_seed."""
     found = []
     for noise_seed in (1, 1, None, None):
         values = {"w": np.zeros(50_000, np.float32)}

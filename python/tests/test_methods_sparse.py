@@ -1,5 +1,5 @@
-"""SparseLoCo: what is sent and what is kept, clipping, newcomers, bytes that mean nothing; and what it
-learns with how many bytes."""
+"""SparseLoCo: the sent and the kept parts, clipping, newcomers, invalid bytes; and its learning by the number of bytes.
+"""
 
 import logging
 import statistics
@@ -29,7 +29,7 @@ def make_of(values, **given):
 
 
 def packed_of(values, kept):
-    """The bytes, what they mean, and what is left."""
+    """Returns the bytes, their values, and the rest."""
     codec, left = Sparse(len(values), kept), values.copy()
     packed, means = np.zeros(codec.bytes, np.uint8), np.zeros_like(values)
     codec.pack(left, packed)
@@ -143,7 +143,7 @@ def test_a_newcomer_begins_without_feedback(address):
     assert admit("sparse", made, values, newcomer).moved_bytes > 0
     assert not newcomer.state_dict()["feedback.float32"].any() and bits(late) == bits(values[0])
     assert made[0].state_dict()["feedback.float32"].any()
-    made.pop(1).close()  # with it goes what it had not sent
+    made.pop(1).close()  # its unsent part is lost with it
     made, values = [made[0], newcomer], [values[0], late]
     steps("sparse", made, values, 2)
     assert bits(late) == bits(values[0]) and newcomer.state_dict()["feedback.float32"].any()
@@ -218,11 +218,11 @@ def test_a_state_that_does_not_fit_changes_nothing(address):
     assert not one.state_dict()["feedback.float32"].any()
 
 
-# ---- what it learns
+# ---- learning
 
 
 def lab(seed, **given):
-    """The loss of all, and what one has sent."""
+    """Returns the loss of all, and the bytes sent by one."""
     with pccl.MasterNode("127.0.0.1:0") as master:
         found = launch.peers(f"127.0.0.1:{master.port}", 4, module="methods", seed=seed, steps=1500, **given)
     assert len({lines[-2]["parameters"] for lines in found}) == 1
@@ -231,8 +231,8 @@ def lab(seed, **given):
 
 @pytest.mark.nightly
 def test_it_learns_with_few_bytes():
-    """In the laboratory, means of three seeds: a round's bytes are 1/17 of the parameters, and what is sent
-    1/8 of what DiLoCo sends; it comes within 0.3 of that, and 0.15 below itself without feedback."""
+    """In the laboratory, means of three seeds: a round's bytes are 1/17 of the parameters, and the total is 1/8 of
+    DiLoCo's; the loss is within 0.3 of DiLoCo's, and 0.15 below its own without feedback."""
     ends = {}
     for name, given in {
         "diloco": {"method": "diloco"},

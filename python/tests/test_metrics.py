@@ -48,8 +48,8 @@ def test_prometheus_reads_them(master):
 
 
 def test_names(master):
-    """The rules of `promtool check metrics`: each metric has a help, counters end in _total and nothing else does,
-    units are base units at the end, and names do not repeat their type."""
+    """The rules of `promtool check metrics`: each metric has a help, only counters end in _total, units are base units
+    at the end, and names do not repeat their type."""
     text = page(master[1], "/metrics")
     helps = dict(re.findall(r"^# HELP (\w+) (.+)$", text, re.M))
     types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M))

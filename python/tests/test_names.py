@@ -1,5 +1,5 @@
-"""What programs written for PCCL 1.0's Python package call: each name, and each way of giving its
-arguments."""
+"""The interface of PCCL 1.0's Python package for existing programs: each name, and each way of passing its arguments.
+"""
 
 import inspect
 import typing
@@ -8,7 +8,7 @@ import pccl
 import pytest
 from pccl import _pccl
 
-# A parameter before the stroke is given by its place only; the others by their names, too.
+# A parameter before the stroke is given by position only; the others by name, too.
 
 
 class Communicator:

@@ -1,4 +1,4 @@
-"""What takes long shows how far it has come: waiting for others, connecting, the transfer of shared state."""
+"""Long calls report their progress: waiting for others, connecting, the transfer of shared state."""
 
 import io
 import threading
@@ -13,7 +13,7 @@ from pccl.progress import Progress, Shown, shown
 
 
 class Told:
-    """A hook that keeps what it was told."""
+    """A hook that records its arguments."""
 
     def __init__(self):
         self.all = []
@@ -32,7 +32,7 @@ class Told:
 
 
 def test_waiting(address):
-    """Whoever waits in a call is told which it is, for how long, and for whom."""
+    """A waiting thread's progress has the call, its duration, and the awaited peers."""
     group = Group(address, 2, options={"where_ms": 50})
     first, second = group.members
     assert first.progress() is None
@@ -82,7 +82,7 @@ def test_operation(address):
 
 
 def test_transfer(address):
-    """A newcomer fetches a large state: bytes, of how many, and at which rate."""
+    """A newcomer fetches a large state: bytes, their total, and the rate."""
     count, told = 32 << 20, Told()
     group = Group(address, 2)
     first, second = group.members

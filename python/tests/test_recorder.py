@@ -1,4 +1,4 @@
-"""The flight recorder: what a peer tells of its operations, on a signal too, and what several say together."""
+"""The flight recorder: a peer's record of its operations, also on a signal, and the analysis of several."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def last(comm):
 
 
 def enter(comms, size, tag):
-    """In threads; only when the recorder has the operation it goes on."""
+    """Enters on threads; continues only when the recorder has the operation."""
     threads = [threading.Thread(target=reduce, args=(comm, size, tag), daemon=True) for comm in comms]
     for thread in threads:
         thread.start()
@@ -143,7 +143,7 @@ def test_on_a_signal(script, address, tmp_path):
     assert len(dumps) == 2
     (found,) = [operation for dump in dumps for operation in dump["operations"]]
     assert (found["tag"], found["outcome"], found["state"]) == (9, None, "moving") and found["waits_for"]
-    peer.kill(signal.SIGUSR2)  # it goes on, and may be asked again
+    peer.kill(signal.SIGUSR2)  # it continues, and accepts the signal again
     peer.line("the flight recorder is in")
 
 

@@ -62,7 +62,7 @@ def test_memory_of_others(group):
 
 
 def test_quantized_steps(group):
-    """Scenario 60, with payloads both below and above what is packed."""
+    """Scenario 60, with payloads both below and above the packing limit."""
     two = group(2)
 
     def steps(comm, i, count, number):
@@ -155,7 +155,7 @@ def test_asyncio(group):
 
 
 def test_a_failure_as_an_exception_and_as_a_tuple(group):
-    """Peers differ: everywhere the same, and who differs in what."""
+    """Peers differ: the same error everywhere, with the peers and the difference."""
     two = group(2)
 
     def reduce(comm, i):
@@ -227,7 +227,7 @@ def test_multiple_with_retry(group):
 
 
 def test_groups_of_peers(address):
-    """Scenario 19: two groups; each alone in its own."""
+    """Scenario 19: two groups; each alone in its group."""
     with pccl.Communicator(address, 0) as first, pccl.Communicator(address, peer_group=1) as second:
         first.connect()
         thread = threading.Thread(target=second.connect)
@@ -242,11 +242,11 @@ def test_groups_of_peers(address):
 
 
 def test_forgotten_handles(group):
-    """Whoever drops a handle has the tag and the memory back when the operation has ended."""
+    """A dropped handle releases the tag and the memory when the operation has ended."""
     two = group(2)
     for comm in two.members:
         memory = np.ones(LARGE)
-        comm.all_reduce_async(memory, memory, op=ReduceOp.SUM)  # and its memory is held by nobody else
+        comm.all_reduce_async(memory, memory, op=ReduceOp.SUM)  # without another reference to its memory
         del memory
 
     def update(comm, _):
@@ -262,7 +262,7 @@ def test_forgotten_handles(group):
 
 
 def test_close_with_operations_open(group):
-    """Awaited elsewhere or not: all are told, and the memory is free."""
+    """Awaited elsewhere or not: all get the error, and the memory is free."""
     two = group(2)
     leaver, stays = two.members
     handles = [leaver.all_reduce_async(np.ones(LARGE), np.ones(LARGE), op=ReduceOp.SUM, tag=tag) for tag in range(3)]
@@ -312,7 +312,7 @@ def test_close_sends_out_who_is_inside(group, call):
 
 
 def test_threads_and_tags(group):
-    """Many threads of each peer, each with tags of its own."""
+    """Many threads of each peer, each with separate tags."""
     two = group(2)
 
     def work(comm, i, thread):

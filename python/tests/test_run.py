@@ -1,4 +1,4 @@
-"""Lists of operations of all kinds among peers in threads of one process, of which some leave."""
+"""Lists of operations of all kinds among peers in threads of one process, some of which leave."""
 
 import subprocess
 import threading
@@ -19,8 +19,7 @@ def part(peer, count):
 
 
 class Mixed:
-    """A list of all kinds, as one peer has it. What a peer gives follows from its id's place among
-    all that ever were."""
+    """A list of all kinds on one peer. A peer's contribution follows from its id's place among all peers of the run."""
 
     def __init__(self, everybody, own, count, members, **more):
         self.everybody, self.own, self.count, self.more = everybody, own, count, more
@@ -108,7 +107,7 @@ def test_all_kinds(group, count):
 
 
 def leave_meanwhile(group, steps, rebuilds, max_in_flight=lambda i: 2 + 3 * i, count=LARGE):
-    """Of four one leaves when it has carried out the first `steps` of the list."""
+    """Runs a list on four peers, of which one leaves after the first `steps` operations of the list."""
     four = group(4)
     everybody = ids(four)
     leaver = four.members[3]
@@ -146,21 +145,21 @@ def attempt(call):
 
 @pytest.mark.parametrize("steps", range(8))
 def test_one_leaves(group, steps):
-    """Those who are left rebuild what they have not finished, and finish it."""
+    """The remaining peers rebuild their unfinished operations, and finish them."""
     three, lists, outcomes, leaver = leave_meanwhile(group, steps, True)
     for mixed, infos in zip(lists, outcomes):
         assert isinstance(infos, list), infos
         mixed.check(infos)
         assert all(members == three.members[0].members() for members in mixed.asked)
         assert [len(info.participants) for info in infos] == [4] * steps + [3] * (8 - steps)
-    # Some need no rebuilding; what comes last does.
+    # Some need no rebuilding; the last ones do.
     assert all(mixed.asked for mixed in lists[:3])
     three.all(lambda comm, _: comm.barrier())
 
 
 @pytest.mark.parametrize("steps", [0, 2, 5])
 def test_one_leaves_and_the_list_ends(group, steps):
-    """Without rebuild it is the same error for all, and nothing that is not finished is touched."""
+    """Without rebuild it is the same error for all, and unfinished operations change nothing."""
     three, lists, outcomes, leaver = leave_meanwhile(group, steps, False, lambda i: 1 + 3 * i)
     for i, error in enumerate(outcomes):
         assert isinstance(error, pccl.MembersChangedError), error
@@ -180,7 +179,7 @@ def test_one_leaves_and_the_list_ends(group, steps):
 
 
 def test_a_dead_root(group):
-    """Nobody has what the root had: the list ends with what rebuild raises."""
+    """No peer has the root's data: the list ends with the exception of rebuild."""
     three = group(3)
     root = three.members[2].id
 
@@ -216,7 +215,7 @@ def test_rebuild_that_raises_ends_the_list_for_all(group):
 
 
 def test_what_rebuild_returns(group):
-    """Anything else than what is asked for ends the list with words."""
+    """Any other result ends the list with a message."""
     three = group(3)
     three.members.pop().close()
     stale = three.members[0].members()
@@ -291,7 +290,7 @@ def test_alone(group):
 
 
 def test_a_list_counts_on_one_list_of_members(group):
-    """A newcomer comes between two lists: each counts on those of its beginning."""
+    """A newcomer joins between two lists: each requires the members of its beginning."""
     two = group(2)
 
     def run(comm, i):
@@ -305,7 +304,7 @@ def test_a_list_counts_on_one_list_of_members(group):
 
 
 def test_a_list_of_before(group):
-    """Who counts on members of before rebuilds, and so does nobody else."""
+    """Only the peer that requires former members rebuilds."""
     two = group(2)
     before = two.members[0].members()
     two.admit()

@@ -47,7 +47,7 @@ def test_many_of_one_tag_are_in_order(group):
 
 
 def test_more_than_may_be_under_way(group):
-    """Who sends more than that awaits the oldest ones first, so memory stays bounded."""
+    """A peer that sends more awaits the oldest ones first, so memory stays bounded."""
     two = group(2)
     count, window = 10000, 4000
 
@@ -72,7 +72,7 @@ def test_more_than_may_be_under_way(group):
 @pytest.mark.parametrize("count", [3, LARGE])
 @pytest.mark.parametrize("early", [False, True])
 def test_from_anybody(group, count, early):
-    """Each of two sends several, of which the third learns who sent; of each they come in order."""
+    """Each of two sends several, and the third sees the sender of each, in the order of each sender."""
     three = group(3)
     ids, each = three.members[0].members(), 5
 
@@ -102,7 +102,7 @@ def test_from_anybody(group, count, early):
 
 
 def test_from_anybody_in_a_group(group):
-    """Of the group's members only, although somebody else sends the same tag."""
+    """Receives from the group's members only, although another peer sends the same tag."""
     three = group(3)
     ids = three.members[0].members()
 
@@ -138,7 +138,7 @@ def test_from_anybody_when_nobody_sends(group):
 
 
 def test_from_anybody_while_the_master_hears_what_peers_wait_for(group):
-    """It is no operation that others could know: the reports of this peer, one each second, do not name it."""
+    """Other peers cannot know this operation: this peer's reports, one each second, do not name it."""
     two = group(2)
     got = np.empty(3)
 
@@ -200,7 +200,7 @@ while True:
 
 
 def test_the_other_peer_is_killed(group, script, address):
-    """Whoever waits for it is told; two others are not disturbed."""
+    """A peer that waits for it gets the error; two others are not disturbed."""
     two = group(2)
     victim = script(VICTIM, address, env={"PCCL_LOG_LEVEL": "NONE"})
     while support.world(two.members[0]) < 3:

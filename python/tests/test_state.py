@@ -52,7 +52,7 @@ def test_strategies(group):
 
 
 def test_other_names_are_put_out(group):
-    """Scenario 38: who has other tensors is removed from the run; the others go on."""
+    """Scenario 38: a peer with other tensors is removed from the run; the others continue."""
     three = group(3)
 
     def sync(comm, i):
@@ -72,7 +72,7 @@ def test_other_names_are_put_out(group):
 
 def test_keeps_the_tensors(group):
     def sync(comm, i):
-        state = SharedState([TensorInfo.from_numpy(np.full(100000, 3.0), "x")])  # nobody else holds it
+        state = SharedState([TensorInfo.from_numpy(np.full(100000, 3.0), "x")])  # without another reference
         return comm.sync_shared_state(state).rx_bytes
 
     assert group(2).all(sync) == [0, 0]
@@ -111,7 +111,7 @@ def test_refused():
     {"numel": (1 << 64) + 3}, {"numel": -1}, {"numel": 3.0}, {"dtype": 99}, {"dtype": None},
 ])
 def test_infos_of_wrong_numbers(wrong):
-    """C would take what is left of them."""
+    """C would use a truncated value."""
     given = {"name": "x", "data_ptr": 4096, "numel": 3, "dtype": pccl.DataType.FLOAT, **wrong}
     with pytest.raises(pccl.InvalidArgument):
         TensorInfo(given.pop("name"), given.pop("data_ptr"), **given)

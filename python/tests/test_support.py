@@ -1,4 +1,4 @@
-"""What the other tests rely on."""
+"""Tests of the other tests' helpers."""
 
 import pytest
 from support import endings

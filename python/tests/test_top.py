@@ -1,4 +1,4 @@
-"""`pccl top` shows what the master tells, and says so where none answers."""
+"""`pccl top` shows the master's status, and an error if no master answers."""
 
 import http.server
 import os
@@ -30,7 +30,7 @@ def master():
 
 
 def shown(http, capsys, wanted):
-    """The screen, as soon as it has this."""
+    """Returns the screen once it contains this."""
     while True:
         assert program.main(["top", http]) == 0
         text = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_shows_a_run(master, capsys):
 
 
 def test_over_https(tmp_path, capsys):
-    """It knows the master by its certificate, shows a token, and says what is wrong."""
+    """It verifies the master's certificate, presents a token, and reports errors."""
     certificate, key, token = (str(tmp_path / name) for name in ("http.crt", "http.key", "admin.token"))
     make = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=master", "-days", "30")
     name = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
@@ -97,7 +97,7 @@ def test_reports_are_checked(master):
 
 
 def test_fits_into_a_terminal(master):
-    """It draws, and q ends it and gives the terminal back."""
+    """It draws, and q ends it and restores the terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-B", "-m", "pccl", "top", master[1]]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
@@ -142,7 +142,7 @@ def _odd_values(value):
 
 
 def test_odd_values(master):
-    """Whatever answers: there is a screen, or an error in words, and nothing moves the cursor."""
+    """For any answer there is a screen, or an error message, and the cursor does not move."""
     address, http = master
     group = Group(address, 2)
     group.all(lambda comm, i: comm.report(step=1, loss=1.0))
@@ -158,7 +158,7 @@ def test_odd_values(master):
 
 
 class Broken(http.server.BaseHTTPRequestHandler):
-    """The answer of a master that dies while it sends it."""
+    """The answer of a master that fails while it sends it."""
 
     def do_GET(self):  # pylint: disable=invalid-name
         self.send_response(200)
@@ -171,7 +171,7 @@ class Broken(http.server.BaseHTTPRequestHandler):
 
 
 def test_half_an_answer(capsys, monkeypatch):
-    """It is none; and no proxy of the environment is asked."""
+    """It counts as none; and no proxy of the environment is used."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     with http.server.HTTPServer(("127.0.0.1", 0), Broken) as server:
         threading.Thread(target=server.handle_request).start()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 
 
 def test_the_backend(tmp_path):
-    fresh = torch_worlds.Nursery(installed.metadata(tmp_path))  # none that has used CUDA, which does not survive forks
+    fresh = torch_worlds.Nursery(installed.metadata(tmp_path))  # without CUDA, which does not survive forks
     try:
         fresh.world("on_cuda", 2)
     finally:
@@ -29,7 +29,7 @@ def test_the_backend(tmp_path):
 
 
 class Device:
-    """That of a thread, with a stream of its own, whose kernels take their time."""
+    """The device of a thread, with a separate stream, whose kernels take their time."""
 
     def __enter__(self):
         self._stream = torch.cuda.stream(torch.cuda.Stream())
@@ -43,7 +43,7 @@ class Device:
         return torch.empty(shape, device=DEVICE)
 
     def gradients(self, number):
-        """Tensors that kernels fill which have not run yet."""
+        """Returns tensors whose kernels have not run yet."""
         own = [staging.made(10 * number + i, shape).to(DEVICE) for i, shape in enumerate(staging.SHAPES)]
         tensors = [torch.zeros_like(one) for one in own]
         torch.cuda._sleep(50_000_000)
@@ -53,7 +53,7 @@ class Device:
 
 
 def means(found):
-    """Whether all have the same bits, those of the average."""
+    """Checks that all have the same bits, equal to the average."""
     for one, other, wanted in zip(*found, staging.averages(0, 1)):
         torch.testing.assert_close(one, wanted)
         assert torch.equal(one, other)
@@ -93,7 +93,7 @@ def test_the_hook(group):
 
 
 def test_elastic_replicas(peers, address):  # noqa: F811
-    """One leaves, and one comes, whose model and optimizer are those of the others from its first step on."""
+    """One leaves, and one joins, whose model and optimizer equal the others' from its first step on."""
     made = peers(3, device=DEVICE)
     elastic.steps(made, 3)
     made.pop(0).replica.leave()
@@ -109,7 +109,7 @@ def test_elastic_replicas(peers, address):  # noqa: F811
 @pytest.mark.parametrize("codec", [None, "e3m0"])
 @pytest.mark.parametrize("how", [dict(mode="sync"), dict(fragments=3, delay=2, alpha=0.5)], ids=["sync", "streaming"])
 def test_diloco(address, how, codec):
-    """The device gets the bits that the host gets, but for what its kernels round otherwise."""
+    """The device gets the host's bits, except for different rounding of its kernels."""
     ends = []
     for device in ("cpu", DEVICE):
         modules = [diloco.model().to(device) for i in range(2)]
@@ -131,7 +131,7 @@ def test_diloco(address, how, codec):
 
 
 def test_a_newcomer_gets_one_fragment_after_another(address):
-    """Beside training; then all have the same bits."""
+    """During training; then all have the same bits."""
     modules = [diloco.model().to(DEVICE) for _ in range(3)]
     optimizers = [torch.optim.SGD(module.parameters(), lr=0.01) for module in modules]
     settings = dict(inner_steps=6, fragments=3, delay=1, alpha=0.5, min_peers=2, catch_up="fragments")

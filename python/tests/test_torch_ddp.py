@@ -1,6 +1,5 @@
-"""The hook for DistributedDataParallel. In this process its process group has one member, and the
-other peers are threads that reduce the same units by hand; groups with several members are
-processes of their own."""
+"""The hook for DistributedDataParallel. In this process its process group has one member, and the other peers are
+threads that reduce the same units by hand; groups with several members are separate processes."""
 
 import threading
 
@@ -54,8 +53,8 @@ class Other:
 
 
 def wrapped(comm, bucket_bytes=500_000, **given):
-    """With buckets of DistributedDataParallel that are not the hook's units, and change after the
-    first iteration."""
+    """Returns one with buckets of DistributedDataParallel that are not the hook's units, and change after the first
+    iteration."""
     ddp = Parallel(network(), bucket_cap_mb=0.2, **given)
     state = ptorch.DDPState(comm, ddp, bucket_bytes=bucket_bytes)
     ddp.register_comm_hook(state, ptorch.ddp_hook)
@@ -63,7 +62,7 @@ def wrapped(comm, bucket_bytes=500_000, **given):
 
 
 def both(call, other_call):
-    """call() here, where torch.distributed is, and the other one on a thread."""
+    """Makes call() here, where torch.distributed is initialized, and the other one on a thread."""
     outcome = []
     thread = threading.Thread(target=lambda: outcome.append(other_call()), daemon=True)
     thread.start()
@@ -94,8 +93,7 @@ def test_averages_among_peers(group, bucket_bytes, view):
 
 
 def test_a_newcomer_whose_buckets_are_still_the_first_ones(group):
-    """DistributedDataParallel arranges its buckets anew after the first iteration: peers at
-    different ones agree."""
+    """DistributedDataParallel rearranges its buckets after the first iteration: peers at different ones agree."""
     three = group(2)
     ddp, state = wrapped(three.members[0])
     other = Other(three.members[1], 500_000)
@@ -147,8 +145,7 @@ def test_alone_fails_and_goes_on(group):
 
 
 def test_given_up_by_another_peer(group):
-    """The other gives up after its first units: backward fails here too, and a new step works after
-    an update."""
+    """The other gives up after its first units: backward fails here too, and a new step works after an update."""
     two = group(2)
     ddp, state = wrapped(two.members[0], bucket_bytes=1000)
     other = Other(two.members[1], 1000)
@@ -157,7 +154,7 @@ def test_given_up_by_another_peer(group):
         other.buckets.zero_grad()
         first, second = [bucket.descriptor(pccl.ReduceOp.AVG, None) for bucket in other.buckets._buckets[:2]]
         other.comm.all_reduce_multiple_with_retry([first])
-        nothing = torch.zeros(1)  # given up alone it could still succeed, and the rest would be waited for
+        nothing = torch.zeros(1)  # an abort alone could come too late, and this peer would wait for the rest
         handle = other.comm.all_reduce_async(nothing, nothing, op=pccl.ReduceOp.MAX, tag=second.reduce_descriptor.tag)
         other.comm.abort()
         handle.wait()
@@ -176,8 +173,8 @@ def test_given_up_by_another_peer(group):
 
 
 def test_a_backward_left_in_the_middle(group):
-    """An exception in backward after some units were launched: the others' step fails, the next one
-    works, for which DistributedDataParallel itself has to be made anew."""
+    """An exception in backward after some units were launched: the others' step fails, the next one works, after
+    DistributedDataParallel itself was recreated."""
     two = group(2)
     ddp, state = wrapped(two.members[0], bucket_bytes=1000)
     other = Other(two.members[1], 1000)
@@ -279,9 +276,8 @@ torch.distributed.destroy_process_group()
 @pytest.mark.nightly
 @pytest.mark.parametrize("last, launched", [(0, {0}), (3, {1, 2, 3, 4})])
 def test_a_process_group_is_killed_in_the_middle_of_backward(script, address, tmp_path, last, launched):
-    """In the first iteration, where DistributedDataParallel has one bucket and nothing is launched
-    yet, and with some of its units launched: the members of the other one end that backward, with
-    equal bits, and go on as two."""
+    """In the first iteration, in which DistributedDataParallel has one bucket and nothing is launched yet, and with
+    some of its units launched: the members of the other one end that backward, with equal bits, and continue as two."""
     members = [
         script(MEMBER, address, tmp_path / f"store{group}", group, rank, last, env={"OMP_NUM_THREADS": "1"})
         for group in range(2)

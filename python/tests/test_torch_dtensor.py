@@ -49,8 +49,8 @@ def test_names_carry_the_shard(mesh):
 
 
 def test_shards_are_averaged_and_synchronized(group, mesh):
-    """The other peer is a thread, and its network one that is not sharded in other pieces: the
-    forward of both is here, because the process group is."""
+    """The other peer is a thread with a network that is sharded alike: the forward of both is here, because the process
+    group is."""
     nets = [sharded(mesh, i) for i in range(2)]
     optimizers = [torch.optim.AdamW(net.parameters(), lr=0.01) for net in nets]
     states = [ptorch.shared_state(net, optimizer) for net, optimizer in zip(nets, optimizers)]
@@ -72,7 +72,7 @@ def test_shards_are_averaged_and_synchronized(group, mesh):
         torch.testing.assert_close(buckets[0].buffers[0], mean)
         for optimizer in optimizers:
             optimizer.step()
-            optimizer.zero_grad()  # drops the gradients: the next ones are FSDP's own, or the bucket's views again
+            optimizer.zero_grad()  # drops the gradients: the next ones are FSDP's, or the bucket's views again
     assert sum(received[0]) > 0 and received[1:] == [[0, 0], [0, 0]]
     assert states[0].digest() == states[1].digest()
 
@@ -135,7 +135,7 @@ def test_diloco_of_shards_is_that_of_the_whole(address, mesh):
     (dict(connected=True), "is connected already"),
 ])
 def test_communicators_of_shards(address, given, words):
-    """What a second process must not pass."""
+    """Arguments that a second process must not pass."""
     from pccl.diloco import _inside, _membership
 
     class Second(_inside.Inside):

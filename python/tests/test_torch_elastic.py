@@ -1,4 +1,4 @@
-"""Elastic replicas. Here they are threads; those that are killed are processes (elastic_run.py)."""
+"""Elastic replicas. Here they are threads; killed ones are processes (elastic_run.py)."""
 
 import contextlib
 import copy
@@ -58,7 +58,7 @@ class Peer:
 
 @pytest.fixture
 def peers(address):
-    """peers(count): so many that have met; those of one run are founded together if they count on that many."""
+    """Returns peers(count), which starts replicas that have met; with min_peers they begin the run together."""
     made = []
 
     def make(count, **given):
@@ -73,7 +73,7 @@ def peers(address):
 
 
 def steps(peers, count=1):
-    """Of all at once; all end with the same bits."""
+    """Makes steps of all at once; all end with the same bits."""
 
     def make(number, peer):
         return [peer.step(100 * peer.replica.step + number) for _ in range(count)][-1]
@@ -100,7 +100,7 @@ def test_averages_of_the_living(peers):
 
 
 def admit(peers, make):
-    """One more, who makes its first step with the others."""
+    """Adds one replica, which makes its first step with the others."""
     new = []
 
     def join():
@@ -118,8 +118,8 @@ def admit(peers, make):
 
 
 def test_one_leaves_and_another_comes(peers, address):
-    """The ranks of those who stay do not change, the lowest one is the root, and the newcomer's is the one that is
-    free."""
+    """The ranks of the remaining replicas do not change, the lowest one is the root, and the newcomer gets the free
+    rank."""
     three = peers(3)
     steps(three)
     gone = next(one for one in three if one.replica.rank == 0)
@@ -134,7 +134,7 @@ def test_one_leaves_and_another_comes(peers, address):
 
 
 def test_alone(peers):
-    """A replica that is alone goes on with its own gradients, or waits where that is not wanted."""
+    """A replica that is alone continues with its gradients, or waits if min_peers requires others."""
     one = peers(1)[0]
     before = one.step()
     assert one.replica.committed and one.replica.world_size == 1 and one.step() != before
@@ -150,7 +150,7 @@ def test_too_few(peers):
 
 
 def test_a_scheduler_goes_on_where_it_is(peers, address):
-    """What a program does behind a step is in the state that a newcomer gets."""
+    """A program's actions after a step are in the state that a newcomer gets."""
 
     class Scheduled(Peer):
         def __init__(self, **given):
@@ -183,7 +183,7 @@ def test_a_scheduler_goes_on_where_it_is(peers, address):
 
 
 def test_a_failed_backward_drops_the_step_of_all(peers):
-    """As a collective does that FSDP2 calls in there."""
+    """As a collective of FSDP2 does in there."""
     two = peers(2, min_peers=2)
     steps(two)
     before = crc(two[0].model)
@@ -203,7 +203,7 @@ def test_a_failed_backward_drops_the_step_of_all(peers):
 
 
 def test_an_interrupted_step_is_the_last_one(peers):
-    """Ctrl-C in the middle of it: this replica has left, and the other one goes on."""
+    """Ctrl-C in the middle of it: this replica has left, and the other one continues."""
     two = peers(2)
     steps(two)
     odd = two[1].replica.comm
@@ -222,11 +222,11 @@ def test_an_interrupted_step_is_the_last_one(peers):
     assert odd.closed and two[0].replica.committed and two[0].replica.world_size <= 2
     steps(two[:1])
     assert two[0].replica.world_size == 1
-    two[1].step()  # by itself
+    two[1].step()  # alone
 
 
 class Scaled(Peer):
-    """With a scaler, and the loop as it always is then."""
+    """With a scaler, and the usual loop for it."""
 
     def __init__(self, address, **given):
         self.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
@@ -255,7 +255,7 @@ def test_a_scaler_leaves_a_step_out_on_all(address):
         steps(two)
         assert told(two) == [(False, 1, before, 512)] * 2 and not ptorch.committed()
         two[1].infinite = False
-        ptorch._commit.note(RuntimeError("not today"))  # of one of them: no step, and no other scale
+        ptorch._commit.note(RuntimeError("not today"))  # of one replica: no step, and the scale is unchanged
         steps(two)
         assert told(two) == [(False, 1, before, 512)] * 2
         steps(two)
@@ -288,7 +288,7 @@ def test_stop_is_for_all(peers):
 
 
 def test_one_is_drained(peers):
-    """It leaves behind the step in which it asks, and the others repeat nothing."""
+    """It leaves after the step of its request, and the others repeat nothing."""
     three = peers(3)
     steps(three)
     three[2].replica.drain()
@@ -319,7 +319,7 @@ def test_who_is_drained_and_out_of_the_run_does_not_come_back(operator):
 
 
 def test_clipping_and_accumulation(peers):
-    """Gradients that are clipped are averages, and those of several backwards are averaged once."""
+    """Clipped gradients are averages, and the gradients of several backwards are averaged once."""
     two = peers(2, make=lambda p: torch.optim.SGD(p, lr=1.0))
 
     def step(peer, number):
@@ -340,7 +340,7 @@ def test_clipping_and_accumulation(peers):
 
 
 def test_gradients_that_are_sparse_or_missing(address):
-    """A parameter that only one of them used counts as one with a gradient of zero at the other; a sparse gradient
+    """A parameter that only one of them used counts as one with a gradient of zero on the other; a sparse gradient
     becomes dense."""
 
     class Words(torch.nn.Module):
@@ -376,7 +376,7 @@ def test_gradients_that_are_sparse_or_missing(address):
     ],
 )
 def test_another_model_or_optimizer_is_refused(peers, address, what, model, make):
-    """In words, at the newcomer; the others go on."""
+    """With a message, on the newcomer; the others continue."""
     first = peers(1)
     words = []
 
@@ -424,11 +424,11 @@ def test_misuse(address, monkeypatch):
             optimizer.step(lambda: 0)
         optimizer.step()
     assert replica.comm.closed
-    optimizer.step()  # it is the program's again
+    optimizer.step()  # it belongs to the program again
 
 
 def test_the_one_with_the_most_steps_gives_its_state(address):
-    """Where a run begins from a checkpoint that only some have."""
+    """For a run that begins from a checkpoint that only some have."""
     other = network()
     torch.nn.init.ones_(other[0].weight)
     made = support.parallel([lambda: Peer(address, other, min_peers=2, step=5), lambda: Peer(address, min_peers=2)])
@@ -443,8 +443,8 @@ def test_the_one_with_the_most_steps_gives_its_state(address):
 
 @pytest.mark.parametrize("siblings_see", ["the same", "others"])
 def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
-    """Where one process of a replica has just come in, and one of another replica has just died, all groups are equally
-    large. The first of these two has been in."""
+    """If one process of a replica has just joined, and one of another replica has just failed, all groups are equally
+    large. The first of these two was established."""
 
     class Siblings(Inside):
         def highest(self, *numbers):
@@ -458,7 +458,7 @@ def test_those_who_were_in_tell_newcomers_whether_all_are(group, siblings_see):
 
 
 def test_what_was_received_in_part_is_undone():
-    """All who had the state have died meanwhile."""
+    """All peers with the state have failed during the transfer."""
     import array
 
     model, numbers = network(), array.array("d", [1.0, 2.0])
@@ -473,7 +473,7 @@ def test_what_was_received_in_part_is_undone():
 
 
 def test_a_backward_that_is_not_whole(address):
-    """Of a DistributedDataParallel: words, and the others go on."""
+    """Of a DistributedDataParallel: an error, and the others continue."""
 
     class Half(torch.nn.Module):
         def __init__(self):
@@ -550,7 +550,7 @@ def differing(a, b):
 
 @pytest.fixture
 def replicas(address):
-    """replicas(count) starts replicas of one run; the first min_peers found it together."""
+    """Returns replicas(count), which starts replicas of one run; the first min_peers begin it together."""
     made = []
 
     def make(count, **given):
@@ -577,7 +577,7 @@ def test_statistics_may_differ(replicas):
 
 
 def meet(replicas, address, **given):
-    """Adds a newcomer to these. Returns what each raised; the newcomer is last."""
+    """Adds a newcomer to these. Returns the exception of each; the newcomer is last."""
     raised = [None] * (len(replicas) + 1)
 
     def goes_on(at):
@@ -652,7 +652,7 @@ def test_a_buffer_that_comes_late(replicas, address):
 
 
 def test_founders_begin_with_the_same(address):
-    """Founders begin with equal statistics for any seeds. One with the most steps gives its state."""
+    """The first replicas begin with equal statistics for any seeds. One with the most steps provides the state."""
 
     def found(step, seed):
         def make():
@@ -685,7 +685,7 @@ def test_broadcast_buffers(replicas):
         steps(two)
         for name in root:
             assert torch.equal(two[0].began[name], root[name]) and torch.equal(two[1].began[name], root[name]), name
-    assert differing(*two) == {"running_mean", "running_var", "scale"}  # forward has changed them since
+    assert differing(*two) == {"running_mean", "running_var", "scale"}  # changed by forward since then
 
 
 _DDP = """
@@ -797,7 +797,7 @@ def run(script, address, **given):
 
 @pytest.mark.master(silence_ms=2000, heartbeat_ms=500)
 def test_kills(script, address):
-    """And one is stopped for so long that the others take it for dead; then it comes back."""
+    """And one is stopped until the others consider it dead; then it returns."""
     run(script, address, kind="resnet", kills=2, pause=0.4, stops=1)
 
 
@@ -809,7 +809,7 @@ def test_twenty_kills(script, address, kind):
 
 @pytest.mark.nightly
 def test_processes_that_die_where_they_would_vote(script, address):
-    """Their siblings vote: no step counts that has other replicas in one group than in the other, nor its samples."""
+    """Their siblings vote: a step with different replicas in two groups does not count, nor do its samples."""
     run(script, address, kind="sampled_fsdp2", replicas=3, kills=4, at_vote=True)
 
 

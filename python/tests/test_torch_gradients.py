@@ -12,8 +12,8 @@ torch.set_num_threads(1)
 
 
 class Net(torch.nn.Module):
-    """With parameters of two data types, one that no forward uses, a frozen one, and one that lies
-    in another order."""
+    """A network with parameters of two data types, one that no forward uses, a frozen one, and one with another order
+    in memory."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +95,7 @@ def test_buffers_are_few_and_gradients_are_in_them():
 
 
 def test_who_uses_a_parameter_and_who_does_not(group):
-    """A gradient that one peer does not have counts as zero; both have the average."""
+    """A gradient that one peer lacks counts as zero; both have the average."""
 
     def step(comm, i):
         used = torch.nn.Parameter(torch.ones(4))
@@ -142,8 +142,7 @@ def test_alone_is_said(group):
 
 
 def test_a_peer_that_goes_is_made_up_for(group):
-    """It leaves in the middle of a step; the others go on with the same averages, and say of how
-    many."""
+    """It leaves in the middle of a step; the others continue with the same averages, and report the number of peers."""
     three = group(3)
 
     def steps(comm, i):
@@ -169,8 +168,8 @@ def test_a_peer_that_goes_is_made_up_for(group):
 
 
 def test_all_is_equal_after_steps_with_churn(group):
-    """Peers come and go, one of them in the middle of a step: parameters, moments and learning rate
-    have equal bits."""
+    """Peers join and leave, one of them in the middle of a step: parameters, moments and learning rate have equal bits.
+    """
     members = group(3)
 
     def train(comm, i, steps, leaves_at=None):

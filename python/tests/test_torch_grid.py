@@ -9,7 +9,7 @@ from pccl.torch import fill_grid, grid_is_full  # noqa: E402
 
 
 def answers(group, shards):
-    """What all say, which must be the same."""
+    """Returns the answer of all, after checking that it is the same."""
     found = {grid_is_full(comm, shards) for comm in group.members}
     assert len(found) == 1
     return found.pop()

@@ -1,4 +1,4 @@
-"""What the backend "pccl" of torch.distributed makes of deaths, misuse and impatience: an exception with words."""
+"""The backend "pccl" of torch.distributed after failures, misuse and timeouts: an exception with a message."""
 
 import random
 

@@ -1,6 +1,6 @@
-"""Launchers that restart all of their workers when one dies: one for each replica, and the replicas join by elastic
-mode; or a single one, whose workers go on from what they have saved. Ray and Slurm run where they are installed
-(`ray[train]` in build/venv; Debian's slurm-wlm, as root). And frameworks that make process groups themselves."""
+"""Launchers that restart all of their workers when one fails: one for each replica, with replicas that join by elastic
+mode; or a single one, whose workers continue from a checkpoint. Ray and Slurm run if installed (`ray[train]` in
+build/venv; Debian's slurm-wlm, as root). Also frameworks that make process groups themselves."""
 
 import functools
 import importlib.util
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def torchrun(script, folder):
-    """torchrun(example, argument...): one with an example of this package."""
+    """Returns torchrun(example, argument...), which starts an example of this package."""
     started = []
 
     def start(example, *arguments, workers=1, **env):
@@ -52,19 +52,20 @@ def torchrun(script, folder):
         return started[-1]
 
     yield start
-    for one in started:  # killed, it would leave its workers
+    for one in started:  # a kill would leave its workers
         one.kill(signal.SIGTERM)
         one.end()
 
 
 def processes():
-    """Those that run an example, launchers too: their numbers, those of their parents, arguments, environments."""
+    """Yields the processes that run an example, also launchers: their numbers, their parents' numbers, arguments,
+    environments."""
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             place = pathlib.Path("/proc", entry)
             stat, words, env = ((place / name).read_text() for name in ("stat", "cmdline", "environ"))
         except OSError:
-            continue  # it has ended meanwhile, or is another user's
+            continue  # it has ended, or belongs to another user
         if str(launcher.EXAMPLES) in words:
             yield int(entry), int(stat.rpartition(")")[2].split()[1]), words, env
 
@@ -95,7 +96,7 @@ def test_a_torchrun_for_each_replica(torchrun, address):
 
 @pytest.mark.nightly
 def test_a_torchrun_for_each_replica_of_two(torchrun, address):
-    """HSDP: the launcher ends the other worker, too, and both come in again."""
+    """HSDP: the launcher ends the other worker, too, and both join again."""
     given = {"workers": 2, "PCCL_MASTER": address, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     two = [torchrun("torch_hsdp.py", "--elastic", "--pause", 0.1, "--steps", ENDLESS, **given) for _ in range(2)]
     launcher.wait_for(two, ": 2 replicas")
@@ -108,7 +109,7 @@ def test_a_torchrun_for_each_replica_of_two(torchrun, address):
 
 @pytest.mark.nightly
 def test_one_torchrun_and_a_snapshot(torchrun, tmp_path):
-    """The world is fixed: all workers hear who is lost, and begin again where the snapshot is."""
+    """The world is fixed: all workers get an error that names the lost one, and continue from the snapshot."""
     one = torchrun("torch_ddp.py", "--epochs", 60, "--snapshot", tmp_path / "snapshot.pt", workers=2)
     one.line("epoch 3:")
     os.kill(workers(one)[1], signal.SIGKILL)
@@ -123,7 +124,7 @@ def test_one_torchrun_and_a_snapshot(torchrun, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs ray[train]")
 def test_a_trainer_of_ray_for_each_replica(script, address, folder, tmp_path):
-    """A worker dies: Ray starts another actor in its place, which comes in as a newcomer."""
+    """A worker fails: Ray starts another actor in its place, which joins as a newcomer."""
     stop = tmp_path / "stop"
     words = [address, "--steps", ENDLESS, "--pause", 0.1, "--folder", tmp_path / "files", "--stop", stop]
     both = script(RUN, launcher.EXAMPLES / "torch_ray.py", *words, env={"PYTHONPATH": str(folder), **RAY})
@@ -163,7 +164,7 @@ def test_accelerate(torchrun):
 @pytest.mark.nightly
 @pytest.mark.parametrize("cpu, said", [(True, "Your assigned backend pccl is not available"), (False, "NO 2")])
 def test_accelerate_takes_no_backend_on_a_cpu(script, folder, cpu, said):
-    """By its own keyword it refuses the backend, or trains each process by itself."""
+    """With its keyword it refuses the backend, or trains each process separately."""
     pytest.importorskip("accelerate")
     text = (
         "import os, sys, accelerate, torch.multiprocessing as mp\n"
@@ -197,7 +198,7 @@ def test_ray_train(script, folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory):
-    """Folder for the module that DeepSpeed compiles at its first start."""
+    """Returns the folder for the module that DeepSpeed compiles at its first start."""
     return str(tmp_path_factory.mktemp("extensions"))
 
 
@@ -234,7 +235,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 
 @pytest.fixture
 def slurm(tmp_path, folder):
-    """A cluster of two nodes on this host: what its users have in their environment."""
+    """Starts a cluster of two nodes on this host. Returns the environment of its users."""
     host = socket.gethostname().partition(".")[0]
     ports = [support.free_port() for _ in range(3)]
     (tmp_path / "state").mkdir()
@@ -267,7 +268,7 @@ def slurm(tmp_path, folder):
 @pytest.mark.nightly
 @pytest.mark.skipif(not shutil.which("slurmctld") or os.getuid() != 0, reason="needs slurm-wlm, and root")
 def test_a_torchrun_on_each_node_of_slurm(script, slurm, tmp_path):
-    """A worker dies: its torchrun starts another one. All of a node's processes die: the job lives on, and the batch
+    """A worker fails: its torchrun starts another one. All of a node's processes fail: the job continues, and the batch
     file starts the torchrun again."""
     said, port = tmp_path / "said", support.free_port()
     said.touch()
@@ -279,7 +280,7 @@ def test_a_torchrun_on_each_node_of_slurm(script, slurm, tmp_path):
     lines = script("import os, sys; os.execvp('tail', ['tail', '-n', '+1', '-F', sys.argv[1]])", said)
 
     def of_second():
-        """Its torchrun, and the worker of that."""
+        """Returns its torchrun, and the torchrun's worker."""
         found = [one for one in processes() if one[2].startswith(sys.executable) and f":{port}" in one[2]]
         found = [one for one in found if f"SLURMD_NODENAME={SECOND}" in one[3]]
         launchers = {pid for pid, _, words, _ in found if "torch.distributed.run" in words}
@@ -302,7 +303,7 @@ def test_a_torchrun_on_each_node_of_slurm(script, slurm, tmp_path):
 
 @pytest.mark.nightly
 def test_manifests_of_kubernetes():
-    """Against Kubernetes' schemas, with no other words than these know; of a JobSet, the jobs in it."""
+    """Against Kubernetes' schemas, without unknown fields; for a JobSet, the jobs in it."""
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     import yaml
 

@@ -1,4 +1,4 @@
-"""Mixtures of experts among peers, beside the same model in one process."""
+"""Mixtures of experts among peers, compared with the same model in one process."""
 
 import copy
 import json
@@ -27,13 +27,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-# ---- who has what
+# ---- placement
 
 
 def test_places():
     assert _placing.place([None] * 5, 2) == [0, 1, 0, 1, 0]
     assert _placing.place([0, 0, 1, 1], 3) == [0, 0, 1, 2]  # a newcomer's share, and nothing else moves
-    assert _placing.place([None, 0, None, 1, 2, 2], 3) == [0, 0, 1, 1, 2, 2]  # what a dead peer had
+    assert _placing.place([None, 0, None, 1, 2, 2], 3) == [0, 0, 1, 1, 2, 2]  # the experts of a failed peer
     assert _placing.place([0, 1], 4) == [0, 1]
 
 
@@ -54,7 +54,7 @@ def test_moves():
     holdings = [Holding((5, 0, 2), (0,)), Holding((3, 4, 2), (1,)), Holding((5, 0, 2))]
     assert _placing.owners_of(holdings, 3) == [0, 1, None]
     assert _placing.moves_to([1, 2, 2], holdings) == [Move(0, 0, 1), Move(1, 1, 2)]
-    assert _placing.moves_to([2, None, 0], holdings) == []  # as good a copy is there
+    assert _placing.moves_to([2, None, 0], holdings) == []  # an equally good copy is there
 
 
 # ---- results
@@ -65,7 +65,7 @@ def expert(width=WIDTH):
 
 
 class Dense(torch.nn.Module):
-    """All experts here; those in `gone` answer nothing, and through those in `fixed` no gradient goes."""
+    """A layer with all experts; those in `gone` answer nothing, and those in `fixed` pass no gradient."""
 
     def __init__(self, experts, router, top_k):
         super().__init__()
@@ -96,7 +96,7 @@ def dense_layers(top_k, count=2, experts=EXPERTS):
 
 
 def spread(dense, comm, **given):
-    """The same model with experts at all peers."""
+    """Returns the same model with experts on all peers."""
     return torch.nn.ModuleList(
         MoE(copy.deepcopy(layer.experts), copy.deepcopy(layer.router), comm, top_k=layer.top_k, **given)
         for layer in dense
@@ -114,7 +114,8 @@ def loss_of(model, x):
 
 
 def agrees(members, dense, inputs):
-    """members: of each peer its layers, its loss and the gradient of its input. dense: before any backward."""
+    """Checks members against dense. members: for each peer its layers, its loss and the gradient of its input. dense:
+    before any backward."""
     xs = [x.clone().requires_grad_() for x in inputs]
     losses = [loss_of(dense, x) for x in xs]
     sum(losses).backward()
@@ -126,7 +127,7 @@ def agrees(members, dense, inputs):
         for name, parameter in layer.named_parameters():
             found = [dict(one.named_parameters())[name].grad for one in mine]
             found = [one for one in found if one is not None]
-            assert len(found) == len(mine) if "router" in name else len(found) <= 1  # of an expert, its peer alone
+            assert len(found) == len(mine) if "router" in name else len(found) <= 1  # of an expert, only on its peer
             want = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             assert torch.allclose(sum(found, torch.zeros_like(parameter)), want, rtol=0, atol=1e-9), (number, name)
 
@@ -166,11 +167,11 @@ def test_bytes_are_those_of_the_rows(group):
         assert recorded == info.tx_bytes
 
 
-# ---- who dies
+# ---- lost peers
 
 
 class Dying(torch.nn.Module):
-    """An expert whose peer leaves at the first call, or in its backward, as if it died."""
+    """An expert whose peer leaves at the first call, or in its backward, as if it failed."""
 
     def __init__(self, inner, comm, in_backward=False):
         super().__init__()
@@ -186,7 +187,8 @@ class Dying(torch.nn.Module):
 
 
 def survivors_of(group, dense, inputs, where, in_backward=False, **given):
-    """Of four peers the last leaves in the work of a layer: what the others have in the end, and its experts."""
+    """Returns the final results of the others, and their experts, after the last of four peers has left in a layer's
+    work."""
     ready = threading.Barrier(4)
 
     def peer(comm, rank):
@@ -210,8 +212,8 @@ def test_rows_of_a_dead_peer_are_dropped(group, caplog):
     found, gone = survivors_of(group, dense, inputs, where=0)
     for layer in dense:
         layer.gone = gone
-    # The first layer drops them after they were routed, the second routes no more to who is known to be gone: here
-    # it does not know, either.
+    # The first layer drops them after they were routed, the second routes none to known lost peers: here it does not
+    # know, either.
     agrees(found, dense, inputs[:3])
     for model, _, _ in found:
         first = model[0].info
@@ -245,7 +247,7 @@ def test_a_death_in_the_backward_costs_its_gradients(group):
 
 
 def test_experts_begin_again_where_nobody_has_them(group):
-    """Who has them no more routes around them until sync() gives them to somebody."""
+    """A peer that lost them routes around them until sync() assigns them."""
     dense = dense_layers(2, count=1)
     members = group(3)
     models = members.all(lambda comm, rank: spread(dense, comm)[0])
@@ -267,11 +269,11 @@ def test_experts_begin_again_where_nobody_has_them(group):
         assert after.missing == () and sorted(map(owners.count, set(owners))) == [8, 8]
 
 
-# ---- who comes, and what is kept
+# ---- newcomers and checkpoints
 
 
 def number_experts(model, comm):
-    """As if they had been trained: a step, and then each peer's experts are their numbers."""
+    """Trains a step, and then sets each peer's experts to their numbers."""
     train([model], tokens_of(0))
     for number, owner in enumerate(model.owners):
         for parameter in model.experts[number].parameters():
@@ -327,7 +329,7 @@ def test_copies_are_those_of_the_last_sync(group):
     assert {step for model in models[:2] for step in model.info.taken_over.values()} == {1}
 
 
-# ---- what is wrong
+# ---- errors
 
 
 def test_wrong_settings_are_told(group):
@@ -384,7 +386,7 @@ def test_who_raises_leaves_and_the_others_go_on(group):
 
 
 def test_garbage_counts_for_nothing(group, monkeypatch, caplog):
-    """A peer whose parts and answers are too short: its own tokens reach nobody, and its experts answer nothing."""
+    """A peer whose parts and answers are too short: its tokens reach no expert, and its experts answer nothing."""
     whole, liars = _moe._bytes_of, set()
     monkeypatch.setattr(
         _moe, "_bytes_of",
@@ -445,7 +447,7 @@ def killed(address, **given):
 @pytest.mark.sampled(3)
 def test_a_kill(address):
     told = killed(address, kills=1, seed=3, replaced=False)
-    assert told["taken"] >= 4 and not told["dropped"]  # two experts in each layer, and then those of the others
+    assert told["taken"] >= 4 and not told["dropped"]  # two experts in each layer, and then the others'
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""refuse_pickles(): a rank that sends code runs it nowhere."""
+"""refuse_pickles(): code that a rank sends runs nowhere."""
 
 import datetime
 import pathlib
@@ -17,7 +17,7 @@ PLAIN = {"a": [1, 2.5, None, True, b"x", ("y", {3})]}
 
 
 class Evil:
-    """Makes a file where it is loaded."""
+    """Creates a file when it is loaded."""
 
     def __init__(self, path):
         self.path = path

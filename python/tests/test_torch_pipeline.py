@@ -17,7 +17,7 @@ WIDTH, TOKENS, LENGTH = 16, 11, 5
 
 
 class Block(torch.nn.Module):
-    """What it makes is added to the stream, for each token from those before it."""
+    """Adds its output to the stream, for each token from the previous ones."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ def known(micro):
     return TABLE[micro[0]].numpy()
 
 
-LOCK = threading.Lock()  # the seed is that of all threads
+LOCK = threading.Lock()  # the seed is shared by all threads
 
 
 def sgd(parameters):
@@ -84,7 +84,7 @@ def make(comm, whole, **given):
 
 
 def test_it_computes_what_torch_does(address):
-    """Of one peer with all stages, that does not compress."""
+    """For one peer with all stages, which does not compress."""
     (one,) = start(address, 1, lambda i, comm: make(comm, True, compress="none"))
     first, last = first_stage(), last_stage()
     modules = torch.nn.Sequential(*first.modules, *last.modules)

@@ -22,7 +22,7 @@ def nursery(tmp_path_factory):
 
 @pytest.fixture
 def analyze(nursery):
-    """analyze(folder): what torch's analysis prints."""
+    """Returns analyze(folder), which returns the output of torch's analysis."""
     return lambda folder: "\n".join(nursery.world("module", 1, PROGRAM, "-p", "peer", folder)[0])
 
 

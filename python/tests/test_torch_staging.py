@@ -1,5 +1,5 @@
-"""Gradients and parameters on devices, with one that is made up (torch_device.py): what is reduced is what kernels have
-made before, what comes behind finds the averages, and small tensors travel together."""
+"""Gradients and parameters on devices, with a made-up one (torch_device.py): reductions read the results of earlier
+kernels, later kernels find the averages, and small tensors are moved together."""
 
 import concurrent.futures
 import contextlib
@@ -26,7 +26,7 @@ def device():
     return torch_device.Device(_staging)
 
 
-SHAPES = [(300, 40), (40,), (7, 40), (3,), (600, 500)]  # one is larger than what travels together
+SHAPES = [(300, 40), (40,), (7, 40), (3,), (600, 500)]  # one is larger than the limit for common moves
 
 
 def made(number, shape):
@@ -34,7 +34,7 @@ def made(number, shape):
 
 
 def on_device(device, number):
-    """Tensors that kernels fill which have not run yet."""
+    """Returns tensors whose kernels have not run yet."""
     tensors = [device.empty(shape) for shape in SHAPES]
     for index, tensor in enumerate(tensors):
         device.current_stream().put(lambda t=tensor, n=10 * number + index: t.copy_(made(n, t.shape)))
@@ -46,7 +46,7 @@ def averages(*numbers):
 
 
 def behind(device, tensors):
-    """What a kernel finds in them that is put into the stream now."""
+    """Returns the contents that a kernel enqueued now finds in them."""
     found = [torch.zeros_like(one) for one in tensors]
     device.current_stream().put(lambda: [a.copy_(b) for a, b in zip(found, tensors)])
     device.current_stream().synchronize()
@@ -61,10 +61,10 @@ def described(sends, recvs):
 
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_list_of_reductions(group, device, in_place):
-    """One of the peers has its tensors in memory of its own."""
+    """One of the peers has its tensors in host memory."""
 
     def reduce(comm, i):
-        with device.stream(torch_device.Stream()):  # each thread has a device of its own
+        with device.stream(torch_device.Stream()):  # each thread has a separate device
             sends = on_device(device, i) if i else [made(n, shape) for n, shape in enumerate(SHAPES)]
             empty = device.empty if i else torch.zeros
             recvs = sends if in_place else [empty(shape) for shape in SHAPES]
@@ -93,7 +93,7 @@ def test_a_list_that_fails_leaves_all_as_it_was(group, device):
 
 
 class Bucket:
-    """What DistributedDataParallel hands to a hook."""
+    """The argument of a hook of DistributedDataParallel."""
 
     def __init__(self, number, parameters, gradients, device):
         self._all = number, parameters, gradients
@@ -153,7 +153,7 @@ def test_the_hook(group, device):
 
 
 def test_what_a_failed_backward_has_left_comes_before_the_next_one(group, device, monkeypatch):
-    """One unit has failed; the averages of the other one are still on their way when the next backward begins."""
+    """One unit has failed; the averages of the other one are still in transfer when the next backward begins."""
     model = model_on(device)
     state = ptorch.DDPState(group(1).members[0], model, bucket_bytes=50000)
     broken = [state._units[-1]]
@@ -170,7 +170,7 @@ def test_what_a_failed_backward_has_left_comes_before_the_next_one(group, device
         return behind(device, gradients)
 
     def load(twin):
-        """In its time; before, what is late arrives."""
+        """Loads after late copies have arrived."""
         device.current_stream().synchronize()
         _staging._stream_for_results(twin.memory.device).synchronize()
         load_of_twin(twin)
@@ -191,7 +191,7 @@ def test_buckets_of_gradients(group, device):
             buckets = ptorch.GradientBuckets(model, bucket_bytes=50000)
             for p, gradient in zip(model.parameters(), on_device(device, i)):
                 p.grad = gradient
-            device.current_stream().synchronize()  # torch itself, which fills the buckets, has no made-up streams
+            device.current_stream().synchronize()  # torch itself fills the buckets, without made-up streams
             buckets.reduce(comm)
             return behind(device, [p.grad for p in model.parameters()])
 
@@ -202,7 +202,7 @@ def test_buckets_of_gradients(group, device):
 
 
 def test_elastic_replicas(address, device):
-    """Gradients in the optimizer's step, which reduces what is on the host."""
+    """Gradients in the optimizer's step, which reduces the host's copies."""
     replicas = []
 
     def replica(i):
@@ -230,13 +230,13 @@ def test_elastic_replicas(address, device):
 
 
 def test_copies_beside_training(device):
-    """They find what was trained before, and nobody trains on before. Copies back come before what is next."""
+    """They find the results of earlier training, and later training waits for them. Copies back precede later work."""
     training, memory, host = torch_device.Stream(), device.empty(3), torch.zeros(3)
     copier = DeviceCopier([memory.device])
     with device.stream(training):
         training.put(lambda: memory.fill_(1))
         copier.begin()
-        with device.stream(torch_device.Stream()), copier.copies() as out:  # on another thread it is another one
+        with device.stream(torch_device.Stream()), copier.copies() as out:  # another thread has another one
             _staging.copy(host, memory)
         copier.join()
         training.put(lambda: memory.fill_(2))
@@ -258,7 +258,8 @@ STREAMED = dict(inner_steps=6, fragments=3, delay=2, min_peers=2, bucket_bytes=4
 
 
 def diloco(address, device, settings):
-    """Two peers, of which the second one has its parameters on the device, if there is one. Neither waits for it."""
+    """Trains two peers, of which the second one has its parameters on the device, if there is one. Neither waits for
+    it."""
 
     def work(i):
         on = device if i else None
@@ -283,7 +284,7 @@ def diloco(address, device, settings):
 
 @pytest.mark.parametrize("settings", [dict(alpha=0.5), dict(alpha=0.0), dict(alpha=0.5, codec="e3m0"), None])
 def test_diloco(address, device, settings):
-    """The bits are those of the host's memory."""
+    """The bits equal those in the host's memory."""
     settings = dict(inner_steps=3, min_peers=2) if settings is None else {**STREAMED, **settings}
     (digest, here), (other, there) = diloco(address, device, settings)
     assert digest == other and all(torch.equal(a, b) for a, b in zip(here, there))

@@ -97,8 +97,7 @@ def test_wrapped_modules_have_the_names_of_plain_ones():
 
 
 def test_newcomer_gets_everything_and_then_nothing_moves(group):
-    """Parameters, buffers, moments, learning rates and the scheduler: and afterward both compute
-    the same."""
+    """Parameters, buffers, moments, learning rates and the scheduler: and afterwards both compute the same."""
 
     def steps(comm, i):
         module = model(i)
@@ -151,7 +150,7 @@ def test_numbers_in_optimizer_state_and_groups(group):
         comm.sync_shared_state(state)
         own = optimizer.state[module.bias]
         assert type(own["step"]) is int and type(own["warm"]) is bool and own["nothing"] is None
-        assert optimizer.param_groups[0]["maximize"] is (i == 0)  # flags are each peer's own
+        assert optimizer.param_groups[0]["maximize"] is (i == 0)  # flags are local to each peer
         group_now = optimizer.param_groups[0]
         return group_now["lr"], group_now["betas"], own["step"], own["scale"], own["warm"]
 
@@ -178,7 +177,7 @@ def test_tensors_may_be_replaced(group):
 
 
 def test_kinds_of_tensors(group):
-    """channels_last, bool, complex and bfloat16 tensors; content that each peer has of its own."""
+    """channels_last, bool, complex and bfloat16 tensors; content that differs on each peer."""
 
     class Odd(torch.nn.Module):
         def __init__(self, value):
@@ -196,7 +195,7 @@ def test_kinds_of_tensors(group):
         state = ptorch.shared_state(module, own=lambda name: name.endswith("seen"))
         assert "module.conv.weight@order:0,2,3,1" in [info.name for info in state.tensor_infos]
         state.revision = 1
-        comm.sync_shared_state(state)  # the first: whose content is not compared moves to newcomers
+        comm.sync_shared_state(state)  # the first: newcomers receive content that is not compared
         module.seen.fill_(i)
         state.push_revision()
         info = comm.sync_shared_state(state)
@@ -243,7 +242,7 @@ def test_refused():
 
 
 def test_numbers_of_numpy(group):
-    """They are shared as others are, and stay of their kind."""
+    """They are shared as others are, and keep their type."""
     np = pytest.importorskip("numpy")
 
     def sync(comm, i):

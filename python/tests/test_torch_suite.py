@@ -13,7 +13,7 @@ support.need("expecttest")
 import installed  # noqa: E402
 import torch_worlds  # noqa: E402
 
-# It compares the name of the group, which C++ asks for, with gloo's.
+# It compares the name of the group, as reported to C++, with gloo's.
 NAMED = {"test_ddp_logging_data_cpu"}
 
 

@@ -1,5 +1,5 @@
-"""A source archive, a wheel made of it, installed into a fresh environment with numpy and nothing
-else, and used there: what somebody has who has only Python, a C compiler, CMake and libuv."""
+"""A source archive, a wheel made of it, installed into a fresh environment with only numpy, and used there: the
+situation of a user who has only Python, a C compiler, CMake and libuv."""
 
 import os
 import re
@@ -43,7 +43,7 @@ REPOSITORY = {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "s
 
 
 def clean():
-    """Nothing of ours in the environment: what is installed must do."""
+    """Returns an environment without our variables: the installed package must suffice."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PCCL_", "PYTHON"))}
 
 
@@ -84,7 +84,7 @@ def installed(wheel, tmp_path_factory):
     return python
 
 
-# Of what a wheel has in it: our own, that of libuv, and that of the header which is compiled in.
+# Licences of the wheel's contents: of this project, of libuv, and of the header which is compiled in.
 LICENCES = {
     "LICENSE": "PCCL contributors",
     "packaging/licences/libuv.txt": "libuv project contributors",
@@ -110,7 +110,7 @@ def test_wheel(wheel):
 
 
 def test_backend_of_torch(installed):
-    """`import torch` looks for it so, and importing it imports neither torch nor pccl."""
+    """`import torch` finds it in this way, and importing it imports neither torch nor pccl."""
     text = """
 import importlib.metadata, sys
 found = importlib.metadata.entry_points()
@@ -132,7 +132,7 @@ def test_licenses(wheel):
 
 
 def test_links(wheel):
-    """Pages that the package's page leads to are there."""
+    """Pages to which the package's page links exist."""
     with zipfile.ZipFile(wheel) as files:
         metadata = files.read("-".join(wheel.name.split("-")[:2]) + ".dist-info/METADATA").decode()
     links = dict(re.findall(r"^Project-URL: (\w+), https://github.com/somebody/pccl/?(.*)$", metadata, re.MULTILINE))

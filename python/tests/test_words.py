@@ -1,4 +1,4 @@
-"""What the library says of who is missing, and how."""
+"""The library's messages about missing peers."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ SIZES = pytest.mark.parametrize("count", [16, 100_000], ids=["tiny", "bulk"])
 
 
 def named(group, names, **options):
-    """Members with these names."""
+    """Returns members with these names."""
     run = group(0)
     run.names = names.split()
     for name in run.names:
@@ -24,7 +24,7 @@ def named(group, names, **options):
 
 
 def numbers(run):
-    """Of each member, as messages tell it."""
+    """Returns each member's id as in messages."""
     lines = [line.split() for line in run.members[0].get_topology().splitlines() if line.startswith("peer ")]
     by_name = {line[-1]: line[2][:8] for line in lines}
     return [by_name[name] for name in run.names]
@@ -77,8 +77,7 @@ def test_a_reduction_s_deadline_names_who_is_missing(group, way, count):
 
 @SIZES
 def test_names_are_in_words(group, count):
-    """A mismatch, which peers find themselves, and a departure, which the master tells, name who it
-    was."""
+    """A mismatch, which peers find themselves, and a departure, which the master reports, name the peer."""
     run = named(group, "one two three")
 
     def differ(comm, i):
@@ -136,8 +135,7 @@ def test_describe_waits_says_names(group):
 
 @SIZES
 def test_the_documented_reaction_to_a_deadline_ends(group, count):
-    """Who repeats the step when a peer was lost, and only then, does not wait for ever for one that
-    lives."""
+    """A peer that repeats the step only when a peer was lost does not wait forever for one that is alive."""
     run = named(group, "here away", op_timeout_ms=300)
     here, _ = run.members
     data = np.ones(count, np.float32)
@@ -160,8 +158,8 @@ def test_a_joint_call_s_deadline_names_who_is_missing(group, call):
 
 @SIZES
 def test_stuck_calls_have_words_of_their_own(group, count):
-    """One waits in this call and one in that: who has set stuck_ms gets an error, which says in
-    what the others are."""
+    """One peer waits in this call and one in that: the peer with stuck_ms gets an error, which names the others' calls.
+    """
     run = group(0)
     stuck = run.admit(options={"where_ms": 30, "stuck_ms": 200})
     patient = run.admit(options={"where_ms": 30})
@@ -206,8 +204,8 @@ print("met", flush=True)
 
 
 def test_a_newcomer_that_updates_in_its_first_round(script, address):
-    """It never meets the member, which synchronizes: their calls end and say what to leave out, and both go on by
-    beginning the round again."""
+    """It never meets the member, which synchronizes: their calls end and report the call to leave out, and both
+    continue by beginning the round again."""
     peers = []
     for _ in range(2):
         peers.append(script(ROUNDS, address, env={"PCCL_WHERE_MS": "30", "PCCL_STUCK_MS": "300"}))
@@ -223,7 +221,7 @@ def test_a_newcomer_that_updates_in_its_first_round(script, address):
 
 
 def until(found):
-    """Asks until the answer is not empty."""
+    """Repeats the call until the answer is not empty."""
     end = time.monotonic() + DEADLINE
     while not (answer := found()):
         assert time.monotonic() < end
@@ -302,7 +300,7 @@ def test_labels_of_other_launches(group):
         entry = pccl.ReduceOpDescriptor.from_numpy(data, data, descriptor)
         comm.all_reduce_async(data, data, op=ReduceOp.SUM, tag=2, label="a").wait()
         comm.all_reduce_multiple_with_retry([entry], label="list")
-        comm.all_reduce(data, data, op=ReduceOp.SUM)  # the label was of the call before
+        comm.all_reduce(data, data, op=ReduceOp.SUM)  # the label was of the previous call
         with pytest.raises(pccl.StateMismatch) as caught:
             comm.all_reduce_multiple_with_retry([entry], label="list" if i else "")
         for label in "x" * 33, "\u202e", "ä" * 17:
@@ -316,8 +314,7 @@ def test_labels_of_other_launches(group):
 
 
 class Between:
-    """Calls that a thread makes between its next label and the launch that this is for, as a
-    signal's handler may."""
+    """Calls that a thread makes between its next label and the launch for it, as a signal's handler may."""
 
     def __init__(self, monkeypatch):
         self._launch = _native.lib.pcclAllReduceWithOptionsAsync
@@ -350,7 +347,7 @@ def interrupt():
 
 @SIZES
 def test_labels_nest(group, monkeypatch, count):
-    """Each launch has the label that it was given, whatever was launched between."""
+    """Each launch has its label, for any launches in between."""
     between = Between(monkeypatch)
 
     def reduce(comm, i):
@@ -367,7 +364,7 @@ def test_labels_nest(group, monkeypatch, count):
         between(lambda: call(1, "inner"))
         info = call(2, "outer")
         assert info.local_world_size == 2
-        between(lambda: call(1, ""))  # has none, though it is made within the other
+        between(lambda: call(1, ""))  # has none, although it is made within the other
         outer = differ(lambda: call(2, f"outer {i}"))
         between(lambda: inner.append(differ(lambda: call(1, f"inner {i}"))))
         again = differ(lambda: call(2, f"outer {i}"))
@@ -376,7 +373,7 @@ def test_labels_nest(group, monkeypatch, count):
         if i:
             between(interrupt)
             quietly()
-        call(4, "")  # and nothing of it is left
+        call(4, "")  # and nothing of it remains
         return [inner[0], outer, again, lost]
 
     for words in group(2).all(reduce):

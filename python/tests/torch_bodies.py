@@ -1,5 +1,5 @@
-"""What the processes of test_torch_group*.py do: each function is the program of one rank. Nothing of pccl is imported
-where nothing of it is named: `import torch` finds the backend."""
+"""The processes of test_torch_group*.py: each function is the program of one rank. It imports pccl only where it names
+it: `import torch` finds the backend."""
 
 import atexit
 import importlib
@@ -31,11 +31,11 @@ def say(*words):
     print(*words, flush=True)
 
 
-# ---- the process whose forks the ranks are (torch_worlds.Nursery)
+# ---- the process that forks the ranks (torch_worlds.Nursery)
 
 
 def serve(*modules):
-    for module in modules:  # which the ranks then need not import
+    for module in modules:  # so that the ranks need not import them
         importlib.import_module(module)
     for line in sys.stdin:
         order = json.loads(line)
@@ -60,7 +60,7 @@ def _fork(order, rank):
         module, _, name = order["body"].rpartition(".")
         getattr(importlib.import_module(module or __name__), name)(*order["arguments"])
         _leave(0)
-    except SystemExit:  # the interpreter ends as that of a program does
+    except SystemExit:  # the interpreter ends as a program's does
         raise
     except BaseException:
         traceback.print_exc()
@@ -78,12 +78,12 @@ def _leave(status):
 
 
 def module(name, *arguments):
-    """As `python -m`."""
+    """Runs a module, as `python -m` does."""
     sys.argv[1:] = arguments
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-# ---- what they have in common
+# ---- common parts
 
 
 def start(**given):
@@ -92,7 +92,7 @@ def start(**given):
 
 
 def part(rank, count, dtype=torch.float32):
-    """Whole numbers, so that sums are exact in every type."""
+    """Returns whole numbers, so that sums are exact in every type."""
     return ((torch.arange(count) + 3 * rank) % 5 + 1).to(dtype)
 
 
@@ -114,7 +114,7 @@ def same(ours, theirs):
 
 
 class Against:
-    """Calls each thing with our group and gloo's; or compares with what is given, where gloo cannot do it."""
+    """Makes each call with our group and gloo's; or compares with the given result, if gloo does not support it."""
 
     def __init__(self, rank, size):
         self.rank, self.size = rank, size
@@ -268,7 +268,7 @@ def unequal(against, count):
 
 
 def layouts(against):
-    """Tensors that do not lie as the library needs them, and empty ones."""
+    """Tensors with layouts that the library does not support directly, and empty ones."""
     rank, size = against.rank, against.size
     turned = part(rank, 12).view(3, 4).t()
     dist.all_reduce(turned)
@@ -333,7 +333,7 @@ def pairs(rank, size):
         for receive in receives:
             receive.wait()
         assert all(torch.equal(place, part(tag, SMALL)) for tag, place in places.items())
-    if rank == 0:  # from anybody, who is told
+    if rank == 0:  # from any rank, with its sender
         sources = []
         for _ in range(size - 1):
             place = torch.empty(LARGE)
@@ -400,7 +400,7 @@ def many_at_once(rank, size):
     doubled = work.get_future().then(lambda future: 2 * future.value()[0])
     assert torch.equal(doubled.wait(), 2 * sum(parts(size, LARGE)))
     places = [torch.empty(SMALL) for _ in range(size)]
-    dist.all_gather(places, part(rank, SMALL), async_op=True)  # dropped; its results come all the same
+    dist.all_gather(places, part(rank, SMALL), async_op=True)  # dropped; its results arrive nevertheless
     dist.barrier()
     assert same(places, parts(size, SMALL))
 
@@ -476,7 +476,7 @@ def with_fsdp2(group):
 
 
 def square(group):
-    """A mesh of two times two, of the backend of a group."""
+    """Returns a mesh of two times two, of the backend of a group."""
     backend, rows, columns = dist.get_backend(group), [[0, 1], [2, 3]], [[0, 2], [1, 3]]
     pair = [dist.new_subgroups_by_enumeration(lists, backend=backend)[0] for lists in (columns, rows)]
     return dist.device_mesh.DeviceMesh.from_group(pair, "cpu", mesh=rows, mesh_dim_names=("outer", "inner"))
@@ -514,7 +514,7 @@ def with_inductor(group):
 
 
 def checkpoints(folder):
-    """A round trip of a sharded model by DCP, waited for and in the background."""
+    """A round trip of a sharded model by DCP, awaited and in the background."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 
@@ -535,7 +535,7 @@ def checkpoints(folder):
 
 
 def example(name, *arguments):
-    """One of python/examples."""
+    """Runs one of python/examples."""
     sys.argv = [name, *arguments]
     runpy.run_path(str(pathlib.Path(__file__).parent.parent / "examples" / name), run_name="__main__")
 
@@ -557,7 +557,7 @@ def training(*kinds):
 
 
 def fails(call, *words):
-    """The exception of a call that must fail, with these words in it."""
+    """Returns the exception of a call that must fail, with these words in it."""
     try:
         call()
     except (dist.DistBackendError, RuntimeError, ValueError) as error:
@@ -567,13 +567,13 @@ def fails(call, *words):
 
 
 def begin_anew(rank, size, port):
-    """As a program does that goes on without a launcher's restart."""
+    """Starts again, as a program that continues without a launcher's restart does."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_PORT=port)
     return start()
 
 
 def killed(victim, port):
-    """A rank dies in the middle of an operation. All works of the others fail and name it; then they begin anew."""
+    """A rank fails in the middle of an operation. All works of the others fail and name it; then they start again."""
     victim = int(victim)
     rank, size = start()
     others = dist.new_group([one for one in range(size) if one != victim])
@@ -585,7 +585,7 @@ def killed(victim, port):
         os.kill(os.getpid(), signal.SIGKILL)
     named = f"rank {victim}"
     neighbor = survivors[(survivors.index(rank) + 1) % len(survivors)]
-    receive = dist.irecv(torch.empty(LARGE), neighbor)  # of one who lives, and does not send
+    receive = dist.irecv(torch.empty(LARGE), neighbor)  # from a living rank that does not send
     begin = time.monotonic()
     error = fails(lambda: [dist.all_reduce(torch.ones(LARGE)) for _ in range(3)], named)
     assert error.ranks == (victim,)
@@ -605,7 +605,7 @@ def killed(victim, port):
 
 
 def early():
-    """Rank 0 has nothing more to do and goes. That is no loss: the others go on with what they have without it."""
+    """Rank 0 has finished and leaves. This is no loss: the others continue their work without it."""
     rank, size = start()
     others = dist.new_group(list(range(1, size)))
     dist.barrier()
@@ -628,7 +628,7 @@ def early():
 
 
 def uncommitted(port):
-    """The step of FSDP2 and of DistributedDataParallel in which a rank dies."""
+    """The step of FSDP2 and of DistributedDataParallel in which a rank fails."""
     import pccl.torch
 
     rank, size = start()
@@ -641,7 +641,7 @@ def uncommitted(port):
     outputs = [model(batch(1)[0]).sum() for model in models]
     if rank == size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    outputs[0].backward()  # ends, with what this rank has
+    outputs[0].backward()  # ends, with this rank's values
     fails(optimizers[0].step, "drop the step", f"rank {size - 1}")
     fails(optimizers[1].step, "drop the step", f"rank {size - 1}")
     assert not pccl.torch.committed() and pccl.torch.committed()
@@ -691,7 +691,7 @@ def elastic_replicas(address, folder):
 
 
 def misuse():
-    """What is wrong at one rank is an exception with words at all."""
+    """An error at one rank is an exception with a message at all."""
     rank, size = start()
     odd = rank == size - 1
     fails(lambda: dist.all_reduce(torch.ones(3 if odd else 4)), "rank")
@@ -734,7 +734,7 @@ def misuse():
 
 
 def incomplete():
-    """A world of which rank 1 does not come."""
+    """A world whose rank 1 is missing."""
     import pccl.torch._rendezvous as rendezvous
 
     rendezvous.LOG_EVERY_S = 0.2
@@ -744,13 +744,13 @@ def incomplete():
     words = "world is not complete within 3 s: rank 1 missing", " Timed out "
     fails(lambda: dist.init_process_group("pccl", **given), *words)
     store.set(f"{rank} has failed", "")
-    if rank == 0:  # it serves the store, which nobody asks anything more behind this
+    if rank == 0:  # it serves the store, which has no further requests
         store.wait(["2 has failed"])
     say("incomplete")
 
 
 def of_two_versions():
-    """Each rank hears that one has another version of the package."""
+    """Each rank gets the error that one has another version of the package."""
     import pccl.torch._rendezvous as rendezvous
 
     if os.environ["RANK"] == "1":
@@ -760,7 +760,7 @@ def of_two_versions():
 
 
 def of_another_world(address):
-    """Jobs of two and of three that use the same master: at least one of them hears it, and leaves."""
+    """Jobs of two and of three that use the same master: at least one of them gets the error, and leaves."""
     size = 2 + int(os.environ["RANK"]) % 2
     os.environ["WORLD_SIZE"] = str(size)
     try:
@@ -786,7 +786,7 @@ def by_master(address, size):
 
 
 def interrupt_when_waiting(function):
-    """Ctrl-C, as soon as the main thread waits for an operation of ours in this one."""
+    """Raises Ctrl-C as soon as the main thread waits for an operation of ours in this function."""
     main = threading.main_thread().ident
 
     def watch():
@@ -875,8 +875,8 @@ def twice():
 
 
 def on_device():
-    """With the device of torch_device.py: operations read what the caller's stream has made, and what comes behind them
-    in it reads their results; the host waits for neither."""
+    """With the device of torch_device.py: operations read the results of the caller's stream, and later work in it
+    reads the operations' results; the host waits for neither."""
     import pccl.torch._staging as staging
     import torch_device
 
@@ -885,7 +885,7 @@ def on_device():
     kernels = device.current_stream()
 
     def check(operate, given, place, expected, is_in_place=False):
-        """given is made by a kernel; another one reads the old content of the place, and one the new."""
+        """A kernel makes given; another one reads the old content of the place, and one the new."""
         sent, received, old, new = device.empty(given.shape), device.empty(place), torch.ones(place), torch.zeros(place)
         kernels.put(lambda: old.copy_(received))
         kernels.put(lambda: sent.copy_(given))
@@ -919,12 +919,12 @@ def on_device():
     dist.destroy_process_group()
 
 
-# ---- deaths at any moment
+# ---- failures at any moment
 
 
 def killed_at_random(victim, seconds, port, kind):
-    """Training, by DistributedDataParallel or HSDP, in which a rank dies whenever it does. What the others do then
-    fails in words that name it, whatever it is; they begin anew, and their parameters are the same."""
+    """Training, by DistributedDataParallel or HSDP, in which a rank fails at any moment. The others' operations then
+    fail with a message that names it; they start again, and their parameters are the same."""
     victim = int(victim)
     rank, size = start()
     model = globals()[f"with_{kind}"](dist.group.WORLD)
@@ -979,7 +979,7 @@ def on_cuda():
 
 
 def places_agree(tensor):
-    """Whether all ranks have the same bits."""
+    """Returns true if all ranks have the same bits."""
     everywhere = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
     dist.all_gather(everywhere, tensor)
     return same(everywhere, [tensor] * len(everywhere))

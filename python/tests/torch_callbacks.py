@@ -137,8 +137,8 @@ def at_once(rank, size):
 
 
 def in_another_order(rank, size):
-    """Each rank's callbacks run in another order, and each waits for all ranks: in one group, and in several. Rank 0
-    is the last to launch, so that then() blocks no other one."""
+    """Each rank's callbacks run in another order, and each waits for all ranks: in one group, and in several. Rank 0 is
+    the last to launch, so that then() blocks no other one."""
     store = dist.distributed_c10d._get_default_store()
     for number, groups in enumerate(([None] * 3, [dist.new_group() for _ in range(3)])):
         if rank == 0:
@@ -266,11 +266,11 @@ def for_a_while(rank, size):
     assert later(torch.ones(2)).then(wait).wait().tolist() == [float(size * size)] * 2
 
 
-# ---- what ends the waiting
+# ---- ends of waits
 
 
 def killed_inside(victim, port):
-    """A rank dies in its callback, while callbacks of the others wait for it in both ways. They fail with its name."""
+    """A rank fails in its callback, while callbacks of the others wait for it in both ways. They fail with its name."""
     victim = int(victim)
     rank, size = start()
 
@@ -320,7 +320,7 @@ def killed_in_hook(port):
 
 
 def destroyed():
-    """The group ends while callbacks wait: they end, and so do those whose works were under way."""
+    """The group ends while callbacks wait: they end, as do the ones whose works were in progress."""
     rank, _ = start()
     store = dist.distributed_c10d._get_default_store()
     begun, futures = threading.Event(), []

@@ -1,4 +1,4 @@
-"""Threads that complete futures (_futures.Completer), with works that are made up: test_torch_group."""
+"""Threads that complete futures (_futures.Completer), with made-up works: test_torch_group."""
 
 import sys
 import threading
@@ -50,14 +50,14 @@ def put_after_close():
 
 
 class Late:
-    """Among what ends last."""
+    """One of the last objects to end."""
 
     def __del__(self, sleep=time.sleep):
-        sleep(0.3)  # threads that wait for the interpreter's lock end meanwhile
+        sleep(0.3)  # threads that wait for the interpreter's lock end in between
 
 
 def interpreter_ends():
-    """While a callback runs, which then ends. One that would follow does not begin."""
+    """The interpreter ends while a callback runs, which then ends. The next one does not begin."""
     begun, completer, (first, second) = threading.Event(), _futures.Completer(), [torch.futures.Future() for _ in "ab"]
 
     def run(_):

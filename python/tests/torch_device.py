@@ -1,5 +1,5 @@
-"""A made-up device, for machines that have none: its memory is that of CPU tensors, and its streams do nothing before
-somebody waits for them. So whoever reads too early, reads what was there before."""
+"""A made-up device, for machines without one: its memory is CPU tensors, and its streams do nothing before a thread
+waits for them. So a read that is too early gets the old content."""
 
 import threading
 
@@ -45,12 +45,12 @@ class Event:
 
 
 class Device:
-    """Takes the place of pccl.torch._staging's device. copies: how often tensors were copied, one or many at once."""
+    """Takes the place of pccl.torch._staging's device. copies: number of copies, of one tensor or many at once."""
 
     Stream, Event = Stream, Event
 
     def __init__(self, staging):
-        self._memory = {}  # by address, so that nobody else gets it
+        self._memory = {}  # by address, so that it is not used again
         self.copies = 0
         self._current = threading.local()
         self._default = Stream()
@@ -79,7 +79,7 @@ class Device:
         return made
 
     def of(self, tensor):
-        """The same there."""
+        """Returns a copy on the device."""
         made = self.empty(tensor.shape, dtype=tensor.dtype)
         made.copy_(tensor)
         return made

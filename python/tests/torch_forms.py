@@ -1,5 +1,5 @@
 """A program of ranks (torch_bodies.py) that calls the methods of the group itself, without options or with one tensor
-and what options would have."""
+and the fields of the options."""
 
 from datetime import timedelta
 
@@ -77,7 +77,7 @@ SHAPES = (2, 3), (), (0, 4), (LARGE,), (3, 1, 2), (5,)
 
 
 def lists(check, rank, size, count):
-    """Operations of lists of that many tensors of different shapes and types, not all contiguous. gloo returns
+    """Operations of lists of this number of tensors of different shapes and types, not all contiguous. gloo returns
     wrong results where types differ."""
     kinds = [torch.float32, torch.int64, torch.float64]
     kind = lambda at: kinds[at % len(kinds)]  # noqa: E731
@@ -142,7 +142,7 @@ def wrong_lists(rank, size):
     }
     for words, call in wrong.items():
         fails(call, words)
-    unequal = [torch.zeros(at + 1) for at in range(size)]  # together as many as equal ones would be
+    unequal = [torch.zeros(at + 1) for at in range(size)]  # together the same number of elements as equal ones
     sizes = "tensors of different sizes"
     fails(lambda: dist.gather(one, unequal if rank == 0 else None), sizes if rank == 0 else "refused")
     fails(lambda: dist.scatter(one, unequal if rank == 0 else None), sizes if rank == 0 else "refused")

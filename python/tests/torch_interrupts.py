@@ -9,16 +9,16 @@ import torch
 import torch.distributed as dist
 from torch_bodies import LARGE, fails, interrupt_when_waiting, say, start
 
-WAITS = "_look_around"  # what a work calls again and again while its operation is under way
+WAITS = "_look_around"  # called repeatedly by a work while its operation is in progress
 
 
 class Interrupt(KeyboardInterrupt):
-    """Ctrl-C, at the line with this number of those in files of the package."""
+    """Ctrl-C, at the line with this number in files of the package."""
 
     def __init__(self, at):
         super().__init__()
         self._left = at
-        self.waited = False  # the operation had been under way for a while
+        self.waited = False  # the operation had been in progress for a while
 
     @contextlib.contextmanager
     def raised(self):
@@ -27,7 +27,7 @@ class Interrupt(KeyboardInterrupt):
         try:
             yield
         except Interrupt as interrupt:
-            interrupt.__traceback__ = None  # nobody keeps the frames in which it came
+            interrupt.__traceback__ = None  # drops the frames
         finally:
             sys.settrace(before)
 
@@ -56,7 +56,8 @@ def operations():
 
 
 def at_each_line():
-    """Whatever the interrupted rank has or has not begun, its next operation meets the others' next one."""
+    """The next operation of the interrupted rank meets the others' next one, for any progress of the interrupted one.
+    """
     rank, _ = start()
     store, group = dist.distributed_c10d._get_default_store(), dist.group.WORLD
     for kind, operate in operations().items():
@@ -84,7 +85,7 @@ def at_each_line():
 
 
 class Launches:
-    """Notes whether a transfer was launched (_transfers.py)."""
+    """Records whether a transfer was launched (_transfers.py)."""
 
     def __init__(self):
         import pccl.torch._transfers as transfers
@@ -131,7 +132,7 @@ def transfers_at_each_line():
 
 
 def interrupted_transfer():
-    """Ctrl-C in a transfer under way: the other side's ends with words, and the next ones are right."""
+    """Ctrl-C in a transfer in progress: the other side's ends with a message, and the next ones are right."""
     rank, _ = start()
     store = dist.distributed_c10d._get_default_store()
     for kind, number in (("recv", 1), ("send", 2)):
@@ -155,7 +156,7 @@ def interrupted_transfer():
 
 
 def killed_in_a_transfer(kind):
-    """Rank 1 dies in the middle of transfers: the others' transfers with it name it, of both calls."""
+    """Rank 1 fails in the middle of transfers: the others' transfers with it name it, for both calls."""
     rank, _ = start()
     store = dist.distributed_c10d._get_default_store()
     transfer = {"send": dist.send, "recv": dist.recv}[kind]

@@ -1,5 +1,5 @@
-"""Programs of ranks (torch_bodies.py): of a world of more than 16, where not all have links to each other, and of many
-process groups in turns."""
+"""Programs of ranks (torch_bodies.py): of a world of more than 16, in which not all have links to each other, and of
+many process groups in turns."""
 
 import os
 import time

@@ -1,5 +1,5 @@
-"""Programs of ranks (torch_bodies.py) that give their process group its members: by hand what torch 2.14 has a function
-for."""
+"""Programs of ranks (torch_bodies.py) that assign members to their process group: a manual version of the function of
+torch 2.14."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from torch_bodies import LARGE, every_method, fails, part, say, start
 
 
 def methods_in_another_order():
-    """Every method, with ranks in another order than that in which the master has admitted them."""
+    """Every method, with ranks in another order than the master's order of admission."""
     rank, size = start()
     group, store = dist.group.WORLD, dist.distributed_c10d._get_default_store()
     old = dist.new_group(list(range(size)))
@@ -30,7 +30,7 @@ def methods_in_another_order():
 
 
 def reconfigured(address, port):
-    """One dies; the others go on with one who was not there before, in the order of a list; then without the first."""
+    """One fails; the others continue with a new one, in the order of a list; then without the first."""
     rank, size = int(os.environ["RANK"]), 3
     newcomer, victim = size, 1
     store = dist.TCPStore("127.0.0.1", int(port), None, rank == 0, wait_for_workers=False)

@@ -22,7 +22,7 @@ RANKS, LIMIT_S = int(os.environ.get("SUITE_RANKS", "3")), 150
 
 
 def gloo_is_pccl(dist, suite):
-    """Makes groups of this backend where the suite asks for gloo's. The suite finds the profiler's events, whose names
+    """Makes groups of this backend where the suite requests gloo's. The suite finds the profiler's events, whose names
     have the backend, by gloo's name."""
     c10d = dist.distributed_c10d
     make, find = c10d._new_process_group_helper, suite.get_profiling_event
@@ -74,7 +74,7 @@ def one(case, name, folder):
     os.waitpid(pid, 0)
     watch.cancel()
     try:
-        os.killpg(pid, signal.SIGKILL)  # ranks that are left
+        os.killpg(pid, signal.SIGKILL)  # ranks that remain
     except ProcessLookupError:
         pass
     said = pathlib.Path(out + ".log").read_text(encoding="utf-8", errors="replace")

@@ -9,7 +9,7 @@ from torch_bodies import start
 
 
 def given_back_late():
-    """A number is given back while the next one is in use: only the operation of the others under it fails."""
+    """A number is returned while the next one is in use: only the operation of the others under it fails."""
     from pccl.torch import _call
 
     rank, _ = start()
@@ -47,7 +47,7 @@ def all_tags_at_once():
             _call._carry_out = library
             waits.set()
             goes_on.wait()
-            code = library(*given)  # in vain: the other rank has not begun
+            code = library(*given)  # fails: the other rank has not begun
             store.set("go", "")
             return code
 
@@ -74,7 +74,7 @@ def all_tags_at_once():
 
 
 def at_each_line():
-    """Another thread comes at any line of an all-reduce: it finds nothing that is in use, and breaks nothing."""
+    """Another thread calls at any line of an all-reduce: it finds no object in use, and breaks nothing."""
     start()
     pool, visits = dist.group.WORLD._pool, dist.group.WORLD._core._visits
     comes, found = [], []

@@ -45,7 +45,7 @@ def looked_at():
     counts = seen.get_comm_counts()
     once = ops.broadcast_, ops.allgather_, ops._allgather_base_, ops._reduce_scatter_base_, ops.gather_, ops.scatter_
     assert counts[ops.allreduce_] == 3 and all(counts[op] == 1 for op in once), counts
-    if rank == 0:  # nobody else takes part
+    if rank == 0:  # no other rank takes part
         with FakeTensorMode():
             every_kind("cpu", rank, size)
         dist.all_reduce(torch.ones(3, device="meta"))
@@ -158,7 +158,7 @@ def late_start():
     start_filter.filter = lambda record: judged.append(judge(record)) or judged[-1]
     comm, store = _backend._world.comm, dist.distributed_c10d._get_default_store()
     under_way = [one for one in comm.flight_recorder()["operations"] if one["state"] != "ended"]
-    assert not under_way, under_way  # nothing that could be taken for a wait
+    assert not under_way, under_way  # nothing that could be mistaken for a wait
     for is_first in (True, False):
         given = part(rank, SMALL)
         late = lambda: [line for line in heard.lines if "not entered" in line]  # noqa: E731

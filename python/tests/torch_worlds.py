@@ -1,4 +1,4 @@
-"""The ranks of process groups: forks of a process that has imported torch, which takes longer than most of what they do
+"""The ranks of process groups: forks of a process that has imported torch, which takes longer than most of their work
 (torch_bodies.py)."""
 
 import json
@@ -10,14 +10,14 @@ import endings
 import support
 
 def environment(folder):
-    """folder: where the package is as if it were installed (installed.py)."""
+    """folder: the package, with the metadata of an installation (installed.py)."""
     given = support.environment(OMP_NUM_THREADS="1")
     given["PYTHONPATH"] += os.pathsep + str(folder)
     return given
 
 
 def torchrun(folder, body, size, *arguments):
-    """What it prints, if all ended well."""
+    """Returns the output, after checking that all ended with success."""
     text = "import sys; from torch.distributed.run import main; main(sys.argv[1:])"
     ranks = "import sys, torch_bodies; getattr(torch_bodies, sys.argv[1])(*sys.argv[2:])"
     words = [f"--nproc-per-node={size}", f"--master-port={support.free_port()}", "--no-python", sys.executable, "-c"]
@@ -27,10 +27,10 @@ def torchrun(folder, body, size, *arguments):
 
 
 class Nursery:
-    """Where ranks come from."""
+    """The parent process of ranks."""
 
     def __init__(self, folder, *modules):
-        """modules: that most ranks use."""
+        """modules: used by most ranks."""
         self._folder = folder
         self._count = 0
         self._process = subprocess.Popen(
@@ -43,8 +43,8 @@ class Nursery:
         )
 
     def world(self, body, ranks, *arguments, size=None, dying=(), **more):
-        """Runs a world to its end, and returns what its ranks have said, a list of lines for each. All must end well
-        but those that are to die. ranks: how many there are, or which of a world of this size."""
+        """Runs a world to its end, and returns the output of its ranks, a list of lines for each. All must end with
+        success except the dying ones. ranks: their number, or a selection from a world of this size."""
         present = list(range(ranks)) if isinstance(ranks, int) else list(ranks)
         self._count += 1
         place = str(self._folder / f"{self._count}.%d.out")
