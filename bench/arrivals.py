@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""When the first part of an all-to-all-v is seen (on_arrival) over slow links, beside one part that travels alone: of
-each two turns, everybody sends everybody a part in one, and the first peer sends the second one a part in the other.
-The time is from the launch until a part has come whole. Peers on hosts of their own (tests/wan; needs root).
+"""Measures on_arrival of an all-to-all-v over slow links, compared with a single part. The turns alternate: in one
+every peer sends a part to every other peer; in the next the first peer sends a part to the second one. The time is
+measured from the launch to the complete arrival of a part. Each peer runs on a separate emulated host (tests/wan; needs
+root).
 
     bench/arrivals.py [--build build/default] [--peers 4] [--mib 16] [--mbit 1000] [--delay-ms 25] [--turns 11]
 """
@@ -19,7 +20,7 @@ WARM_UP = 3
 
 
 def peer(arguments):
-    """Says one line of JSON for each command, "all" or "alone": the seconds until each part came."""
+    """Prints one line of JSON for each command, "all" or "alone": the seconds until the arrival of each part."""
     import pccl  # pylint: disable=import-outside-toplevel
 
     comm = pccl.Communicator(arguments.peer)

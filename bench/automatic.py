@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""An automatic codec over links whose rate changes: peers sum the same tensor again and again, at
-first over 1 Gbit/s, then over 50 Mbit/s, then over 1 Gbit/s again; at last 200 times over 50 Mbit/s
-with 10 % of noise in the rate. Prints, of each operation, the codec, the time and the words, and in
-the end a verdict on each goal: after a change of the rate the codec follows within three operations,
-9 of 10 of the later ones meet the budget, and noise changes the codec once at most.
+"""Measures an automatic codec over links whose rate changes. Peers repeatedly sum the same tensor, first over 1 Gbit/s,
+then over 50 Mbit/s, then over 1 Gbit/s again, and finally 200 times over 50 Mbit/s with 10 % of noise in the rate.
+Prints the codec, the time and the reason for each operation, and a verdict on each goal: after a change of the rate the
+codec follows within three operations, 9 of 10 later operations meet the budget, and noise changes the codec at most
+once.
 
     build/venv/bin/python bench/automatic.py [--budget-ms 120 | --budget-percent 50 --gap-ms 120] [--wan]
 
-It must be a Python that has numpy; of the build it needs the library and pccl-master. Two peers are
-on this host and limit what their own sockets send, which takes no rights; with --wan they are on
-hosts of their own, over the emulator (tests/wan; needs root, and has a delay too).
+Requires a Python with numpy, and the library and pccl-master of the build. By default two peers run on this host and
+limit the rate of their sockets, which needs no privileges. With --wan they run on separate emulated hosts (tests/wan;
+needs root), with a delay.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def read_size(text):
 
 
 def limit(mbit):
-    """What each connection of this process may send."""
+    """Limits the send rate of each connection of this process."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
@@ -46,12 +46,12 @@ def limit(mbit):
             with socket.socket(fileno=os.dup(int(name))) as one:
                 if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
                     one.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, int(mbit * 125000))
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # closed in the meantime
             pass
 
 
 def check_that_limits_hold():
-    """Some systems that look like Linux take the option and send as fast as they can."""
+    """Checks that the limit has an effect: some kernels that resemble Linux accept the option and ignore it."""
     count = 1 << 20
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()) as sender, server.accept()[0] as receiver:
@@ -70,7 +70,7 @@ def check_that_limits_hold():
 
 
 def peer(arguments):
-    """Reduces once for each rate that comes; tells what was chosen, how long it took, and after what gap."""
+    """Reduces once for each received rate; prints the codec, the duration, and the gap before the operation."""
     import numpy  # pylint: disable=import-outside-toplevel
 
     import pccl  # pylint: disable=import-outside-toplevel
@@ -98,7 +98,7 @@ def peer(arguments):
 
 
 class Bench:
-    """The peers, and the goals that were missed."""
+    """The peers, and the number of missed goals."""
 
     def __init__(self, arguments, wan, peers):
         self.arguments = arguments
@@ -111,7 +111,8 @@ class Bench:
         return (gap_ms + took_ms) * percent / 100 if percent else self.arguments.budget_ms
 
     def use(self, rate):
-        """What one operation was, at this rate. The last to launch waits for nobody."""
+        """Runs one operation at this rate, and returns its result. The shortest time counts: the last peer to launch
+        waits for no other."""
         if self.arguments.wan:
             self.wan.set_rate(rate)
         told = ask(self.peers, 0 if self.arguments.wan else rate)
@@ -143,7 +144,7 @@ class Bench:
         slowest = min(rates)
         noisy = [self.use(slowest * draw.uniform(1 - NOISE, 1 + NOISE)) for _ in range(self.arguments.noisy)]
         print()
-        codecs = {}  # with which each rate ends, when it is there for the first time
+        codecs = {}  # the codec of each rate at the end of its first phase
         for i, rate in enumerate(rates):
             codec = codecs.setdefault(rate, phases[i][-1]["codec"])
             self.judge_phase(rate, phases[i], codec, i > 0)

@@ -1,37 +1,35 @@
 #!/usr/bin/env python3
-"""A collective of this library beside that of others, over TCP on this machine, in turns:
-A B C A B C.
+"""Compares a collective of this library with other libraries, over TCP on this machine, in turns: A B C A B C.
 
     bench/compare.py [--op NAME] [--build build/default] [--rows pccl,limit,gloo-ring,...]
                      [--peers 2,4,8] [--sizes 4,4K,...] [--repeats 3]
                      [--wan MBIT,DELAY_MS,LOSS_PERCENT] [--congestion NAME] [--json FILE]
 
-Prints a table for each number of peers, medians of the repeats, and writes everything to the JSON
-file (bench/plot.py draws it). Every program runs the same number of times after the same warm-up
-and checks its result; its time is that of the slowest process, its processor time that of all
-processes in the timed loop.
+Prints a table for each number of peers, with the medians of the repeats, and writes all results to the JSON file
+(bench/plot.py draws it). Every program makes the same number of iterations after the same warm-up, and checks its
+result. The slowest process determines its time; its processor time includes all processes in the timed loop.
 
---op: all_reduce (the default), broadcast, all_gather, reduce_scatter, reduce, gather, scatter,
-all_to_all, send (of each two processes the first one to the second) or barrier; gather_v, scatter_v
-and all_to_all_v, which the others do with equal parts, known beforehand. A size is that of the larger
-buffer, as in nccl-tests. Gloo's reduce-scatter is wrong unless the peers are a power of
-two; that row is left out then.
+--op: all_reduce (the default), broadcast, all_gather, reduce_scatter, reduce, gather, scatter, all_to_all, send (of
+each two processes the first one to the second) or barrier; and gather_v, scatter_v and all_to_all_v. For the last
+three, the other libraries run the form with equal parts of known length. A size is the larger buffer, as in
+nccl-tests. Gloo's reduce-scatter gives correct results only for powers of two; for other numbers of peers its row is
+omitted.
 
 Rows: limit        plain TCP sockets that move the same traffic, and do nothing else
       pccl         this library (pccl-u8: with the codec minmax:u8; pccl-int4, pccl-e3m0 and so on;
-                   pccl-encrypted: with a secret; pccl-tcp: over TCP like the others, not over the Unix
-                   sockets that peers on one host use by themselves)
-      gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: what others than
-                   all_reduce have
-      mpi, mpi-ring  OpenMPI over its tcp transport: what it chooses, and its ring (all_reduce)
+                   pccl-encrypted: with a secret; pccl-tcp: over TCP like the others, instead of the Unix
+                   sockets that peers on one host use by default)
+      gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: its algorithm for operations
+                   other than all_reduce
+      mpi, mpi-ring  OpenMPI over its tcp transport: its default algorithm, and its ring (all_reduce)
       torch        torch.distributed with gloo, if build/venv has torch
-With --wan each process is on a host of its own, a namespace (needs root), and so is the master;
-every pair of them has that rate, one-way delay and loss. What the table then adds is the share of
-the bound, the time that the busiest link needs at that rate; and our median operations are judged
-by the goals for that path in bench/goals.json. --congestion is what our connections get, as on a
-system that has nothing else (cubic).
 
-scripts/deps-bench installs what the others need. What they are compiled to is in build/bench-peers.
+With --wan each process and the master run on separate hosts, in network namespaces (needs root); every pair of hosts
+has this rate, one-way delay and loss. The table then adds the share of the bound, which is the time of the busiest link
+at this rate; our median operations are compared with the goals for this path in bench/goals.json. --congestion sets the
+congestion control of our connections, as on a system with only this one (cubic).
+
+scripts/deps-bench installs the dependencies of the other libraries. Their programs are compiled to build/bench-peers.
 """
 
 import argparse
@@ -55,8 +53,8 @@ ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-rin
 CODECS = {"u8": "minmax:u8", **{name: name for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")}}  # by row
 TCP = "tcp"
 ENCRYPTED, SECRET = "encrypted", "9tqkqWCYbl1rTQmfC1GI4dHqmmuS"
-OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # of all but all_reduce
-# What the busiest peer sends or receives at least, as a multiple of the size.
+OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # for all operations except all_reduce
+# The minimum traffic of the busiest peer, as a multiple of the size.
 BUS = {
     "all_reduce": lambda peers: 2 * (peers - 1) / peers,
     "broadcast": lambda peers: 1,
@@ -74,11 +72,11 @@ SIZES = "4,4K,64K,1M,16M,64M,256M"
 ITERATIONS = [(1 << 16, 200), (1 << 20, 40), (1 << 24, 10), (1 << 26, 5), (1 << 62, 3)]
 ITERATIONS_WAN = [(1 << 16, 10), (1 << 62, 3)]
 WARM_UP = 2
-# Of blobs, whose lengths pccl tells first; the others are measured in the form with equal parts.
+# Operations on blobs: pccl first exchanges the lengths; the other libraries run the form with equal parts.
 OF_BLOBS = ("gather_v", "scatter_v", "all_to_all_v")
 BUS.update({name: BUS[name.removesuffix("_v")] for name in OF_BLOBS})
 IN_PARTS = ("reduce_scatter", "gather", "scatter", "all_to_all", *OF_BLOBS)
-# What all peers together send, the same way, where that is not the size for each peer but one.
+# The minimum traffic of all peers together, likewise, if it differs from the size times (peers - 1).
 MOVED = {
     "all_reduce": lambda peers: 2 * (peers - 1),
     "gather": BUS["gather"],
@@ -87,7 +85,7 @@ MOVED = {
     "scatter_v": BUS["scatter"],
     "send": lambda peers: peers / 2,
 }
-BARRIER_SIZE = 4  # what the table calls a barrier, which moves nothing
+BARRIER_SIZE = 4  # the size of a barrier in the table; it moves no data
 LAUNCH_SECONDS = 300
 
 
@@ -96,15 +94,15 @@ class Broken(Exception):
 
 
 def others_name(op):
-    """What the others call it."""
+    """Returns the name of the operation in the other libraries."""
     return op.removesuffix("_v")
 
 
-# ---- what is compiled
+# ---- compilation
 
 
 def compile_peers(rows):
-    """Rows whose programs are there, in order; a reason for each of the others."""
+    """Returns the rows with an available program, in order, and a reason for each other row."""
     PEERS.mkdir(parents=True, exist_ok=True)
     programs = {
         "gloo": ("bench/gloo_collective.cc", ["g++", "-std=c++17", "-O2"], ["-lgloo"]),
@@ -125,7 +123,7 @@ def compile_peers(rows):
 
 
 def build(source, compiler, libraries):
-    """Words when it could not be done; None: it is there."""
+    """Returns the reason if the build fails, None if the program exists afterwards."""
     target = PEERS / pathlib.Path(source).stem
     if target.exists() and target.stat().st_mtime > (ROOT / source).stat().st_mtime:
         return None
@@ -142,11 +140,11 @@ def torch_is_there():
     return subprocess.run([TORCH, "-c", "import torch"], capture_output=True, check=False).returncode == 0
 
 
-# ---- where processes run
+# ---- places of processes
 
 
 class Here:
-    """All on this machine, over loopback."""
+    """All processes on this machine, over loopback."""
 
     interface = "lo"
 
@@ -158,7 +156,7 @@ class Here:
 
 
 class Far:
-    """Each on a host of its own; the last one is the master's."""
+    """Each process on a separate emulated host; the master uses the last host."""
 
     interface = "eth0"
 
@@ -183,7 +181,7 @@ def place(arguments, peers):
 
 
 class Launch:
-    """Processes of one measurement; leaving it ends them."""
+    """Processes of one measurement; the end of the `with` block terminates them."""
 
     def __init__(self):
         self.processes = []
@@ -217,12 +215,12 @@ class Launch:
             process.wait()
 
 
-# ---- the rows: each returns {bytes: (seconds, CPU seconds, and the median of the seconds if it is
-# known)} of one operation
+# ---- the rows: each returns {bytes: (seconds, CPU seconds, and the median of the seconds if it is known)} of one
+# operation
 
 
 def merge(outputs, peers):
-    """What the processes of the others print."""
+    """Returns the figures that the processes of the other libraries print."""
     found = {}
     for line in "".join(outputs).splitlines():
         words = line.split()
@@ -279,7 +277,7 @@ def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
     launch.start(words, stderr=subprocess.DEVNULL, more=parameters)
     alike = [launch.start(where.prefix(i) + command + ["--connect", master], **pipes) for i in range(peers)]
     parts = [rows_of(launch.output(process)) for process in alike]
-    # Each tells its own processor time times the number of peers.
+    # Each prints its processor time, multiplied by the number of peers.
     return {
         size: (
             max(part[size][0] for part in parts),
@@ -292,9 +290,9 @@ def run_pccl(launch, where, arguments, peers, sizes, iterations, kind):
 
 def run_gloo(launch, where, arguments, peers, sizes, iterations, kind):
     if kind in ("halving_doubling", "ring_chunked") or arguments.op in IN_PARTS:
-        sizes = [size for size in sizes if size >= 4 * peers]  # they want an element for each process
+        sizes = [size for size in sizes if size >= 4 * peers]  # they need an element for each process
     if arguments.op == "reduce_scatter" and peers & (peers - 1):
-        return {}  # its results are wrong
+        return {}  # its results are incorrect
     if not sizes:
         return {}
     with tempfile.TemporaryDirectory() as store:
@@ -331,8 +329,8 @@ def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
 
 
 def mpi_hosts(where, peers, folder):
-    """Options for mpirun on host 0: the others are started inside their namespaces, with a host
-    name of their own."""
+    """Returns options for mpirun on host 0, which starts the other processes inside their namespaces, each with a host
+    name."""
     agent, hosts = pathlib.Path(folder, "agent"), pathlib.Path(folder, "hosts")
     cases = "".join(f"{where.address(i)}) space={where.wan.name(i)} ;;\n" for i in range(peers))
     agent.write_text(
@@ -355,12 +353,12 @@ def run_row(row, arguments, where, peers, sizes, iterations):
         return RUNNERS[family](launch, where, arguments, peers, sizes, iterations, kind)
 
 
-# ---- measuring
+# ---- measurement
 
 
 def groups(sizes, wan):
-    """Sizes that are reduced equally often are measured by one launch, large ones each by one of
-    its own."""
+    """Returns groups of sizes. One launch measures all sizes with equal iterations; each large size gets a separate
+    launch."""
     found = []
     for size in sizes:
         iterations = next(count for most, count in (ITERATIONS_WAN if wan else ITERATIONS) if size <= most)
@@ -372,7 +370,7 @@ def groups(sizes, wan):
 
 
 def measure(arguments, peers, results):
-    """results[row][size]: lists of seconds and of CPU seconds."""
+    """Fills results[row][size] with lists of seconds and of CPU seconds."""
     broken = set()
     with place(arguments, peers) as where:
         for sizes, iterations in groups(arguments.sizes, arguments.wan):
@@ -393,7 +391,7 @@ def measure(arguments, peers, results):
                         cell["p50_s"].append(middle)
 
 
-# ---- telling
+# ---- output
 
 
 def size_text(size):
@@ -415,12 +413,12 @@ def median(cell, what):
 
 
 def bound(arguments, peers, size):
-    """Seconds that the busiest link needs at least for what it carries."""
+    """Returns the minimum seconds of the busiest link for its traffic."""
     return BUS[arguments.op](peers) * size * 8 / (arguments.wan[0] * 1e6)
 
 
 def verdicts(arguments, peers, results):
-    """Our median operations against the goals for this path, in bench/goals.json."""
+    """Returns the comparison of our median operations with the goals for this path, in bench/goals.json."""
     way = "wan " + ",".join(f"{number:g}" for number in arguments.wan)
     way += "" if arguments.op == "all_reduce" else f" {arguments.op}"
     for goal in json.loads((ROOT / "bench" / "goals.json").read_text(encoding="utf-8")):

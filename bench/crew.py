@@ -1,4 +1,5 @@
-"""Peers that do what they are told: here, or on hosts of their own behind emulated links (tests/wan; needs root)."""
+"""Peers that are controlled by lines of text, on this host or on separate hosts behind emulated links (tests/wan; needs
+root)."""
 
 import contextlib
 import json
@@ -14,7 +15,7 @@ PORT = 48148
 
 
 class Loopback:
-    """In place of a Wan: all on this host."""
+    """Replaces a Wan: all peers run on this host."""
 
     def __enter__(self):
         return self
@@ -48,9 +49,9 @@ def _hosts(arguments, links):
 
 @contextlib.contextmanager
 def crew(arguments, script, options, **links):
-    """The emulator and the peers, each of which runs the script with --peer ADDRESS and the options, names of
-    arguments. It has said "ready", and ends when there is nothing more to read. links: as of Wan; none: all are
-    on this host."""
+    """Yields the emulator and the peers. Each peer runs the script with --peer ADDRESS and the options, which are names
+    of arguments; it has printed "ready", and ends at the end of its input. links: arguments of Wan; without them all
+    peers run on this host."""
     environment = dict(os.environ, PCCL_LIBRARY=str(arguments.build / "src" / "libpccl.so.1"))
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     with _hosts(arguments, links) as wan:
@@ -79,7 +80,7 @@ def crew(arguments, script, options, **links):
 
 
 def ask(peers, command):
-    """What each answers."""
+    """Sends the command to all peers, and returns their answers."""
     for process in peers:
         process.stdin.write(f"{command}\n")
         process.stdin.flush()

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What the methods of pccl.diloco gain and cost, with the language model of python/tests/lab: four
+"""Measures the benefit and the cost of the methods of pccl.diloco, with the language model of python/tests/lab and four
 processes.
 
     build/venv/bin/python bench/diloco.py losses [--steps 600,1500] [--seeds 0,1,2] [--only streaming] [--jobs 4]
-        over loopback: losses on text that was held back, how far they are from those of DiLoCo with the same
-        seeds and H 50, and bytes; checks that all have equal bits in each round. --jobs: so many runs side by side
+        over loopback: losses on held-out text, their difference from DiLoCo with the same seeds and H 50,
+        and bytes; checks that all peers have equal bits in each round. --jobs: number of parallel runs
     build/venv/bin/python bench/diloco.py overlap [--rate 20] [--delay-ms 100] [--compute-s 3]
-        each on a host of its own (needs root): seconds of a round in each mode
+        on separate hosts (needs root): seconds of a round in each mode
     build/venv/bin/python bench/diloco.py newcomer
-        likewise: what those who are in wait for when one more comes, and how long that one waits
+        likewise: the time that members wait when one more peer joins, and the time until it has joined
     build/venv/bin/python bench/diloco.py curves [--steps 600] [--pace 0.1] [--plots bench/plots]
-        likewise, with inner steps that take so long: loss over bytes and over time, as pictures and in a table
+        likewise, with inner steps of this duration: loss over bytes and over time, as pictures and in a table
 
-It must be a Python that has numpy. Both take --build build/default.
+Requires a Python with numpy. All commands accept --build build/default.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MODES = {
     "2 fragments, delay 6, e3m0": {"fragments": 2, "delay": 6, "codec": "e3m0"},
 }
 REFERENCES = {"a reduction in each step": "parallel", "one worker": "alone"}
-BESIDE = "sync .7/.9, H 50"  # what the losses of others are compared with, by seeds
+BESIDE = "sync .7/.9, H 50"  # the reference for other losses, by seed
 STREAMING = {"inner_steps": 51, "fragments": 3, "delay": 5, "alpha": 0.5}
 METHODS = {
     "sync .7/.9, H 10": {"inner_steps": 10},
@@ -77,7 +77,7 @@ def of_reference(method, **given):
 
 
 def of_method(how, **given):
-    """(loss, bytes that a peer has sent, and at most in a slot)"""
+    """Returns (loss, bytes that a peer sent, maximum bytes in a slot)."""
     import pccl  # pylint: disable=import-outside-toplevel
 
     with pccl.MasterNode("127.0.0.1:0") as master:
@@ -121,8 +121,8 @@ def losses(given):
 
 @contextlib.contextmanager
 def far_apart(given):
-    """Peers and a master on hosts of their own: (their network, the master's address). It is new for each run: what the
-    kernel has learned of a path is not another's."""
+    """Starts peers and a master on separate hosts. Yields (their network, the master's address). Each run has a new
+    network, because the kernel caches properties of each path."""
     from wan import Wan  # pylint: disable=import-outside-toplevel
 
     build = ROOT / given.build
@@ -137,7 +137,7 @@ def far_apart(given):
 
 
 def of_mode(mode, given):
-    """What each peer has told."""
+    """Returns the report of each peer."""
     about = {"rounds": given.rounds, "compute_s": given.compute_s}
     about.update({"parameters": given.parameters, "codec": given.codec, "seconds": 600, **MODES[mode]})
     with far_apart(given) as (wan, address):
@@ -163,7 +163,7 @@ def overlap(given):
 
 
 def of_newcomer(how, given):
-    """What those who were in before waited in each round, the most of them; how long the newcomer's join() took."""
+    """Returns the maximum wait of the earlier members in each round, and the duration of the newcomer's join()."""
     about = {"compute_s": given.compute_s, "parameters": given.parameters, **how}
     with far_apart(given) as (wan, address):
         of_run = launch.options(**about, workers=PEERS - 1, rounds=given.rounds)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What encryption costs: all-reduce over loopback plain, with encryption=control and with
-encryption=on, by turns.
+"""Measures the cost of encryption: all-reduce over loopback without encryption, with encryption=control and with
+encryption=on, in turns.
 
     bench/encryption.py [--build build/default] [--peers 2,4,8] [--sizes 1M,64M] [--turns 3] [--iters 6]
                         [--before DIR] [--openssl DIR]
 
-For each mode the processor's time for a gigabyte of every peer's traffic (the least of all turns:
-what other work of the machine adds is not ours), the least median, and their shares of plain; and for
-small sizes, whose goal is in these terms, how many times plain's an operation takes of the processors
-and of time, in the middle one of the turns.
---before: a build of before, which takes its turn with encryption=on. --openssl: a folder with
-another libssl.so.3 and libcrypto.so.3, which takes its turn too."""
+Prints for each mode the processor time for a gigabyte of every peer's traffic (the minimum of all turns, which excludes
+other work of the machine), the minimum median, and their ratios to those without encryption. Small sizes have goals in
+other terms: the ratios of the processor time and of the duration of an operation, in the median turn. --before: an
+earlier build, measured in turn with encryption=on. --openssl: a folder with another libssl.so.3 and libcrypto.so.3,
+also measured in turn.
+"""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ MODES = ("off", "control", "on")
 
 
 def measure(kind, peers, arguments, state):
-    """{bytes: (CPU-s/GB, median in us, us of all processors)}"""
+    """Returns {bytes: (CPU-s/GB, median in us, processor time of all in us)}."""
     build, mode, libraries = kind
     environment = dict(os.environ)
     if libraries:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A layer of experts over slow links (pccl.torch.MoE): how long a forward takes beside dispatch, compute and combine
-one after the other. Peers on hosts of their own (tests/wan; needs root). An expert takes its time by sleeping, as long
-in all as both transfers, so nothing but the overlap makes a difference.
+"""Measures a layer of experts over slow links (pccl.torch.MoE): the duration of a forward pass, compared with dispatch,
+compute and combine in sequence. Each peer runs on a separate emulated host (tests/wan; needs root). An expert sleeps
+instead of computing, for the duration of both transfers together; so only the overlap makes a difference.
 
     build/venv/bin/python bench/experts.py [--build build/default] [--peers 4] [--mbit 100] [--delay-ms 20]
 
-It must be a Python that has torch.
+Requires a Python with torch.
 """
 
 import argparse
@@ -21,7 +21,7 @@ WIDTH, EXPERTS, TOP_K = 1024, 16, 2
 
 
 def peer(arguments):
-    """Says one line of JSON for each command: the padding of a row in seconds, or "sequence"."""
+    """Prints one line of JSON for each command: the padding of a row in seconds, or "sequence"."""
     import torch  # pylint: disable=import-outside-toplevel
 
     import pccl.torch  # pylint: disable=import-outside-toplevel
@@ -52,7 +52,7 @@ def peer(arguments):
         return sum(count for count, owner in zip(moe.info.load, moe.owners) if owner == member != comm.id)
 
     def sequence():
-        """The same rows."""
+        """Sends the same rows, without overlap."""
         parts = [bytes(rows_for(member) * WIDTH * 4) for member in comm.members()]
         comm.barrier()
         begin = time.monotonic()
@@ -75,7 +75,7 @@ def peer(arguments):
 
 
 def report(arguments, peers):
-    rows = max(one["rows"] for one in ask(peers, 0.0))  # of the busiest peer, which all wait for
+    rows = max(one["rows"] for one in ask(peers, 0.0))  # of the busiest peer, which determines the duration
     ratios = []
     for _ in range(arguments.times):
         told = ask(peers, "sequence")

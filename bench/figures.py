@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Times, rates and shares, measured one program after another and compared with bench/goals.json.
-They fail nothing: a person should look at a missed goal, and on a busy machine it says nothing.
+"""Measures times, rates and shares, one program at a time, and compares them with bench/goals.json. A missed goal is no
+failure: a person examines it, and on a busy machine it has no significance.
 
     bench/figures.py [--build build/default] [--only REGEX] [--repeats 3]
 
-Runs pccl-perf in several ways, and alone each test (ctest -C figures) that a goal names: {"of":
-"test e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}; bench/torch_steps.py for
-{"of": "torch_steps ddp", ...}, if build/venv has torch, bench/arrivals.py for {"of": "arrivals",
-...}, which needs root, and bench/pairs.py for {"of": "pairs send", ...}. What one prints as
-`figure: {...}` several times in one run are several samples. --only takes the programs whose test's name or command
-line has that. Prints a table of medians, with the share of processor time that the
-host took for others meanwhile, and writes all samples to build/results/figures.json. The exit
-status is 1 if a program failed, or did not print a figure that a goal names.
+Runs pccl-perf with several settings, and each test (ctest -C figures) that a goal names: {"of": "test
+e2e/kill_kill_idle", "metric": "ms until the survivors knew", ...}; bench/torch_steps.py for {"of": "torch_steps ddp",
+...}, if build/venv has torch; bench/arrivals.py for {"of": "arrivals", ...}, which needs root; and bench/pairs.py for
+{"of": "pairs send", ...}. Several lines `figure: {...}` with one name in one run are several samples. --only selects
+the programs by the name of their test or their command line. Prints a table of medians, with the share of processor
+time that the hypervisor gave to others, and writes all samples to build/results/figures.json. The exit status is 1 if a
+program failed or did not print a figure that a goal names.
 """
 
 import argparse
@@ -58,8 +57,7 @@ class Broken(Exception):
 
 
 def processors():
-    """Of all of them since the machine began, in ticks: what the host took for others, and what was
-    wanted."""
+    """Returns ticks since boot: the time that the hypervisor gave to others, and the requested time."""
     with open("/proc/stat", encoding="ascii") as stat:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.readline().split()[1:9])
     return steal, user + nice + system + irq + softirq + steal
@@ -83,7 +81,7 @@ class Printer:
         raise NotImplementedError
 
     def measure(self, build):
-        """(name, unit, value) of each sample, named as the goal is where there is one."""
+        """Returns (name, unit, value) of each sample, with the name of the goal if there is one."""
         found = [json.loads(line) for line in FIGURE.findall(output_of(self.command(build), build, {0}))]
         missing = self.goals.keys() - {figure["name"] for figure in found}
         if missing:
@@ -115,7 +113,7 @@ class Pairs(Printer):
 
 
 class Perf:
-    """pccl-perf, which compares with the goals itself: 1 if one is missed."""
+    """pccl-perf, which itself compares figures with goals. Its exit status is 1 if it misses one."""
 
     def __init__(self, arguments, metrics):
         self.name = f"pccl-perf {arguments}"
@@ -134,7 +132,7 @@ class Perf:
 
 
 def is_possible(steps):
-    """Hosts of their own need root."""
+    """Returns true if build/venv has torch, and this process is root if the steps need emulated hosts."""
     has_torch = any((ROOT / "build/venv/lib").glob("python*/site-packages/torch"))
     return has_torch and (not steps.endswith(" wan") or os.getuid() == 0)
 
@@ -171,7 +169,7 @@ def row_of(name, unit, samples, stolen, goal):
 
 
 def measure(program, repeats, build, goals):
-    """A row for each figure of this program."""
+    """Returns a row for each figure of this program."""
     samples = {}
     stole, wanted = processors()
     for _ in range(repeats):

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Have operations or their inner parts become more expensive? Counts instructions with valgrind,
-which noise does not touch.
+"""Checks that operations and their inner parts do not become more expensive. Counts instructions with valgrind, which
+is not affected by noise.
 
     bench/gate.py [--build build/default] [--write] [--tolerance 0.03]
 
-Compares with bench/instructions.json, and fails if something needs more than the tolerance above
-what is written there (or that much less: then write it anew, with --write). Numbers hold for one
-compiler and one build type; with others they are shown, and nothing fails. Only our own code is
-counted: memcpy and its like are different code on each processor, and how often libuv polls depends
-on time. Operations go over TCP: copies into shared memory are our own code, and how they are made
-depends on measured times.
+Compares the counts with bench/instructions.json. Fails if one differs by more than the tolerance; if it has decreased,
+write the file again with --write. The numbers are valid for one compiler and one build type; for others the program
+prints them and does not fail. Only our code counts: memcpy and similar functions differ by processor, and the number of
+polls of libuv depends on time. Operations use TCP, because the choice of copies in shared memory depends on measured
+times.
 """
 
 import argparse
@@ -25,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE = ROOT / "bench" / "instructions.json"
-# name: (work of bench_segments, how often, what one unit is). valgrind knows no AVX-512.
+# name: (work of bench_segments, number of times, unit). valgrind does not support AVX-512.
 PARTS = {
     "combine f32, scalar": ("combine:scalar", 4, "64 KiB"),
     "combine f32, avx2": ("combine:avx2", 8, "64 KiB"),
@@ -44,25 +43,24 @@ PARTS = {
     "frame of DATA": ("frame", 200, "frame, encoded and decoded"),
     "exchange": ("exchange", 2, "segment, sent and received"),
 }
-# The same of bench_operations: bytes of an all-reduce.
+# The same for bench_operations: bytes of an all-reduce.
 OPERATIONS = {
     "tiny all-reduce": (64, 1000, "64 bytes, both peers"),
     "bulk all-reduce": (1 << 20, 50, "1 MiB, both peers"),
 }
-# Of bench_master_load: number of peers in the run when the last newcomers have joined. From the first row to the last,
+# For bench_master_load: number of peers in the run when the last newcomers have joined. From the first row to the last,
 # the instructions of a peer for a view may grow by this factor at most.
 VIEWS = {"view of 100": 100, "view of 1,000": 1000}
 VIEWS_GROW_MOST = 3
-# What is done belongs to the innermost of these that it was done for; the rest is received: loops,
-# folding, outcomes. The master's is its machine.
+# Work counts for the innermost of these functions on its stack. All other work is "received": loops, folding, outcomes.
+# The master's work is that of its state machine.
 SIDES = {"pcclAllReduceAsync": "sent", "pccl_bundle_pump": "sent", "on_writable": "sent", "pccl_master_step": "master"}
-CALLERS = 24  # of a function that are told apart: more than there are
+CALLERS = 24  # depth of the recorded call chain of a function: more than any has
 
 
 def own_instructions(path, program, side_of=lambda _: "all"):
-    """Of the functions of the program, from a callgrind file, for each side. A function comes with
-    its callers, the innermost first, if callgrind was asked for them; what is of no side is not
-    counted."""
+    """Returns the instructions of our functions in the program, by side, from a callgrind file. If callgrind recorded
+    callers, a function has its call chain, innermost first. Functions without a side do not count."""
     total, own, side, is_call = collections.Counter(), False, None, False
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ob="):
@@ -70,8 +68,8 @@ def own_instructions(path, program, side_of=lambda _: "all"):
         elif line.startswith("fn="):
             side = side_of(line.removeprefix("fn=").split("'")) if own else None
         elif line.startswith("calls="):
-            is_call = True  # the next line is the cost of what was called
-        elif line[:1].isdigit():  # a line of source, and its cost
+            is_call = True  # the next line is the cost of the call
+        elif line[:1].isdigit():  # a source line, and its cost
             if side and not is_call:
                 total[side] += int(line.split()[1])
             is_call = False
@@ -79,15 +77,14 @@ def own_instructions(path, program, side_of=lambda _: "all"):
 
 
 def side_of_operation(chain):
-    """Adding is counted among the parts."""
+    """Returns the side of an operation. Addition counts as one of the parts."""
     if chain[0] == "sum_f32":
         return None
     return next((SIDES[function] for function in chain if function in SIDES), "received")
 
 
 def callgrind(out, program, *arguments, options=()):
-    """Writes the file `out` (and out.1, out.2... if the options ask for them); returns how many
-    units were done."""
+    """Writes the file `out` (and out.1, out.2... if the options request them); returns the number of units of work."""
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
     command += ["--compress-pos=no", *options, str(program), *map(str, arguments)]
     environment = {**os.environ, "PCCL_LOCAL": "tcp"}
@@ -98,8 +95,8 @@ def callgrind(out, program, *arguments, options=()):
 
 
 def count_part(folder, bench, work, times):
-    """Instructions of one unit, by name of what is added to the row's: twice as much work less
-    once, so that starting and ending cancel out."""
+    """Returns the instructions of one unit, by suffix of the row's name. Subtracts a run from one with twice the work,
+    so that start and end cancel out."""
     program, out = bench / "bench_segments", folder / "out"
     units, instructions = [], []
     for repeated in (times, 2 * times):
@@ -109,8 +106,8 @@ def count_part(folder, bench, work, times):
 
 
 def count_operation(folder, bench, size, times):
-    """Instructions of one operation of two peers and the master, by side. Joining is never twice
-    the same, so it is cut off: a file ends with each return from reduce_often."""
+    """Returns the instructions of one operation of two peers and the master, by side. The cost of joining varies, so it
+    is excluded: a file ends with each return from reduce_often."""
     program = bench / "bench_operations"
     options = ["--dump-after=reduce_often*", f"--separate-callers={CALLERS}"]
     units = callgrind(folder / "out", program, size, times, options=options)
@@ -119,7 +116,7 @@ def count_operation(folder, bench, size, times):
 
 
 def count_views(folder, bench, peers):
-    """Instructions of one peer, with what it decodes, for one view while the last newcomers join."""
+    """Returns the instructions of one peer, including decoding, for one view while the last newcomers join."""
     program = bench / "bench_master_load"
     options = ["--toggle-collect=join_the_last*", f"--separate-callers={CALLERS}"]
     units = callgrind(folder / "out", program, "views", peers, options=options)
@@ -128,11 +125,11 @@ def count_views(folder, bench, peers):
 
 
 def conditions(build):
-    """What the numbers depend on."""
+    """Returns the conditions on which the numbers depend."""
     cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(encoding="utf-8"), re.M))
     compiler = cache["CMAKE_C_COMPILER"]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    version = version.partition(" ")[2]  # without the name it was called by: cc is gcc
+    version = version.partition(" ")[2]  # without the name of its command: cc is gcc
     return {"compiler": version, "build_type": cache["CMAKE_BUILD_TYPE"], "machine": os.uname().machine}
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What is left of a run's pace when its workers fail all the time: streaming DiLoCo of eight processes over loopback
-(python/tests/lab/crowd.py), whose inner steps are padded to a fixed time, as if on accelerators of their own. Every few
-seconds one is killed (kill -9), or stopped for 2 or for 15 seconds; all come back.
+"""Measures the pace of a run whose workers fail repeatedly: streaming DiLoCo of eight processes over loopback
+(python/tests/lab/crowd.py), with inner steps of a fixed duration, as if on separate accelerators. Every few seconds one
+worker is killed (kill -9), or stopped for 2 or 15 seconds; all return.
 
     build/venv/bin/python bench/goodput.py [--seconds 300] [--every 5] [--pace 0.25] [--seed 0]
         [--catch-up whole]
 
-Beside it, for its loss, a run of as many steps without failures, and for its pace a short one with the same padding. It
-must be a Python that has numpy. "of the living": samples that were trained, a second in which a worker was in the run
-and neither dead nor stopped, of those of the undisturbed run. "raw": samples of all a second, of those of the
-undisturbed run. "counted": samples whose training reached the model, of those that were trained.
+A run of equal steps without failures gives the reference for the loss, and a short run with equal padding the reference
+for the pace. Requires a Python with numpy. "of the living": trained samples per second of a worker in the run, alive
+and not stopped, relative to the undisturbed run. "raw": trained samples per second of the run, likewise. "counted": the
+share of the trained samples that reached the model.
 """
 
 import argparse
@@ -23,13 +23,14 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INNER_STEPS = 24
-# Who is silent for so long is left out; less than a fragment may travel (delay 5), so that nobody waits for a dead one.
+# Silent peers are removed after this time. Less than a fragment may travel (delay 5), so that no peer waits for a lost
+# one.
 SILENCE_MS, LINK_SILENCE_MS = 1000, 1000
-PACED_ROUNDS = 4  # of the undisturbed run with padding
+PACED_ROUNDS = 4  # for the undisturbed run with padding
 
 
 def told(build, **about):
-    """What lab.crowd says of a run with a master of its own."""
+    """Returns the output of lab.crowd for a run with a separate master."""
     settings = ["--set", f"silence_ms={SILENCE_MS}", "--set", f"heartbeat_ms={SILENCE_MS // 4}"]
     words = [build / "tools" / "pccl-master", "--listen", "127.0.0.1:0", *settings]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as master:
@@ -37,7 +38,7 @@ def told(build, **about):
             port = next(found[1] for line in master.stderr if (found := re.search(r"listening on port (\d+)", line)))
             about.update(inner_steps=INNER_STEPS, options={"link_silence_ms": LINK_SILENCE_MS})
             program = [sys.executable, "-B", "-m", "lab.crowd", f"127.0.0.1:{port}", json.dumps(about)]
-            threading.Thread(target=master.stderr.read, daemon=True).start()  # else it would fill up
+            threading.Thread(target=master.stderr.read, daemon=True).start()  # to prevent a full pipe
             return json.loads(subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True).stdout)
         finally:
             master.terminate()
@@ -55,7 +56,7 @@ def main():
     given = parser.parse_args()
     build = (ROOT / given.build).resolve()
     os.environ.update(PCCL_LIBRARY=str(build / "src" / "libpccl.so.1"), OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    os.environ["PCCL_LOG_LEVEL"] = "FATAL"  # deaths and returns are what this is about
+    os.environ["PCCL_LOG_LEVEL"] = "FATAL"  # failures and returns are expected here
     os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / where) for where in ("python", "python/tests"))
     rounds = max(4, round(given.seconds / given.pace / INNER_STEPS))
     about = {"workers": given.workers, "seed": given.seed, "rounds": rounds, "catch_up": given.catch_up}

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Many real peers on this machine: how long they take to join, what a small reduction costs, what
-breaks first.
+"""Measures many real peers on this machine: the time to join, the cost of a small reduction, and the limits.
 
     bench/many_peers.py [--build build/default] [--processes 4] [--runs 3] [--operations 500]
     [--bytes 64] [--bulk 65536] [--bulk-times 5] [PEERS ...]
 
-Prints, for each number of peers, the medians of the runs; and when a run fails, the reason.
+Prints the medians of the runs for each number of peers, or the reason if a run fails.
 """
 
 import argparse
@@ -32,7 +31,7 @@ class Broken(Exception):
 
 
 def marks_until(workers, what):
-    """One line of each worker; the latest time is when it was true for all."""
+    """Reads one line of each worker; returns the latest time, at which it was true for all."""
     marks = []
     for worker in workers:
         line = worker.stdout.readline().split()

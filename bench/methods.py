@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What the methods of pccl.methods learn and cost, with the language model of python/tests/lab: four
-processes over loopback.
+"""Measures the benefit and the cost of the methods of pccl.methods, with the language model of python/tests/lab and
+four processes over loopback.
 
     build/venv/bin/python bench/methods.py losses [--seeds 0,1,2] [--only partial] [--plot FILE.png]
-        losses on text that was held back, and bytes, beside those of what they are compared with
+        losses on held-out text, and bytes, compared with the reference methods
     build/venv/bin/python bench/methods.py rounds
-        rounds of a few bytes a second
+        rounds of a few bytes per second
     build/venv/bin/python bench/methods.py agents --seeds 0,1,2,3,4 [--jobs 2]
         users that agents serve: information x learning x swarm
 
-It must be a Python that has numpy. All take --build build/default.
+Requires a Python with numpy. All commands accept --build build/default.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from lab import launch  # noqa: E402 pylint: disable=wrong-import-position
 PEERS = 4
 LEARN = {"steps": 600, "tell_every": 50}
 LONG = {"steps": 1500, "tell_every": 125}
-# A model of other text learns C. Rates were chosen with Markdown.
+# A model that was trained on other text learns C. The rates were chosen with Markdown.
 PROBE = {"task": "c", "steps": 150, "tell_every": 15, "batch": 128, "rate": 0.03}
 SLOPE = {"task": "c", "steps": 200, "tell_every": 20, "rate": 0.3}
 PRIVATE = {"task": "c", "steps": 200, "tell_every": 20, "inner_steps": 4, "batch": 512, "rate": 4.0, "rank": 6}
@@ -67,7 +67,7 @@ def row(*cells):
 
 
 def run(**given):
-    """What each peer has told, and the loss of the mean of their parameters."""
+    """Returns the report of each peer, and the loss of the mean of their parameters."""
     import pccl  # pylint: disable=import-outside-toplevel
 
     with pccl.MasterNode("127.0.0.1:0") as master:
@@ -77,7 +77,7 @@ def run(**given):
 
 
 def loss_of(lines):
-    """Of several peers at the same step."""
+    """Returns the mean loss of several peers at the same step."""
     return statistics.mean(line["loss"] for line in lines)
 
 

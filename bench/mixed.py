@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Operations of all kinds at once against the same ones one after another: peers of this machine
-run a list of all-reduces, broadcasts, all-gathers and reduce-scatters, with all of it in flight and
-with one operation in flight, by turns; every element is checked.
+"""Compares concurrent operations of all kinds with the same ones in sequence. Peers on this machine run a list of
+all-reduces, broadcasts, all-gathers and reduce-scatters, alternately with all of it in flight and with one operation in
+flight, and check every element.
 
     build/venv/bin/python bench/mixed.py [--build build/default] [--peers 4] [--bytes 4M]
                                          [--count 16] [--repeats 9]
 
-Prints the medians and their ratio: above 1, at once is faster. It must be a Python that has numpy.
+Prints the medians and their ratio: above 1, concurrency is faster. Requires a Python with numpy.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def read_size(text):
 
 
 def operations(pccl, numpy, rank, arguments):
-    """The list; and for each operation what it fills, and with what it must."""
+    """Returns the list, and the buffer and the expected result of each operation."""
     peers = arguments.peers
     part = arguments.bytes // 4 // peers
     run, results = [], []
@@ -48,7 +48,7 @@ def operations(pccl, numpy, rank, arguments):
 
 
 def peer(arguments, port):
-    """Seconds of each list: one after another, and at once."""
+    """Prints the seconds of each list: in sequence, and concurrently."""
     import numpy  # pylint: disable=import-outside-toplevel
 
     import pccl  # pylint: disable=import-outside-toplevel

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What one way costs against another, where a goal is a ratio of two: pccl-perf measures one and the other by turns on
-the loopback, so that both see the same machine, and the median of the pairs' ratios of time is the figure.
+"""Measures the ratio of two variants, for goals in this form. pccl-perf measures both alternately on loopback, under
+the same conditions of the machine; the figure is the median of the pairs' ratios of time.
 
     bench/pairs.py --what NAME [--build build/default] [--turns 7]
 """
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SETTINGS = ["--no-limit", "-c", "0", "--json", "-"]
 COALESCED = ["--sizes", "18M", "-n", "12", "-w", "3"]  # 100 tensors of 4 KiB to 1 MiB
 SMALL = ["-N", "2", "--sizes", "4", "-n", "3000", "-w", "300"]
-PAIRS = {  # name of the figure, one way and the other
+PAIRS = {  # name of the figure, the two variants
     **{
         f"coalesced {peers}{' in place' * in_place}": (
             "coalesced, against one tensor",

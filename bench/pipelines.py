@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What pccl.methods.Pipeline learns with compressed links, and how long its steps take over long ones, with the model
-of python/tests/lab/pipelines.py.
+"""Measures the loss of pccl.methods.Pipeline with compressed links, and the duration of its steps over slow links, with
+the model of python/tests/lab/pipelines.py.
 
     build/venv/bin/python bench/pipelines.py losses [--seeds 0,1,2] [--only fat]
-        over loopback: losses on text that was held back, of the whole model and of it with compressed links, and
-        bytes between stages
+        over loopback: losses on held-out text, of the whole model and of the pipeline with compressed links,
+        and bytes between stages
     build/venv/bin/python bench/pipelines.py link [--rate 50] [--delay-ms 40]
-        two stages on a host each (needs root): seconds of a step, beside those of computing and of sending
+        two stages on separate hosts (needs root): seconds of a step, compared with computing and with sending
 
-It must be a Python that has numpy. Both take --build build/default.
+Requires a Python with numpy. Both commands accept --build build/default.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def link(given):
                     )
                 finally:
                     server.terminate()
-        # The first steps find out what the path is like.
+        # The first steps measure the path.
         step = max(statistics.median(time for time, _, _ in lines[-1]["times"][2:]) for lines in found)
         sending = max(lines[-1]["activations"] for lines in found) / how["steps"] * 8e-6 / given.rate
         computing = how["micro_batches"] * given.sham_s

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""Draws what bench/compare.py has written: a chart of time over size, and one of the share of the
-limit.
+"""Draws the results of bench/compare.py: a chart of time over size, and a chart of the share of the limit.
 
     bench/plot.py [build/compare.json] [--out build]        writes time.svg and share.svg there
 
-The limit is that of plain sockets in the same run; over long links, the ring's bound. Nothing but
-Python is needed.
+Plain sockets in the same run give the limit, or over emulated links the bound of the ring. Requires only Python.
 """
 
 import argparse
@@ -17,7 +15,7 @@ import statistics
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 320, 62, 14, 34, 44
 LEGEND = 190
-# Tell apart also without red and green.
+# Distinguishable without red and green.
 COLORS = ["#000000", "#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#7f5f00", "#5f3f9f"]
 LIMIT_COLOR = "#999999"
 
@@ -37,7 +35,7 @@ def time_text(seconds):
 
 
 class Panel:
-    """One diagram; x is logarithmic in bytes, y logarithmic or not."""
+    """One diagram; x is logarithmic in bytes, y logarithmic or linear."""
 
     def __init__(self, number, title, sizes, values, logarithmic):
         self.left, self.title, self.logarithmic = number * WIDTH, title, logarithmic
@@ -90,7 +88,7 @@ def line(x, y, to_x, to_y):
 
 
 def picture(curves, logarithmic, what):
-    """curves[peers][row]: points."""
+    """Draws curves[peers][row], lists of points."""
     rows = list(dict.fromkeys(row for found in curves.values() for row in found))
     others = [row for row in rows if row != "limit"]
     colors = {"limit": LIMIT_COLOR, **{row: COLORS[i % len(COLORS)] for i, row in enumerate(others)}}
@@ -112,7 +110,7 @@ def picture(curves, logarithmic, what):
 
 
 def read(path):
-    """({peers: {row: [(size, seconds)]}}, wan)"""
+    """Returns ({peers: {row: [(size, seconds)]}}, wan)."""
     data = json.loads(path.read_text(encoding="utf-8"))
     curves = {}
     for run in data["runs"]:
@@ -122,7 +120,7 @@ def read(path):
 
 
 def shares(curves, wan):
-    """The same with limit / time; below 64 KiB a limit by bandwidth says nothing."""
+    """Returns the curves as limit / time, without sizes below 64 KiB, for which a limit by bandwidth has no meaning."""
     found = {}
     for peers, rows in curves.items():
         if wan:

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""What the flight recorder and reports to the master cost: all-reduce over loopback with them and without, by turns.
+"""Measures the cost of the flight recorder and of the reports to the master: all-reduce over loopback with and without
+them, in turns.
 
     bench/sight.py [--build build/default] [--blind build/blind] [--peers 2,4] [--seconds 60]
     bench/sight.py --instructions [--quiet build/quiet] [--blind build/blind]
 
-Nobody can switch them off, so --blind is a build of the same sources with their functions emptied; it is made if it is
-not there. A machine without a compiler can be given both folders' tools/pccl-perf. As many turns are
-taken as the seconds allow. Prints, for each size, the median of the ratios of neighboring turns, with over without, for
-the time of an operation and for the processors' time, and in which range the middle half of them is: a median whose
-range holds 1 is within noise. --instructions counts those of an operation instead, by callgrind, under which an
-operation takes far longer: so what is done by the clock, not for each operation, is emptied in both (--quiet)."""
+Neither can be switched off, so --blind is a build of the same sources with empty functions in their place; it is made
+if it does not exist. On a machine without a compiler, both folders need only tools/pccl-perf. The number of turns
+depends on the seconds. Prints for each size the median of the ratios of neighboring turns, with over without, for the
+time of an operation and for the processor time, and the range of their middle half. A median whose range includes 1 is
+within noise. --instructions counts the instructions of an operation instead, with callgrind, under which an operation
+is far slower; so functions that run by the clock are empty in both builds (--quiet).
+"""
 
 import argparse
 import json
@@ -25,7 +27,7 @@ import time
 import gate
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # operations that are timed in a turn
+SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # number of timed operations in a turn
 BY_THE_CLOCK = {"src/drive/comm_watch.c": ["pccl_comm_watch_polled"]}
 FOR_EACH_OPERATION = {
     "src/drive/comm_sight.c": ["pccl_comm_sight_launched", "pccl_comm_sight_decided", "pccl_comm_sight_released"],
@@ -52,7 +54,7 @@ def empty(file, functions):
 
 
 def make(build, *tables):
-    """A build of these sources in which these functions do nothing, if it is not there."""
+    """Builds these sources with these functions empty, unless the build exists."""
     if (build / "tools/pccl-perf").exists():
         return
     tree = build / "tree"
@@ -72,7 +74,7 @@ def make(build, *tables):
 
 
 def measure(build, peers):
-    """{bytes: (median in us, us of all processors for an operation)}"""
+    """Returns {bytes: (median in us, processor time of all for an operation in us)}."""
     rows = []
     for sizes, count in SIZES.items():
         command = [build / "tools/pccl-perf", "-N", str(peers), "--sizes", sizes, "-n", str(count), "-w", "2"]
@@ -97,7 +99,7 @@ def compare_times(arguments):
         while len(pairs) < 2 or time.monotonic() - began < arguments.seconds * number / len(kinds):
             found = {build: measure(build, peers) for build in order}
             pairs.append((found[arguments.build], found[arguments.blind]))
-            order.reverse()  # lest what grows or shrinks counts for one
+            order.reverse()  # so that a drift affects both equally
         for size in pairs[0][0]:
             usual = statistics.median(without[size][0] for _, without in pairs)
             ratios = [[with_[size][i] / without[size][i] for with_, without in pairs] for i in (0, 1)]

@@ -1,8 +1,10 @@
-"""A collective with torch.distributed over gloo, for comparison: one process of it. compare.py runs
-it.
+"""One process of a collective of torch.distributed over gloo, for comparison. compare.py runs it.
+
     torch_collective.py RANK RANKS STORE_FILE INTERFACE NAME WARM_UP BYTES:ITERATIONS ...
-NAME is one of compare.py's; BYTES are those of the larger buffer. Prints, for each size: bytes,
-iterations, seconds of all, CPU seconds of all, wrong elements."""
+
+NAME is one of compare.py's names; BYTES is the size of the larger buffer. Prints for each size: bytes, iterations,
+total seconds, total CPU seconds, wrong elements.
+"""
 
 import os
 import sys
@@ -10,7 +12,7 @@ import time
 
 
 def prepare(torch, name, count):
-    """The call, its result, and what that must be."""
+    """Returns the call, its result, and the expected result."""
     dist = torch.distributed
     rank, ranks = dist.get_rank(), dist.get_world_size()
     part = count // ranks
@@ -50,7 +52,7 @@ def prepare(torch, name, count):
         send, tensor = values(0, part * ranks, rank), torch.zeros(part * ranks)
         exchanged = torch.cat([values(rank * part, part, of) for of in range(ranks)])
         return lambda: dist.all_to_all_single(tensor, send), tensor, exchanged
-    if name == "send":  # of each two the first one to the second
+    if name == "send":  # in each two, the first one to the second
         tensor = values(0, count, rank)
         run = (lambda: dist.recv(tensor, rank - 1)) if rank % 2 else (lambda: dist.send(tensor, rank + 1))
         return run, tensor, values(0, count, rank - rank % 2)

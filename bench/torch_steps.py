@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Training steps of torch with the backend "pccl" and with gloo, and what dist.all_reduce adds to the library.
+"""Measures training steps of torch with the backend "pccl" and with gloo, and the overhead of dist.all_reduce over the
+library.
 
     build/venv/bin/python bench/torch_steps.py [--what ddp,fsdp2,call,wan] [--turns N] [--build build/default]
-
     ddp, fsdp2  steps of four ranks on this machine: linear layers with 25 million parameters in all, a batch of one, no
-                optimizer. A turn is one step with "pccl", one with gloo and one with a backend that does nothing, which
-                change places from turn to turn. Printed are the middle times, the middle of the differences from
-                nothing in the same turn, what "pccl" takes above nothing as a share of what gloo does, and where that
-                lies if other turns of the same kind had been drawn (nine of ten times); the same of the processor time
-                of all ranks, which says something on a busy machine, too
+                optimizer. A turn is one step with "pccl", one with gloo and one with a backend that does nothing; their
+                order rotates. Prints the median times, the median differences from the empty backend
+                in the same turn, the overhead of "pccl" as a share of gloo's overhead, and its 90 % interval (bootstrap
+                over turns); and the same of the processor time of all ranks, which is valid on a busy machine, too
     call        two ranks: dist.all_reduce, broadcast, all_gather, send and recv of one f32, and the same calls of the
                 library in the same communicator, in turns of 200
     wan         ddp with a host for each rank, at 1 Gbit/s and 50 ms (needs root, and ip of iproute2)
 
-Backends take turns within the same processes. It must be a Python that has torch. --build: a folder with
+All backends run alternately in the same processes. Requires a Python with torch. --build: a folder with
 src/libpccl.so.1, tools/pccl-master and, for wan, tests/wan/wanem.
 """
 
@@ -75,7 +74,7 @@ def backend_that_does_nothing(torch, dist):
 
         broadcast = allreduce
 
-        def allgather(self, outputs, inputs, _opts=None):  # by which DDP compares shapes
+        def allgather(self, outputs, inputs, _opts=None):  # DDP compares shapes by this call
             for places, given in zip(outputs, inputs):
                 for place in places:
                     place.copy_(given)
@@ -100,7 +99,7 @@ def groups_of_all(torch, dist):
 
 
 def make_step(torch, dist, what, group):
-    """One step, and the gradients that it leaves."""
+    """Returns a function that makes one step, and one that returns the gradients."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*[torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)])
     if what == "fsdp2":
@@ -126,7 +125,8 @@ def make_step(torch, dist, what, group):
 
 
 def seconds_of(dist, call, times):
-    """Of each, from all ranks' begin to their end; and the processor time of this process."""
+    """Returns the seconds of one call, from the start to the end of all ranks, and the processor time of this process.
+    """
     dist.barrier()
     begin, processor = time.perf_counter(), time.process_time()
     for _ in range(times):
@@ -216,7 +216,7 @@ def be_rank(what, turns):
     import torch.distributed as dist  # pylint: disable=import-outside-toplevel,import-error
 
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # parameters that nothing has gathered are any bits
+    torch.set_flush_denormal(True)  # parameters that no gather has filled have arbitrary bits
     found = list(calls(torch, dist, turns) if what == "call" else steps(torch, dist, what, turns))
     for turn in found:
         for name in sorted(turn):
@@ -227,7 +227,7 @@ def be_rank(what, turns):
         print(json.dumps(found), flush=True)
     dist.barrier()
     dist.destroy_process_group()
-    os._exit(0)  # threads of gloo may abort what ends in order
+    os._exit(0)  # threads of gloo may abort during an orderly exit
 
 
 # ---- the ranks of a world
@@ -235,7 +235,7 @@ def be_rank(what, turns):
 
 @contextlib.contextmanager
 def hosts(what, build):
-    """What a rank's command begins with, and where rank 0 and its network are."""
+    """Yields the prefix of a rank's command, the address of rank 0, and its interface."""
     if what != "wan":
         yield lambda _rank: [], "127.0.0.1", "lo"
         return
@@ -280,7 +280,7 @@ def share_of(above):
 
 
 def figure(name, unit, value):
-    """For bench/figures.py."""
+    """Prints a figure for bench/figures.py."""
     print("figure:", json.dumps({"name": name, "unit": unit, "value": value}), flush=True)
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How often the master's first verdict is the right one: faults of each kind, made in groups of real processes on
-hosts of their own (tests/wan; needs root), and sound runs, in which there is to be none.
+"""Measures the share of correct first verdicts of the master: faults of each kind in groups of real processes on
+separate emulated hosts (tests/wan; needs root), and healthy runs, which must give no verdict.
 
     bench/verdicts.py [--turns 20] [--at-once N] [--only REGEX] [--peers 4] [--build build/default | --carried FOLDER]
 
-Each turn has a group of its own, with another culprit than the turn before; --at-once of them run side by side, by
-default one and a half for each processor. Prints a line for each turn that went wrong, and a table. Fails nothing but
-what does not run: on a busy machine a verdict on a slow peer may be true. `scripts/under-load bench/verdicts.py --only
-sound` is the tally of a busy machine.
+Each turn has a separate group, and a culprit that differs from the turn before. --at-once turns run in parallel, by
+default one and a half per processor. Prints a line for each incorrect turn, and a table. Fails only if a turn does not
+run: on a busy machine a verdict on a slow peer may be correct. `scripts/under-load bench/verdicts.py --only sound`
+gives the numbers for a busy machine.
 
     bench/verdicts.py --pack FOLDER
 
-copies what a machine needs that has nothing but Python and the kernel: our programs, ip of iproute2, and their
-libraries. bench and tests/e2e, tests/wan go with it.
+copies the files for a machine that has only Python and the kernel: our programs, ip of iproute2, and their libraries.
+bench, tests/e2e and tests/wan are needed there, too.
 """
 
 import argparse
@@ -37,20 +37,20 @@ import test_verdicts as faults  # noqa: E402 pylint: disable=wrong-import-positi
 from test_verdicts import RATE, Hosts, Staggering  # noqa: E402 pylint: disable=wrong-import-position
 
 SOUND_OPERATIONS = 500
-WITHIN_S, WITHIN_OPERATIONS = 5, 20  # one of them is the goal
-LATE_OPERATIONS = 40  # until whoever is late counts as not found
+WITHIN_S, WITHIN_OPERATIONS = 5, 20  # the goal is to meet one of them
+LATE_OPERATIONS = 40  # after so many operations a late peer counts as not found
 WAIT_S = 30
 SOUND_S = 300
-TURN_S = SOUND_S + harness.DEADLINE  # after which one hangs, and leaves its processes behind
+TURN_S = SOUND_S + harness.DEADLINE  # timeout of a turn, which leaves its processes behind
 PROGRAMS = {"E2E_MASTER": "tools/pccl-master", "E2E_PEER": "tests/e2e/e2e_peer", "E2E_WANEM": "tests/wan/wanem"}
-SIGN = "turn: "  # before what a turn prints for the table
+SIGN = "turn: "  # prefix of the result of a turn
 Scenario = collections.namedtuple("Scenario", "what make kind right", defaults=(None, None))
 
-# ---- faults: each begins with a sound group and returns when there is a verdict, or never will be
+# ---- faults: each starts with a healthy group, and returns when there is a verdict or cannot be one
 
 
 class Watch:
-    """From the fault on: how long it takes, and how many operations, until the asked peer knows of a verdict."""
+    """Measures from the fault on: the time and the number of operations until the observed peer knows a verdict."""
 
     def __init__(self, hosts):
         self.hosts = hosts
@@ -119,7 +119,7 @@ def stop_before(hosts, turn):
 
 def stop_within(hosts, turn):
     which = peer_of(hosts, turn)[0]
-    faults.stop_within(hosts, 1, which, RATE / 4)  # what waits in queues arrives for a while
+    faults.stop_within(hosts, 1, which, RATE / 4)  # queued data arrives for a while
     return stopped(hosts, which)
 
 
@@ -140,16 +140,16 @@ def nothing(hosts, _turn):
     return result
 
 
-# ---- who is to be named
+# ---- expected culprits
 
 
 def peer_of(hosts, turn):
-    """Not the one that is asked."""
+    """Returns a peer that is not the observed one."""
     return (turn % (len(hosts.peers) - 1),)
 
 
 def link_of(hosts, turn):
-    """All pairs, one after another."""
+    """Returns all pairs, one after another."""
     count = len(hosts.peers)
     return (turn % count, (turn + 1 + turn // count % (count - 1)) % count)
 
@@ -187,7 +187,7 @@ SCENARIOS = {
 
 
 def take_turn(name, turn, peers):
-    """In a process of its own, after which its hosts are named."""
+    """Runs in a separate process: the names of its hosts contain the process's id."""
     scenario = SCENARIOS[name]
     with harness.Run(f"{name}-{turn}") as run:
         hosts = Hosts(run, peers)
@@ -198,7 +198,7 @@ def take_turn(name, turn, peers):
 
 
 def start_turn(arguments, environment, name, turn):
-    """Returns what it found, or how it broke."""
+    """Returns the result of the turn, or the reason why it did not run."""
     command = [sys.executable, __file__, "--peers", str(arguments.peers), "--turn", name, str(turn)]
     try:
         done = subprocess.run(
@@ -241,7 +241,7 @@ def print_table(names, results):
 
 
 def tally(arguments, names):
-    """Those that take longest begin first. false: some could not be run."""
+    """Runs all turns, the longest first. Returns false if some did not run."""
     environment = environment_of(arguments)
     turns = [(name, turn) for turn in range(arguments.turns) for name in names]
     turns.sort(key=lambda one: one[0] != "sound")
@@ -262,7 +262,7 @@ def tally(arguments, names):
     return not any("broken" in result for found in results.values() for result in found)
 
 
-# ---- what it needs
+# ---- files to pack
 
 
 def environment_of(arguments):
@@ -278,7 +278,7 @@ def environment_of(arguments):
 
 
 def libraries_of(program):
-    """All but those of the C library, which every machine has."""
+    """Returns the libraries of the program that are not part of the C library, which every machine has."""
     listed = subprocess.run(["ldd", program], text=True, stdout=subprocess.PIPE, check=True).stdout
     found = re.findall(r"^\s*(\S+) => (/\S+)", listed, re.M)
     return [path for name, path in found if not re.match(r"lib(c|m|pthread|dl|rt)\.so", name)]
