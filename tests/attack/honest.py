@@ -1,4 +1,4 @@
-"""Honest members with a master, whom others attack."""
+"""Honest members with a master, as the target of attacks."""
 
 import harness
 from harness import SLOW, check, within
@@ -9,7 +9,7 @@ GROWTH_KIB = 64 << 10
 
 
 class Run:
-    """Honest members with a master, and what is to be true of them after an attack."""
+    """Honest members with a master, and checks after an attack."""
 
     def __init__(self, run, count=3, elements=SMALL, loop=True, **master):
         self.run, self.elements, self.loops = run, elements, []
@@ -22,7 +22,7 @@ class Run:
             self.go_on(newcomer=False)
 
     def grow(self, count=1, address=None):
-        """More of them, which reach the master there."""
+        """Adds honest members, which connect to the master at this address."""
         for _ in range(count):
             peer = self.run.peer()
             peer.create(address or self.run.address)
@@ -35,7 +35,7 @@ class Run:
         self.loops = [start_loop(peer, bit, count=self.elements) for bit, peer in enumerate(self.peers)]
 
     def members(self, count=1, **hello):
-        """Liars that these admit."""
+        """Returns malicious members, which the honest ones admit."""
         liars = []
         for _ in range(count):
             liar = Member(self.run, **hello)
@@ -47,7 +47,8 @@ class Run:
         return liars
 
     def launch(self):
-        """The members reduce, and wait for those who do not take part."""
+        """Starts the members' loops, and waits until each has made a step or waits for a member that does not take
+        part."""
         self.start()
         harness.poll(lambda: all(loop.steps or loop.result or self._waits(loop) for loop in self.loops), "the launches")
 
@@ -58,7 +59,7 @@ class Run:
         return loop.peer.do("waits", rc=None).get("text")
 
     def newcomer(self):
-        """Somebody honest comes and goes. Seconds until it was in."""
+        """An honest peer joins and leaves. Returns the seconds until it had joined."""
         peer = self.run.peer()
         peer.create(self.run.address)
         joined = peer.do("connect")
@@ -76,7 +77,7 @@ class Run:
         if newcomer:
             self.newcomer()
         for process, rss_kib in self.before:
-            if SLOW == 1:  # sanitizers keep what was freed
+            if SLOW == 1:  # sanitizers keep freed memory
                 within(process.rss_kib() - rss_kib, -1 << 30, GROWTH_KIB, f"KiB that {process.name} has grown by")
 
 

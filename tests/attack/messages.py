@@ -1,6 +1,5 @@
-"""Messages as docs/WIRE.md has them: its tables are read, so this follows every change of them. As
-an attacker needs it: any value may be given for any field, and fields that are not given get valid
-ones."""
+"""The messages of docs/WIRE.md, encoded from its tables, so that every change of them applies here. An attacker may
+give any value for any field; the other fields get valid values."""
 
 import ctypes
 import os
@@ -11,9 +10,9 @@ import struct
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "WIRE.md"
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q"}
 ZERO = bytes(16)
-TAG = 0x2067617420796E61  # in a body, it stands for another
+TAG = 0x2067617420796E61  # a placeholder for another tag in a body
 HEADER = struct.Struct("<IHHQQII")
-CHECKED = 24  # bytes of the header
+CHECKED = 24  # header bytes under the checksum
 
 _xxhash = ctypes.CDLL(os.environ["ATTACK_XXHASH"])  # the standard library has no XXH3
 _xxhash.XXH3_64bits.restype = ctypes.c_uint64
@@ -44,7 +43,7 @@ def default(kind, valid):
 
 
 def read_page(text):
-    """({struct or message: [(field, kind, what it is if it is not given)]}, {message: number})"""
+    """Returns ({struct or message: [(field, kind, default)]}, {message: number})."""
     layouts, numbers, fields = {}, {}, None
     for line in text.splitlines():
         title = re.match(r"### (?:(\d+) )?(\w+)$", line)
@@ -86,13 +85,13 @@ def body(layout, **values):
 
 
 def bodies(layout, tags, **values):
-    """The same with each of these tags in place of TAG: quick, for floods."""
+    """Returns the body with each of these tags in place of TAG; fast, for floods."""
     before, after = body(layout, **values).split(struct.pack("<Q", TAG))
     return (before + struct.pack("<Q", tag) + after for tag in tags)
 
 
 def unpack(kind, raw, at):
-    """(value, where the next one begins)"""
+    """Returns (value, offset of the next value)."""
     if kind in INTEGERS:
         return struct.unpack_from(INTEGERS[kind], raw, at)[0], at + struct.calcsize(INTEGERS[kind])
     if kind in ("id", "secret", "address"):

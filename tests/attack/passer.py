@@ -36,7 +36,7 @@ def connect(name):
     connection.settimeout(1)
     try:
         connection.connect(name.replace("@", "\0", 1))
-        connection.recv(1)  # the peer lets this user in
+        connection.recv(1)  # the peer accepts this user
     except OSError:
         return connection if connection.fileno() >= 0 and is_connected(connection) else None
     return connection

@@ -1,5 +1,5 @@
-"""The attackers. They know the protocol from docs/WIRE.md, and what the master tells them. They
-have addresses of their own, as strangers do."""
+"""The attackers. They use the protocol of docs/WIRE.md and the messages of the master. Like strangers, they have
+separate addresses."""
 
 import contextlib
 import json
@@ -20,11 +20,11 @@ from messages import ZERO
 from proxy import Proxy
 
 AWAY = "127.0.0.2"
-KNOCK = 20  # bytes in front of a greeting
+KNOCK = 20  # bytes before a greeting
 
 
 class Connection(wire.Connection):
-    """Quick also when very much has come."""
+    """A connection that is fast also with a long input."""
 
     def __init__(self, sock):
         super().__init__(sock=sock)
@@ -48,14 +48,14 @@ def dial(port, source=AWAY):
 
 
 def say_hello(connection, **values):
-    """Nothing more: a newcomer that waits, unless the values say otherwise."""
+    """Sends only a hello, by default like a waiting newcomer."""
     new = {"peer": messages.identity(), "token": messages.identity(), "name": "stranger"}
     values = {"port": 1, "candidates": [messages.address(1)], **new, **values}
     return connection.send(messages.frame("hello", **values))
 
 
 def pour(connection, data, seconds=1):
-    """As much of it as the other side takes: it may stop reading, or close. How much it was."""
+    """Sends as many of the bytes as the other side accepts before it stops reading or closes. Returns their number."""
     connection.socket.settimeout(seconds)
     poured = 0
     try:
@@ -68,16 +68,16 @@ def pour(connection, data, seconds=1):
 
 
 class Outsider(threading.Thread):
-    """Asks to be let in, and never becomes eligible, as it opens no link. It hears what a newcomer
-    is told."""
+    """A peer that asks for admission, and never becomes eligible, because it opens no link. It receives the messages
+    for a newcomer."""
 
     def __init__(self, run, source=AWAY, **hello):
         super().__init__(daemon=True)
         self.listener = socket.create_server(("", 0))
         self.listener.setblocking(False)
         self.source, self.lineage, self.heard, self.out, self.admitted = source, ZERO, {}, None, None
-        self.asked = {}  # id -> what it was told of a peer that it is to open a link to
-        self.links = []  # (who has dialed, connection)
+        self.asked = {}  # id -> the fields of the master's request to open a link to this peer
+        self.links = []  # (id of the dialing peer, connection)
         self.view = self.votes = None
         self.sent = self.received = self.acknowledged = 0
         self.lock = threading.RLock()
@@ -98,7 +98,7 @@ class Outsider(threading.Thread):
             return self.connection.send(frame)
 
     def say_each(self, layout, tags, **values):
-        """The same with each of these tags."""
+        """Sends the message once with each of these tags."""
         number = messages.NUMBERS[layout]
         for raw in messages.bodies(layout, tags, **values):
             with self.lock:
@@ -134,7 +134,7 @@ class Outsider(threading.Thread):
                 self.acknowledged = max(self.acknowledged, frame[2])
             name = messages.NAMES[frame[0]]
             if name == "outcome":
-                continue  # very many
+                continue  # for long floods
             fields = messages.parse(name, frame[3])
             getattr(self, "on_" + name, lambda fields: None)(fields)
             self.heard[name] = fields
@@ -157,18 +157,18 @@ class Outsider(threading.Thread):
     on_expelled = on_refused
 
     def told(self, name):
-        """What this message said, once it has come; None if this peer is out before."""
+        """Waits for this message, and returns its fields, or None if this peer was removed before."""
         harness.poll(lambda: name in self.heard or self.out, f"{name} to be told")
         return self.heard.get(name)
 
     def flush(self):
-        """Until the master has dealt with all of it, or has put this peer out."""
+        """Waits until the master has handled all messages, or has removed this peer."""
         self.say("heartbeat", numbered=False, answer=1)
         harness.poll(lambda: self.acknowledged >= self.sent or self.out, "the master to have heard all")
 
     def link(self, port, peer, **values):
-        """To a peer's port, as whoever the values say. Without the right to it, it may be refused
-        or closed."""
+        """Opens a link to a peer's port, with the identity in the values. If it has no right to one, the peer may
+        refuse or close it."""
         connection = dial(port, self.source)
         connection.send(self.link_hello(peer, **values))
         return connection
@@ -179,16 +179,16 @@ class Outsider(threading.Thread):
         return messages.frame("link_hello", **values)
 
     def learn(self, count):
-        """[(id, port)] of these members, which a newcomer of their group is told of."""
+        """Returns [(id, port)] of these members, which the master names to a newcomer of their group."""
         harness.poll(lambda: len(self.asked) >= count or self.out, "the members to be named")
         return [(peer, messages.port_of(fields["candidates"][0])) for peer, fields in self.asked.copy().items()]
 
     def peer_at(self, port):
-        """Who of them listens there."""
+        """Returns the id of the member that listens on this port."""
         return harness.poll(lambda: {number: peer for peer, number in self.learn(1)}.get(port), "a member to be named")
 
     def vanish(self):
-        """Ends all connections and refuses new ones, as a process does that dies."""
+        """Ends all connections and refuses new ones, like a process that exits."""
         for sock in [self.listener, self.connection.socket, *(link.socket for _, link in self.links)]:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
@@ -203,7 +203,7 @@ class Outsider(threading.Thread):
 
 
 class Repeated(threading.Thread):
-    """Done at once, and then again and again as long as the block lasts."""
+    """A call that is repeated until the end of the `with` block, the first time at once."""
 
     def __init__(self, begin, pause_s=0.1):
         super().__init__(daemon=True)
@@ -224,7 +224,7 @@ class Repeated(threading.Thread):
 
 
 class Crowd(Repeated):
-    """Newcomers from many places, who wait for their admission and keep alive."""
+    """Newcomers with many addresses, which wait for their admission and send keepalives."""
 
     def __init__(self, run, count, group_of):
         super().__init__(self.keep_alive, 1)
@@ -249,7 +249,7 @@ class Crowd(Repeated):
 
 
 class HalfHellos(Repeated):
-    """Connections at this rate, each from another address, that send half of a knock and greeting and stay open."""
+    """Connections at this rate, each from another address, which send half of a knock and greeting and stay open."""
 
     half = b"pckc" + bytes(16) + wire.tls_greeting()[:80]
 
@@ -259,7 +259,7 @@ class HalfHellos(Repeated):
 
     def go_on(self):
         self.begun_us = self.begun_us or harness.now_us()
-        due = (harness.now_us() - self.begun_us) * self.per_s / 1e6  # of now: a busy machine never catches up
+        due = (harness.now_us() - self.begun_us) * self.per_s / 1e6  # due now; a busy machine never catches up
         while self.count < due:
             self.count += 1
             place = self.count % 60000
@@ -278,7 +278,7 @@ class HalfHellos(Repeated):
 
 
 class Shaker:
-    """A TLS client that makes its handshake step by step. token: it knocks with this one; None: it does not knock."""
+    """A TLS client that makes its handshake step by step. token: the token for its knock; None: no knock."""
 
     def __init__(self, port, token, source=AWAY, **versions):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -297,7 +297,7 @@ class Shaker:
         self.socket.sendall((wire.knock(self.token, greeting) if self.token else b"") + greeting)
 
     def go_on(self):
-        """Reads. Returns true after the handshake; raises ConnectionError or ssl.SSLError if that fails."""
+        """Reads. Returns true after the handshake; raises ConnectionError or ssl.SSLError if the handshake fails."""
         data = self.socket.recv(65536)
         if not data:
             raise ConnectionError("closed")
@@ -311,8 +311,8 @@ class Shaker:
 
 
 class Greeters(threading.Thread):
-    """TLS clients that know the pin and have no key, from one address, which all begin at once. Counts the answers of
-    the master."""
+    """TLS clients that know the pin and have no key, from one address, which all begin at once. Counts the master's
+    answers."""
 
     def __init__(self, run, count):
         super().__init__(daemon=True)
@@ -344,8 +344,8 @@ class Greeters(threading.Thread):
 
 
 class Member(Outsider):
-    """Does what brings it into the run, and keeps updates and queries going while `votes_on`;
-    reduces nothing."""
+    """An outsider that joins the run, and acknowledges updates and answers queries while `votes_on`; it does not
+    reduce."""
 
     votes_on = True
 
@@ -374,19 +374,19 @@ class Member(Outsider):
         return [member["peer"] for member in self.admitted["members"] if member["peer"] != self.id]
 
     def instance(self, tag=messages.TAG, use=0, pair=0):
-        """The name of an operation that its group may launch now."""
+        """Returns the name of an operation that its group may launch now."""
         joint, sync = self.votes[0] + self.admitted["optimize"], self.admitted["sync"]
         return {"subgroup": 0, "pair": pair, "joint": joint, "sync": sync, "tag": tag, "use": use}
 
     def pair(self, source, destination):
-        """Its name: the one sends to the other."""
+        """Returns the name of the pair in which `source` sends to `destination`."""
         numbers = {member["peer"]: member["admitted"] for member in self.admitted["members"]}
         return numbers[source] << 32 | numbers[destination]
 
 
 class Passer:
-    """Process that passes descriptors that take long to close to these peers: passer.py. It closes its own copies
-    before the peers continue."""
+    """A process that passes descriptors with a slow close() to these peers: passer.py. It closes its copies before the
+    peers continue."""
 
     def __init__(self, user, peers, names, hello="-"):
         words = [sys.executable, str(pathlib.Path(__file__).with_name("passer.py")), str(user), hello, *names]
@@ -412,7 +412,7 @@ class Passer:
 
 
 class Recorder(threading.Thread):
-    """Lets one connection through to that port, and remembers what was said to it."""
+    """Relays one connection to this port, and records the bytes sent to it."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -426,11 +426,11 @@ class Recorder(threading.Thread):
             return self.data
 
     def records(self):
-        """Where those of TLS with something sealed or proven in it begin, and how long they are."""
+        """Returns the offsets and lengths of the TLS records that contain sealed or authenticated data."""
         said, at, found = self.said(), KNOCK, []
         while at < len(said):
             length = 5 + int.from_bytes(said[at + 3 : at + 5], "big")
-            if said[at] != 20:  # of which nothing counts
+            if said[at] != 20:  # its content is not authenticated
                 found.append((at, length))
             at += length
         return found
@@ -454,7 +454,7 @@ class Recorder(threading.Thread):
 
 
 class Reporter(Proxy):
-    """Relay between a correct member and the master. Changes the member's reports by `lie`."""
+    """A relay between a correct member and the master. Changes the member's reports by `lie`."""
 
     def __init__(self, port):
         self.said, self.lie, self.lies = b"", None, 0
@@ -480,8 +480,8 @@ class Reporter(Proxy):
 
 
 class Tamperer(Proxy):
-    """Sits between a peer and the master. What the peer, or the master, says in a connection is as it
-    was up to this byte; there a bit is another, or the connection is cut."""
+    """A relay between a peer and the master. In one direction, it flips a bit at this byte, or cuts the connection
+    there; earlier bytes pass unchanged."""
 
     def __init__(self, port, at, of_peer=True, cuts=False):
         super().__init__(port)
@@ -501,14 +501,14 @@ class Tamperer(Proxy):
 
 
 class Mutant(harness.Peer):
-    """A peer with the token whose frames are changed before they are sealed: mutant.c."""
+    """A peer with the token, whose frames are changed before they are sealed: mutant.c."""
 
     def __init__(self, run, seed, **more):
         self.calls, self.logs, self.others = {}, [], []
         environment = {**run.environment, "MUTANT_SEED": str(seed), **more}
         harness.Process.__init__(self, f"mutant {seed}", [os.environ["ATTACK_MUTANT"]], environment)
         run.processes.append(self)
-        self.killed = True  # it may end as it likes
+        self.killed = True  # it may exit with any status
         self.create(run.address)
         self.joins = self.start("connect")
 
@@ -516,14 +516,14 @@ class Mutant(harness.Peer):
         return self.joins.result and self.joins.result["rc"] == harness.SUCCESS
 
     def has_failed(self):
-        """It has not come in, or a call has failed since."""
+        """Returns true if it has not joined, or if a later call has failed."""
         return any(call.result and call.result["rc"] != harness.SUCCESS for call in self.calls.values())
 
 
 class LyingDonor(Proxy):
-    """Relay in front of a member that gives shared state to others. Its answers are changed by `lie`, which gets their
-    name and fields and returns how many bytes of content follow, and whether they are changed; or None: nothing is
-    passed any more."""
+    """A relay in front of a donor of shared state. `lie` receives the name and fields of each answer, may change the
+    fields, and returns the number of bytes of content that follow and whether they are changed; or None: nothing passes
+    from then on."""
 
     def __init__(self, port, host):
         self.lie, self.lies, self.kept, self.content = None, 0, {}, {}

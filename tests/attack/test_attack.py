@@ -1,6 +1,6 @@
-"""What strangers and lying members can do: nobody but them is removed, the operations of honest
-members go on and are right, honest newcomers get in, and no process grows by much. Outcomes and
-memory are judged; times are only figures."""
+"""Attacks by strangers and malicious members: only the attackers are removed, the operations of honest members continue
+with correct results, honest newcomers join, and no process grows by much. The tests judge outcomes and memory; times
+are only figures."""
 
 import os
 import pathlib
@@ -33,8 +33,8 @@ from roles import (
 from tokens import let_in, peer_with, refused, token
 
 WINDOW = 8192  # operations in one message
-NOBODY = 65534  # a user
-AHEAD = {"inc": 1 << 19, "number": 1}  # an epoch that may just be
+NOBODY = 65534  # the id of a user
+AHEAD = {"inc": 1 << 19, "number": 1}  # an epoch that is barely valid
 
 
 # ---- another process of the same host ----
@@ -78,14 +78,14 @@ def test_descriptors_of_a_member(run):
         equal((passer.connected, passer.passed > 1), (1, True), "connections, and messages with descriptors")
 
 
-# ---- a member that lies ----
+# ---- a malicious member ----
 
 
 def _invented_operations(run, liars, count):
     honest = Run(run, loop=False)
     liars = honest.members(liars)
     for liar in liars:
-        liar.votes_on = False  # else they go on for ever among themselves, once they have put the others out
+        liar.votes_on = False  # otherwise they continue among themselves after the removal of the others
     for liar in liars:
         for first in range(0, count, WINDOW):
             instances = [liar.instance(tag) for tag in range(first, first + WINDOW)]
@@ -96,13 +96,12 @@ def _invented_operations(run, liars, count):
 
 
 def test_invented_operations(run):
-    """A member acknowledges a view with operations that nobody has launched: the others need not
-    remember them."""
+    """A member acknowledges a view with operations that no member has launched: the others need not keep them."""
     _invented_operations(run, 1, 2 * WINDOW)
 
 
 def test_invented_operations_by_four(run):
-    """Four together, either."""
+    """The same with four of them."""
     _invented_operations(run, 4, WINDOW)
 
 
@@ -119,18 +118,17 @@ def _flood_of_dones(run, count, size):
 
 
 def test_flood_of_dones(run):
-    """A member has its part of many operations done that nobody launches: there is room for those
-    of others."""
+    """A member completes many operations that no other launches: there is still room for the others' operations."""
     _flood_of_dones(run, 3 * WINDOW, 1)
 
 
 def test_flood_of_large_dones(run):
-    """With the largest payloads: the master does not keep them all."""
+    """The same with the largest payloads: the master does not keep all of them."""
     _flood_of_dones(run, 9500, 8192)
 
 
 def _invented_sends(run, count):
-    """They end sends to one of the members which it has not launched, and may yet."""
+    """Malicious members end sends to another member that it has not launched, but may launch later."""
     honest = Run(run, loop=False)
     for liar in honest.members(count):
         instance = liar.instance(pair=liar.pair(liar.id, liar.others[0]))
@@ -141,17 +139,17 @@ def _invented_sends(run, count):
 
 
 def test_invented_sends(run):
-    """A member gives up thousands of sends to another one, which need not remember them all."""
+    """A member gives up thousands of sends to another one, which need not keep all of them."""
     _invented_sends(run, 1)
 
 
 def test_invented_sends_by_four(run):
-    """Four, to the same one."""
+    """Four of them, to the same member."""
     _invented_sends(run, 4)
 
 
 def test_aborts_and_the_log(run):
-    """Thousands of operations that a member aborts are some lines in the master's log, and a count."""
+    """Thousands of aborts by a member make a few lines in the master's log, with a count."""
     honest = Run(run, count=2, loop=False, log_level="INFO")
     before = len(run.master.lines)
     (liar,) = honest.members()
@@ -170,14 +168,14 @@ def test_aborts_and_the_log(run):
 
 
 def test_sends_of_others(run):
-    """Each says that it is one of two others who send, or sends where its name says that it receives. It
-    goes, and the two send to each other."""
+    """Each claims to be one of two other members that send, or to send in a pair in which it receives. It is removed,
+    and the two send successfully."""
     honest = Run(run, loop=False)
     liars = honest.members(4)
     send = honest.peers[0].start("send", 1, 1, SMALL, 7).begun()
     receive = honest.peers[0].start("recv", 1, 1, SMALL).begun()
     first, second = (bytes.fromhex(peer) for peer in honest.peers[0].do("members")["members"][:2])
-    lies = [(first, second, first), (second, first, second)]  # source, destination, and who is said to send
+    lies = [(first, second, first), (second, first, second)]  # source, destination, and the claimed sender
     lies += [(liars[2].id, first, first), (first, liars[3].id, liars[3].id)]
     for liar, (source, destination, root) in zip(liars, lies):
         instance = liar.instance(tag=1, pair=liar.pair(source, destination))
@@ -196,7 +194,8 @@ def _seen(peer, ms, size=8 << 20):
 
 
 def _is_not_resumed(run, liar, why):
-    """Its next message is invalid: the connection was closed, and the master refuses its next hello for that reason."""
+    """Checks that its next message is invalid: the connection is closed, and the master refuses its next hello for that
+    reason."""
     equal(liar.out, "closed", "first answer")
     boot, run_key = liar.heard["hello_ok"]["boot"], liar.admitted["run_key"]
     again = dial(run.port)
@@ -222,7 +221,7 @@ def test_repeats_in_reports(run):
     with Repeated(report, 1):
         harness.poll(lambda: liar.out or any(len(peer.do("members")["members"]) < 4 for peer in honest.peers), "an end")
     _is_not_resumed(run, liar, "two of one peer")
-    liar.listener.close()  # it is gone
+    liar.listener.close()  # it has left
     honest.go_on()
 
 
@@ -288,8 +287,8 @@ def test_slow_lies_in_reports(run):
 
 
 def test_blobs_of_others(run):
-    """A member contributes blobs that are longer than they say, fewer than there are members, or the root's
-    alone to scatter. It goes, and the others exchange theirs."""
+    """A member contributes blobs that are longer than declared, fewer than there are members, or in a scatter, in which
+    only the root has some. It is removed, and the others' exchange succeeds."""
     honest = Run(run, count=2, loop=False)
     root = bytes.fromhex(honest.peers[0].do("members")["members"][0])
     lengths = lambda *blobs: b"".join(length.to_bytes(8, "little") for length in blobs)  # noqa: E731
@@ -314,8 +313,8 @@ def test_blobs_of_others(run):
 
 
 def test_lost_links(run):
-    """A member says that its link to a younger one is lost, in every form, and there is no ring
-    without it: that one stays, as nobody else says so."""
+    """A member reports its link to a younger one as lost, in every form, and without this link there is no ring: the
+    younger one stays, because no other member reports the same."""
     honest = Run(run, count=1, loop=False)
     (liar,) = honest.members()
     honest.grow()
@@ -324,7 +323,7 @@ def test_lost_links(run):
         for incoming in (0, 1):
             liar.say("link_lost", peer=peer, incoming=incoming, how=how)
     liar.flush()
-    harness.wait_ms(1000)  # beyond the settling time, when an edge is decided on
+    harness.wait_ms(1000)  # longer than the settling time, after which the master decides
     liar.leave()
     honest.go_on()
 
@@ -333,13 +332,13 @@ def test_lost_links(run):
 
 
 def _lying_report(stranger, *members):
-    """It knows better than all: a run of these, far ahead."""
+    """Sends a false report of a run with these members, far ahead of the real one."""
     members = [{"peer": peer, "group": 0} for peer in members]
     stranger.say("resume", epoch=AHEAD, view=AHEAD, update=99, members=members, ring=[stranger.id])
 
 
 def test_run_that_comes_back(run):
-    """A hello pretends to be of an older run, which a young one would have to give way to."""
+    """A hello claims to be of an older run, which would replace a younger one."""
     honest = Run(run)
     for _ in range(5):
         stranger = Outsider(run, run_key=messages.identity(), boot=1)
@@ -351,8 +350,7 @@ def test_run_that_comes_back(run):
 
 
 def test_endless_reports(run):
-    """One after another says that it is of an older run, and never comes to the end of its report:
-    the master serves those who are there."""
+    """A series of strangers claim to be of an older run, and never end their report: the master serves the members."""
     run.start_master(recover_ms=1000, alone_ms=2000)
     key = messages.identity()
     with Repeated(lambda: Outsider(run, run_key=key, boot=1)):
@@ -361,8 +359,7 @@ def test_endless_reports(run):
 
 
 def test_squatter(run):
-    """The master restarts, and a stranger is there before a member is, under its id, and with a
-    report of its own."""
+    """The master restarts, and a stranger connects before a member does, with its id and a false report."""
     honest = Run(run)
     spy = Outsider(run)
     victim = spy.learn(3)[0][0]
@@ -385,23 +382,21 @@ def test_squatter(run):
 
 
 def test_crowd_in_many_groups(run):
-    """Thousands wait for admission, each in a group that nobody else is of, and call nothing: who
-    is honest gets in."""
+    """Thousands wait for admission, each in a separate group, and call nothing: an honest peer joins."""
     honest = Run(run, count=2, first_call_ms=500)
     with Crowd(run, 4000, lambda i: i + 1):
         honest.go_on()
 
 
 def test_crowd_in_one_group(run):
-    """As many in the group of the members, before the honest one."""
+    """A thousand in the group of the members, ahead of the honest one."""
     honest = Run(run, count=2, warm_up_ms=3000)
     with Crowd(run, 1000, lambda i: 0):
         honest.go_on()
 
 
 def test_newcomers_evidence(run):
-    """Newcomers say that members' links are closed, and those lose their connections to the master:
-    they come back."""
+    """Newcomers report members' links as closed while the members lose their connections to the master: they return."""
     proxy = Proxy(harness.ports.free_port())
     run.start_master(port=proxy.target[1])
     honest = Run(run, count=1, loop=False)
@@ -421,8 +416,7 @@ def test_newcomers_evidence(run):
 
 
 def test_connect_flood(run):
-    """Who is slow to say hello, as its packets take their time, is not crowded out by connections
-    from elsewhere."""
+    """A newcomer whose hello is delayed by the network is not displaced by connections from other addresses."""
     honest = Run(run, count=2, hello_ms=60000)
     for _ in range(3):
         slow = dial(run.port, "127.0.0.1")
@@ -436,7 +430,7 @@ def test_connect_flood(run):
 
 
 def test_garbage_and_the_log(run):
-    """Nobody outside may fill the disk."""
+    """Strangers cannot fill the disk with log lines."""
     run.environment.update(PCCL_LOG_LEVEL="INFO")
     run.start_master(log_level="INFO")
     honest = Run(run, count=2)
@@ -454,12 +448,11 @@ def test_garbage_and_the_log(run):
 
 
 def figure_hellos(run):
-    """A thousand a second ask to be let in: what they cost the master, and how long an honest
-    newcomer takes."""
+    """A thousand newcomers per second: the cost for the master, and the time until an honest newcomer has joined."""
     honest = Run(run, count=2)
     added = AddedShare(run, honest)
     knocks = []
-    standing = 100  # connections at a time
+    standing = 100  # concurrent connections
 
     def knock():
         while len(knocks) * 1000 < harness.now_us() - added.began_us:
@@ -476,13 +469,13 @@ def figure_hellos(run):
 
 
 def test_rebound_name(run):
-    """A page of another site has made its name resolve to this machine: it reads nothing of the master's pages, even
-    if these are open to all."""
+    """A page of another site resolves its name to this machine: it cannot read the master's pages, even if these are
+    public."""
     pages, public = harness.ports.free_port(), harness.ports.free_port()
-    honest = Run(run, count=2, http=f"127.0.0.1:{pages},0.0.0.0:{public}", insecure=1)  # loopback all the same
+    honest = Run(run, count=2, http=f"127.0.0.1:{pages},0.0.0.0:{public}", insecure=1)  # loopback as well
     bad = ["evil.example", "127.0.0.1.evil.example"]
     good = ["localhost", "127.0.0.1", socket.gethostname()]
-    private = ["trainer-1", "master.default.svc.cluster.local"]  # names that no site on the internet has
+    private = ["trainer-1", "master.default.svc.cluster.local"]  # names that no public site has
     for port, refused_hosts, hosts in ((pages, bad + private, good), (public, bad, good + private)):
         for path in ("/", "/status", "/status.json", "/metrics", "/healthz"):
             for host in [*refused_hosts, *hosts]:
@@ -506,15 +499,15 @@ def _secured(run, **master):
 
 
 def test_half_open_handshakes(run):
-    """5,000 that know the pin begin a handshake and never go on: the master keeps some of them for a while, members and
-    an honest newcomer notice nothing."""
+    """5,000 strangers that know the pin begin a handshake and never continue: the master keeps some of them for a
+    while; members and an honest newcomer are not affected."""
     honest = _secured(run, hello_ms=60000)
     before_kib, said = run.master.rss_kib(), wire.secure_greeting(run.token())
     strangers = []
     for i in range(5000):
         strangers.append(dial(run.port))
         strangers[-1].send(said[: None if i % 2 else 60])
-        if len(strangers) > 900:  # descriptors of this process; the master does not hold so many
+        if len(strangers) > 900:  # limit of descriptors of this process; the master holds fewer
             strangers.pop(0).close()
     honest.newcomer()
     if SLOW == 1:
@@ -525,9 +518,9 @@ def test_half_open_handshakes(run):
 
 
 def test_flood_of_handshakes(run):
-    """Very many come at once, and an honest newcomer from elsewhere does not wait behind them."""
+    """Very many arrive at once; an honest newcomer from another address does not wait behind them."""
     honest = _secured(run)
-    run.master.stop()  # so that all of them are there at once
+    run.master.stop()  # so that all of them are queued at once
     strangers = [dial(run.port) for _ in range(900)]
     for stranger in strangers:
         stranger.send(wire.secure_greeting(run.token()))
@@ -539,7 +532,7 @@ def test_flood_of_handshakes(run):
 
 
 def _many_descriptors():
-    """This process, and those that it starts, may have many."""
+    """Raises the descriptor limit of this process and its children."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 20000), most))
 
@@ -558,18 +551,18 @@ def _honest_crowd(run, count):
 
 
 def test_honest_crowd(run):
-    """More than the master makes handshakes of at a time, and than waited in its queue before."""
+    """More than the master handles concurrently, and more than its former queue."""
     _honest_crowd(run, 800)
 
 
 def test_slow_honest_crowd(run):
-    """Twice as many, nightly."""
+    """Twice the number, nightly."""
     _honest_crowd(run, 1600)
 
 
 def test_dropped_connect(run):
-    """A newcomer's first connections end before the master answers: connect tries again and succeeds. If all
-    connections end like this, it fails with the reason."""
+    """A newcomer's first connections end before the master answers: connect retries and succeeds. If all connections
+    end like this, it fails with the reason."""
     honest = _secured(run)
     tamperer = Tamperer(run.port, 100, cuts=True)
     peer = _through(run, tamperer.port)
@@ -601,8 +594,8 @@ def _half_hellos(run, count):
 
 
 def test_half_hellos(run):
-    """Half greetings from many addresses, more than the master keeps: they begin no handshake, and honest newcomers
-    get in."""
+    """Half greetings from many addresses, more than the master keeps: they start no handshake, and honest newcomers
+    join."""
     _half_hellos(run, 3)
 
 
@@ -625,8 +618,8 @@ def test_secrets_that_can_be_guessed(run):
 
 
 def test_replayed_session(run):
-    """What a peer has said to the master is said again, to it and to one that was restarted: nobody comes
-    in, and nothing is answered but a handshake."""
+    """The recorded bytes of a peer are replayed to the same master and to a restarted one: no peer joins, and the only
+    answer is a handshake."""
     run.secure()
     run.start_master(log_level="INFO")
     recorder = Recorder(run.port)
@@ -651,22 +644,22 @@ def test_replayed_session(run):
 
 
 def _through(run, port):
-    """A newcomer that reaches the master there."""
+    """Starts a newcomer that reaches the master through this port."""
     peer = run.peer()
     peer.create(f"127.0.0.1:{port}")
     return peer
 
 
 def test_tampered_handshakes(run):
-    """Somebody between a newcomer and the master flips a bit of each record up to the hello, of either
-    side, or cuts the connection there: nobody comes in, and it is told. Left alone, it does."""
+    """A relay between a newcomer and the master flips a bit of each record up to the hello, in either direction, or
+    cuts the connection there: the newcomer does not join, and gets the reason. Unchanged, it joins."""
     honest = _secured(run)
     run.environment.update(PCCL_CONNECT_RETRY_MS="0")
     recorder = Recorder(run.port)
     peer = _through(run, recorder.port)
     peer.do("connect")
     peer.quit()
-    records = recorder.records()[:4]  # greeting, certificate, proof, end; then there are records of ours
+    records = recorder.records()[:4]  # greeting, certificate, proof, end; later records are ours
     hello = sum(records[-1]) + 20
     places = [(at + length // 2, True) for at, length in [(0, KNOCK), *records]]
     places += [(hello, True), (20, False), (300, False)]
@@ -681,7 +674,7 @@ def test_tampered_handshakes(run):
 
 
 def test_downgraded_handshakes(run):
-    """An older TLS, or one without a token: neither gets an answer to its hello."""
+    """An older TLS version, or one without a token: the hello gets no answer."""
     honest = _secured(run)
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         client = Shaker(run.port, run.token(), maximum_version=version)
@@ -702,8 +695,8 @@ def test_downgraded_handshakes(run):
 
 
 def test_reflected_handshakes(run):
-    """Links to a newcomer are led to a member: back to the one that dials, and to another. It has the
-    key of neither. Led where they belong, the newcomer comes in."""
+    """A proxy redirects the links to a newcomer to a member: those of this member back to itself, and those of another
+    one to it. It does not have the newcomer's key, so the newcomer does not join. Without the redirection it joins."""
     honest = _secured(run, warm_up_ms=60000)
     peer, proxy = behind_proxy(run)
     meant, proxy.target = proxy.target, ("127.0.0.1", honest.port)
@@ -718,8 +711,8 @@ def test_reflected_handshakes(run):
 
 
 def test_tokens_that_are_over(run):
-    """Tokens that have expired, were revoked unused, or were revoked when they were spent, in turn and
-    many times: whoever is in with one goes, nobody comes in, and the others go on."""
+    """Tokens that have expired, were revoked unused, or were revoked after use, alternately and many times: a member
+    with one is removed, no peer joins with one, and the others continue."""
     honest = _secured(run)
     expired = token(run, "create", "--ttl", "1s", "--label", "brief")
     revoked = token(run, "create", "--label", "revoked")
@@ -748,7 +741,7 @@ def figure_handshakes(run):
     pages = harness.ports.free_port()
     honest = _secured(run, http=f"127.0.0.1:{pages}")
     for peer in honest.peers:
-        peer.kill()  # the master has nothing else to do
+        peer.kill()  # to leave only the handshakes to the master
     whole = wire.secure_greeting(run.token())
     wrong = bytes([*whole[:10], whole[10] ^ 1, *whole[11:]])
 
@@ -781,12 +774,12 @@ def figure_handshakes(run):
         harness.figure(f"processor time of {what}", cost_s(said) * 1e6, "us")
     before_s, strangers, count = run.master.cpu_s(), [], 0
     began_us = harness.now_us()
-    while harness.now_us() - began_us < 5e6:  # as many as can be
+    while harness.now_us() - began_us < 5e6:  # without a limit
         strangers.append(begin())
         count += 1
         if len(strangers) > 400:
             strangers.pop(0).close()
-    harness.wait_ms(1500)  # those that it keeps have their turn
+    harness.wait_ms(1500)  # the master handles the remaining ones
     in_vain = dropped()
     harness.figure("dropped before their handshake", in_vain, f"of {count} in five seconds")
     if in_vain > count / 10:
@@ -800,13 +793,13 @@ def figure_handshakes(run):
 
 
 def _link(honest, stranger, **values):
-    """To the first member."""
+    """Opens a link to the first member."""
     port = honest.port
     return stranger.link(port, stranger.peer_at(port), **values)
 
 
 def _pairs(stranger, count):
-    """(port, to, from): of all pairs of members that it was told of."""
+    """Returns (port, to, from) of all pairs of members that the master named to the stranger."""
     members = stranger.learn(count)
     return [(port, to, other) for to, port in members for other, _ in members if other != to]
 
@@ -856,8 +849,7 @@ def test_invalid_message_to_the_master(run):
 
 
 def test_links_in_others_names(run):
-    """Links to each member, as from each other: what the members say to each other goes over their
-    own."""
+    """Links to each member, in the name of each other one: the members use only their links."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
     links = [
@@ -871,16 +863,15 @@ def test_links_in_others_names(run):
 
 
 def test_segments_that_do_not_fit(run):
-    """Segments for whatever is going to be reduced, with which it cannot be, from somebody whom
-    nobody knows."""
+    """Segments that do not fit the future reduction, from an unknown peer."""
     honest = Run(run, elements=BULK, loop=False)
-    (liar,) = honest.members(group=7)  # who knows which operations are next
+    (liar,) = honest.members(group=7)  # it knows the next operations
     stranger = Outsider(run)
     links = []
     for to, port in stranger.learn(3):
         links.append(stranger.link(port, to, **{"from": messages.identity()}))
         frames = []
-        for back in range(4):  # the view of the others is not told to it: there is a tag for each that may be
+        for back in range(4):  # it does not get the view of the others: one tag for each possible view
             view = {**liar.view, "number": liar.view["number"] - back}
             for use in range(50):
                 instance = liar.instance(100 + back, use)
@@ -892,7 +883,7 @@ def test_segments_that_do_not_fit(run):
 
 
 def test_segments_of_one_byte(run):
-    """Very many of them, for an operation to come."""
+    """Very many segments of one byte, for a future operation."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
     link = _link(honest, stranger, **{"from": messages.identity()})
@@ -903,7 +894,7 @@ def test_segments_of_one_byte(run):
 
 
 def _hold_bytes(honest, links):
-    """Over each of these as much as it takes of 12 MiB for operations to come."""
+    """Sends over each link as many of 12 MiB for future operations as it accepts."""
     segment, instance = 1 << 20, {"joint": 99, "tag": 1 << 30}
     for link in links:
         for stripe in range(12):
@@ -916,21 +907,21 @@ def _hold_bytes(honest, links):
 
 
 def test_bytes_held_of_nobody(run):
-    """Segments for operations to come, as from many whom nobody knows."""
+    """Segments for future operations, from many unknown peers."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
     _hold_bytes(honest, [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(12)])
 
 
 def test_bytes_held_of_newcomers(run):
-    """From newcomers who may link: what a member holds is bounded, for all together."""
+    """Segments from newcomers that may open links: the memory of a member is bounded for all of them together."""
     honest = Run(run, elements=BULK)
     strangers = [Outsider(run) for _ in range(12)]
     _hold_bytes(honest, [_link(honest, stranger) for stranger in strangers])
 
 
 def test_thousands_of_links(run):
-    """Each from somebody else, whom nobody knows."""
+    """Each link has a different, unknown peer."""
     honest = Run(run, elements=BULK)
     stranger = Outsider(run)
     links = [_link(honest, stranger, **{"from": messages.identity()}) for _ in range(4200)]
@@ -940,7 +931,7 @@ def test_thousands_of_links(run):
 
 
 def test_state_for_nobody(run):
-    """While shared state is synchronized, a stranger asks for it in the name of one that may."""
+    """During the synchronization of shared state, a stranger requests it in the name of a member."""
     honest = Run(run, loop=False, **PATIENT)
     for peer, seed in zip(honest.peers, (1, 1, 2)):
         peer.do("state", f"w,f32,100000,rand:{seed}")
@@ -948,7 +939,7 @@ def test_state_for_nobody(run):
     members = stranger.learn(3)
     late = honest.peers[2].start("sync", "popular", 0)
     honest.peers[2].until_waiting()
-    honest.peers[2].stop()  # it is going to fetch: until then the others serve
+    honest.peers[2].stop()  # the receiver; until it resumes, the others serve
     calls = [peer.start("sync", "popular", 0) for peer in honest.peers[:2]]
     for peer in honest.peers[:2]:
         peer.until_waiting()
@@ -968,7 +959,7 @@ def test_state_for_nobody(run):
 
 
 def _answer(link, answers):
-    """Whether it has ended."""
+    """Appends the names of the answers. Returns true if the link has ended."""
     while frame := link.next():
         answers.append(messages.NAMES[frame[0]])
         check(not answers[-1].startswith("state_"), f"a stranger was told of shared state: {answers}")

@@ -40,7 +40,7 @@ def _knocked(token, record):
 
 def test_strangers_without_a_knock(run):
     """No knock, one of another token, one that is flipped, cut or for another greeting, and one of a link: each gets
-    the same seven bytes. A client that does not encrypt gets words."""
+    the same seven bytes. A client without encryption gets a text."""
     honest = _secured(run, hello_ms=1000)
     token, greeting = run.token(), wire.tls_greeting()
     good = wire.secure_greeting(token)
@@ -76,8 +76,8 @@ def test_strangers_without_a_knock(run):
 
 
 def test_holders_of_the_pin(run):
-    """With the pin alone, as after a revoked token: slowly byte by byte, with garbage behind it, and the same bytes
-    again and again. Each begins one handshake, and gets no further."""
+    """With the pin alone, as after revocation: slowly byte by byte, with garbage after it, and with the same bytes
+    repeatedly. Each starts one handshake, and gets no further."""
     honest = _secured(run, hello_ms=5000)
     token, good = run.token(), wire.secure_greeting(run.token())
     slow = dial(run.port)
@@ -118,7 +118,7 @@ def test_peers_of_another_version(run):
 
 
 def test_strangers_at_a_members_port(run):
-    """The pin opens nothing there, nor does a ticket that is invented, in the name of whomever."""
+    """The pin has no effect there, nor does an invented ticket in any name."""
     honest = _secured(run)
     first, second = (bytes.fromhex(peer) for peer in honest.peers[0].do("members")["members"][:2])
     greeting = wire.tls_greeting()
@@ -163,8 +163,8 @@ def test_clients_of_tls(run):
 
 
 def test_flood_without_knocks(run):
-    """1,000 at once: some get a refusal, at a limited rate, and the others no answer. A peer with another token gets
-    the reason when it tries again, and one with the right token joins."""
+    """1,000 at once: some get a refusal, at a limited rate, and the others get no answer. A peer with another token
+    gets the reason when it tries again, and one with the right token joins."""
     honest = _secured(run)
     began_us, heard = harness.now_us(), []
     for _ in range(10):

@@ -27,7 +27,8 @@ MOST = (1 << 64) - 1
 
 
 def _donor_lies():
-    """Each changes an answer of a donor, and says how many bytes of content follow, and whether these are changed."""
+    """Returns functions by name. Each changes an answer of a donor, and returns the number of bytes of content that
+    follow and whether these are changed."""
 
     def with_field(wanted, field, change):
         def lie(name, fields):
@@ -91,8 +92,8 @@ def _lying_donors(run, lies):
 
 
 def test_lying_donors(run):
-    """One of two donors of shared state sends false answers or none: the other one gives all of it, and both remain
-    members. Each fourth lie."""
+    """One of two donors of shared state sends false answers or none: the other one provides all of it, and both remain
+    members. Every fourth lie."""
     _lying_donors(run, list(_donor_lies().items())[::4])
 
 
@@ -101,7 +102,7 @@ def test_slow_lying_donors(run):
     _lying_donors(run, _donor_lies().items())
 
 
-# ---- views, operations and rounds that there are not ----
+# ---- views, operations and rounds that do not exist ----
 
 
 def _epochs(epoch):
@@ -120,7 +121,7 @@ def _instances(instance):
 
 
 def _lies(liar):
-    """[(message, values)] a member may send to the master at any time, each wrong in one number."""
+    """Returns [(message, values)] that a member may send to the master at any time, each with one incorrect number."""
     here, view, lies = liar.instance(tag=5000), liar.view, []
     kinds = (("done", {"tiny": 1, "payload": bytes(8)}), ("failed", {"class": 1}), ("abort_request", {"class": 4}))
     descriptor = {"datatype": 1, "codec_datatype": 1, "count": 1}
@@ -156,7 +157,7 @@ def _must_be_out(name, values):
 
 
 def _tell_lies(run, share):
-    """A liar tells them one after another until it is removed; then the next liar continues."""
+    """A malicious member sends them one after another until it is removed; then the next one continues."""
     honest, draw, liar, told, out = Run(run, count=2), random.Random(1), None, 0, 0
     (first,) = honest.members()
     lies = [number for number in range(len(_lies(first))) if draw.random() < share]
@@ -172,7 +173,7 @@ def _tell_lies(run, share):
         told += 1
         liar.flush()
         check(liar.out or not _must_be_out(name, values), f"still a member after {name} with {values}")
-        if draw.random() < 0.1 and not liar.out:  # the others are not kept waiting for long
+        if draw.random() < 0.1 and not liar.out:  # so that the others do not wait for long
             liar.leave()
             liar = None
     if liar:
@@ -184,8 +185,8 @@ def _tell_lies(run, share):
 
 
 def test_views_and_rounds_that_are_not(run):
-    """A member tells the master of views, operations and rounds that are over, to come or never were, while others
-    reduce. They go on, and are right. One lie in thirty."""
+    """While others reduce, a member reports views, operations and rounds that have ended, are still to come or do not
+    exist. The others continue with correct results. One lie in thirty."""
     _tell_lies(run, 0.03)
 
 
@@ -198,7 +199,7 @@ def test_slow_views_and_rounds_that_are_not(run):
 
 
 def _readies(instance, view):
-    """[values] of messages that say that a member is ready to receive, each wrong in one thing or in none."""
+    """Returns [values] of messages that a member is ready to receive, each with one error or none."""
     descriptor = {"datatype": 9, "operation": 0, "codec_datatype": 9, "count": BULK}
     good = {"instance": instance, "view": view, "descriptor": descriptor, "segment_elements": 4096, "granted": 1}
     lies = [{**good, "view": epoch} for epoch in _epochs(view)]
@@ -239,12 +240,12 @@ def test_ready_lies(run):
     honest.go_on()
 
 
-# ---- a member that comes again and again ----
+# ---- a member that joins repeatedly ----
 
 
 def test_comes_again_and_again(run):
-    """A member is removed for a lie, or vanishes in the middle of operations, and joins again at once, many times. The
-    others repeat failed operations, and make at least a step for each of its memberships."""
+    """A member is removed for a lie, or vanishes during operations, and rejoins at once, many times. The others repeat
+    failed operations, and make at least one step for each of its memberships."""
     honest, memberships = Run(run, count=2), 6
     before = honest.loops[0].steps[-1]["step"]
     for turn in range(memberships):
@@ -263,7 +264,7 @@ def test_comes_again_and_again(run):
 
 
 def _changed(draw, said):
-    """A stranger's bytes: a recorded stream, cut, and changed in some places."""
+    """Returns a recorded stream of bytes, cut, and changed in some places."""
     said = bytearray(said[: draw.randrange(1, len(said) + 1)])
     for _ in range(draw.randrange(4)):
         said[draw.randrange(len(said))] = draw.choice((0, 1, 255, draw.randrange(256)))
@@ -281,8 +282,8 @@ def _recorded(run, honest):
 
 
 def test_slow_mutants(run):
-    """A member with a token whose messages are changed at random, and strangers with changed bytes: honest members go
-    on. A minute, and half an hour of programs with sanitizers, nightly."""
+    """A member with a token whose messages are changed at random, and strangers with changed bytes: honest members
+    continue. Nightly: a minute, or half an hour for programs with sanitizers."""
     seconds = float(os.environ["ATTACK_SECONDS"])
     run.secure()
     run.environment.update(PCCL_OP_TIMEOUT_MS="5000", PCCL_CALL_TIMEOUT_MS="5000")
