@@ -11,14 +11,14 @@ def _openssl(*arguments):
 
 
 class Authority:
-    """Signs what it is asked for; its own certificate is `ca`. All files are in the folder."""
+    """A certificate authority. `ca` is its own certificate; all files are in the folder."""
 
     def __init__(self, folder, name="ca"):
         self.folder, self.ca, self.key = folder, f"{folder}/{name}.crt", f"{folder}/{name}.key"
         _openssl("req", "-x509", *KEY, "-keyout", self.key, "-out", self.ca, "-subj", f"/CN={name}", "-days", "30")
 
     def make(self, name, unit="", days=30, host="127.0.0.1"):
-        """(certificate, key), in the place of those of the same name."""
+        """Makes a certificate and a key with this name, in place of earlier ones; returns their paths."""
         certificate, key, request = (f"{self.folder}/{name}.{end}" for end in ("crt", "key", "csr"))
         subject = (f"/OU={unit}" if unit else "") + f"/CN={name}"
         _openssl("req", "-new", *KEY, "-keyout", key, "-out", request, "-subj", subject)

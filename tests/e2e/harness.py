@@ -1,11 +1,9 @@
-"""Starts masters and scripted peers, talks to them, waits with deadlines, and leaves nothing
-behind.
+"""Starts masters and scripted peers, communicates with them, waits with deadlines, and cleans up.
 
-A test is a function test_<name>(run) in a file test_<topic>.py whose last line is harness.main();
-`python3 test_<topic>.py <name>` runs one, without a name all. One that is nothing but figures is
-named figure_<name>: only `make figures` runs it. Nothing here sleeps to let something happen: every
-wait is for a line that a process prints, or for a condition that is asked for until it holds, and
-has a deadline.
+A test is a function test_<name>(run) in a file test_<topic>.py, whose last line is harness.main(); `python3
+test_<topic>.py <name>` runs one test, without a name all. A function figure_<name> only measures figures, and only
+`make figures` runs it. No test sleeps until something has probably happened: every wait is for a line of a process, or
+polls a condition, and has a deadline.
 """
 
 import json
@@ -22,9 +20,9 @@ import traceback
 
 import ports
 
-SLOW = float(os.environ.get("E2E_SLOW", "1"))  # sanitizers: everything may take that much longer
-LARGE = (8 << 20) // (1 if SLOW == 1 else 2)  # elements of f32 which take a while: each takes longer under sanitizers
-DEADLINE = 120  # seconds after which a wait hangs: a watchdog, far above what anything takes on a busy machine
+SLOW = float(os.environ.get("E2E_SLOW", "1"))  # with sanitizers all takes longer by this factor
+LARGE = (8 << 20) // (1 if SLOW == 1 else 2)  # f32 elements of a long operation, half as many with sanitizers
+DEADLINE = 120  # timeout of each wait in seconds: a watchdog, far above any duration on a busy machine
 
 SUCCESS, NOT_INITIALIZED, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, TOO_FEW, MASTER_FAILED = range(7)
 LOST, PENDING_OPS, UPDATE_FAILED, OPTIMIZE_FAILED = 8, 10, 11, 12
@@ -32,7 +30,7 @@ TIMEOUT, ABORTED, VERSION, MISMATCH, EXPELLED, MASTER_LOST, OUT_OF_MEMORY, UNSUP
 
 
 def now_us():
-    """The clock of the peers' "at"."""
+    """The clock of the "at" of peers."""
     return time.monotonic_ns() // 1000
 
 
@@ -66,12 +64,12 @@ def figure(name, value, unit):
     say("figure: " + json.dumps({"name": name, "value": round(value, 4), "unit": unit}))
 
 
-# Everything that arrives is noted under this, so that one wait can be for several processes.
+# Guards all received data, so that one wait can cover several processes.
 _changed = threading.Condition()
 
 
 def wait_until(condition, what, seconds=None):
-    """Waits for news of any process until condition() gives something true; returns that."""
+    """Waits for output of any process until condition() returns a true value; returns that value."""
     end = time.monotonic() + (DEADLINE if seconds is None else seconds)
     with _changed:
         while True:
@@ -99,7 +97,7 @@ def poll(condition, what, seconds=None):
 
 
 def wait_ms(length_ms):
-    """Waits for a duration that the test is about."""
+    """Waits for a duration that is part of the test."""
     since_us = now_us()
     poll(lambda: now_us() - since_us > length_ms * 1000, "the time to pass", length_ms / 1000 + 5)
 
@@ -112,12 +110,12 @@ def executable(name):
 
 
 class Process:
-    """A child whose lines are collected by threads."""
+    """A child process whose output lines are collected by threads."""
 
     def __init__(self, name, command, environment):
         self.name = name
         self.lines = []  # (stream, text)
-        self.killed = False  # by the test: how it ends is no concern
+        self.killed = False  # by the test; its exit code is not checked
         self.popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -147,7 +145,7 @@ class Process:
         pass
 
     def wait_line(self, part, seconds=None, start=0):
-        """The first line, from number `start` on, that has this part."""
+        """Returns the first line, from number `start` on, that contains this part."""
 
         def found():
             for _, text in self.lines[start:]:
@@ -161,14 +159,14 @@ class Process:
         os.kill(self.pid, number)
 
     def kill(self):
-        """kill -9; returns when it was sent."""
+        """Sends kill -9. Returns the time before the signal."""
         self.killed = True
         sent = now_us()
         self.popen.kill()
         return sent
 
     def stop(self):
-        """SIGSTOP; returns when it was sent, after it has stopped."""
+        """Sends SIGSTOP, and waits until the process has stopped. Returns the time before the signal."""
         sent = now_us()
         self.signal(signal.SIGSTOP)
         poll(lambda: self.state() == "T", f"{self.name} to stop")
@@ -200,7 +198,7 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def sockets(self):
-        """The inodes by which /proc/net lists the sockets of this process."""
+        """Returns the inodes of its sockets in /proc/net."""
         inodes = set()
         for entry in os.listdir(f"/proc/{self.pid}/fd"):
             try:
@@ -212,7 +210,7 @@ class Process:
         return inodes
 
     def listening_ports(self):
-        """TCP ports this process listens on."""
+        """Returns the TCP ports on which this process listens."""
         inodes = self.sockets()
         ports = set()
         for table in ("tcp", "tcp6"):
@@ -236,7 +234,7 @@ class Process:
         return [row[-1] for row in rows if row[6] in inodes and re.search(r"^@pccl/|/\d+-[0-9a-f]{32}$", row[-1])]
 
     def end(self, seconds):
-        """Waits until it has ended; returns the exit code."""
+        """Waits until the process has ended; returns the exit code."""
         code = self.popen.wait(seconds)
         for reader in self._readers:
             reader.join(seconds)
@@ -258,7 +256,7 @@ class Process:
 
 
 class Call:
-    """A command that was given to a peer."""
+    """A command that a peer executes."""
 
     def __init__(self, peer, number, text):
         self.peer = peer
@@ -277,7 +275,7 @@ class Call:
         return self
 
     def wait(self, seconds=None, rc=None):
-        """The result; with rc it must have that code."""
+        """Returns the result; with rc it must have this code."""
         result = wait_until(lambda: self.result or self._dead(), f"the end of {self!r}", seconds)
         if rc is not None and result["rc"] != rc:
             raise Failure(f"{self!r} gave {result['rc']} ({result.get('words', '')}), want {rc}")
@@ -293,7 +291,7 @@ class Peer(Process):
     def __init__(self, name, environment, prefix=()):
         self.calls = {}
         self.logs = []  # (level, text)
-        self.others = []  # objects of no call
+        self.others = []  # objects that belong to no call
         super().__init__(name, [*prefix, executable("peer")], environment)
 
     def took(self, stream, text):
@@ -318,7 +316,7 @@ class Peer(Process):
             call.result = line
 
     def start(self, verb, *arguments, slot=0):
-        """Gives the command; it runs on a thread of its own."""
+        """Sends the command; the peer executes it on a separate thread."""
         words = [verb] + [str(argument) for argument in arguments]
         with _changed:
             number = len(self.calls) + 1
@@ -339,8 +337,7 @@ class Peer(Process):
         return self.do("create", address, *(f"{name}={value}" for name, value in options.items()), slot=slot)
 
     def until_waiting(self, slot=0, part=""):
-        """Until the master has told this peer whom it waits for (and therefore knows that it
-        waits)."""
+        """Waits until the master has sent this peer a report of its wait, which means that the master knows of it."""
 
         def waits():
             text = self.do("waits", slot=slot)["text"]
@@ -358,7 +355,7 @@ class Peer(Process):
         return wait_until(found, f"a log line with '{part}' of {self.name}", seconds)
 
     def quit(self, seconds=None):
-        """Destroys its communicators and ends."""
+        """Destroys its communicators and exits."""
         self.start("quit")
         code = self.end(DEADLINE if seconds is None else seconds)
         self.killed = True
@@ -392,8 +389,8 @@ class Forge(Process):
 
 
 class Run:
-    """One test's processes. Leaving it ends them all and complains about those that ended on their
-    own or badly."""
+    """The processes of one test. The end of the `with` block terminates them, and fails if one has ended early or with
+    an error."""
 
     def __init__(self, name):
         self.name = name
@@ -405,12 +402,12 @@ class Run:
         folder = tempfile.mkdtemp()
         os.chmod(folder, 0o755)  # the library refuses other users
         self.local = os.path.join(folder, "local")  # for local sockets
-        self.at_exit = [lambda: shutil.rmtree(folder)]  # called last, when all processes have ended
+        self.at_exit = [lambda: shutil.rmtree(folder)]  # called in reverse order, when all processes have ended
         self.environment.update(PCCL_PORT="0", PCCL_LOG_LEVEL="INFO", PCCL_LOCAL_DIR=self.local)
-        self.environment["PCCL_FOUND_AFTER_MS"] = "0"  # masters found a run at once, except where a test is about that
+        self.environment["PCCL_FOUND_AFTER_MS"] = "0"  # masters start a run at once, except in tests of this delay
         self._forge = None
-        self.state = None  # where the master's secrets are
-        if os.environ.get("E2E_TOKEN"):  # the test runs encrypted; "control": but for the payload
+        self.state = None  # the directory of the master's secrets
+        if os.environ.get("E2E_TOKEN"):  # the test runs encrypted; "control": except for the payload
             self.secure(os.environ["E2E_TOKEN"])
 
     @property
@@ -418,7 +415,7 @@ class Run:
         return f"{self.host}:{self.port}"
 
     def secure(self, encryption="on"):
-        """The next master makes a token, and all peers have it."""
+        """The next master makes a token, which all peers use."""
         self.state = os.path.join(tempfile.mkdtemp(), "state")
         self.at_exit.append(lambda: shutil.rmtree(os.path.dirname(self.state), ignore_errors=True))
         self.environment.update(
@@ -440,9 +437,9 @@ class Run:
         return process
 
     def start_master(self, port=None, listen=None, prefix=(), **parameters):
-        """With parameters as of the environment: silence_ms=1000. Returns when it accepts
-        connections. The prefix are words before the command: "ip netns exec ...". One at the port of the
-        one before waits for its end, which frees the port."""
+        """Starts a master with parameters as in the environment: silence_ms=1000. Returns when it accepts connections.
+        The prefix is a list of words before the command: "ip netns exec ...". If its predecessor used the same port,
+        waits for the predecessor's end."""
         if self.master and port == self.port:
             self.master.end(DEADLINE)
         self.port = port or ports.free_port()
@@ -455,14 +452,14 @@ class Run:
         return self.master
 
     def peer(self, name=None, prefix=(), **parameters):
-        """A process without a communicator."""
+        """Starts a process without a communicator."""
         environment = dict(self.environment)
         environment.update({"PCCL_" + key.upper(): str(value) for key, value in parameters.items()})
         name = name or f"p{sum(isinstance(process, Peer) for process in self.processes)}"
         return self._add(Peer(name, environment, prefix))
 
     def join(self, count=1, members=(), group=0, **parameters):
-        """New peers, admitted one after another by `members` and each other."""
+        """Starts peers, which join one after another; `members` and the earlier ones admit each."""
         members = list(members)
         joined = []
         for _ in range(count):
@@ -482,7 +479,7 @@ class Run:
         return result
 
     def id_of(self, peer):
-        """Its name in the master's messages: the first letters of its id, the latest one."""
+        """Returns the peer's latest name in the master's messages: the first letters of its id."""
         names = (f" '{peer.name}' ", f":{peer.pid}' ")
 
         def found():
@@ -494,8 +491,8 @@ class Run:
         return poll(found, f"the id of {peer.name}")
 
     def let_in(self, connect, members):
-        """Updates until this connect has ended. A peer admitted just before an update began must
-        vote in it, too."""
+        """The members update until this connect has ended. A peer that was admitted just before an update must vote in
+        it, too."""
         newcomer = connect.peer
         while connect.result is None:
             votes = [member.start("update") for member in members]
@@ -537,7 +534,7 @@ class Run:
         check(not problems, "; ".join(problems))
 
     def _leave(self):
-        """Ends everything in good order; a sanitizer has its say by the exit code."""
+        """Ends all processes in order; the exit codes include errors of sanitizers."""
         problems = []
         peers = [process for process in self.processes if isinstance(process, Peer)]
         for process in self.processes:
@@ -546,7 +543,7 @@ class Run:
         for peer in peers:
             if peer.alive() and not peer.killed:
                 if peer.state() == "T" or any(call.result is None for call in peer.calls.values()):
-                    peer.kill()  # it cannot read "quit", or a call is inside the communicator
+                    peer.kill()  # it cannot read "quit", or a call uses the communicator
                     continue
                 try:
                     peer.start("quit")
@@ -571,7 +568,7 @@ class Run:
 
 
 def main():
-    """Runs the tests of the calling file: those named on the command line, or all."""
+    """Runs the tests of the calling file: those on the command line, or all."""
     known = vars(sys.modules["__main__"]).items()
     functions = {name: value for name, value in known if name.startswith(("test_", "figure_")) and callable(value)}
     if sys.argv[1:] == ["--list"]:

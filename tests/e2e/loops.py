@@ -1,16 +1,14 @@
-"""Peers in the verb loop: steps that they make together, each with its own verdict on the
-result."""
+"""Peers that run the verb loop: joint steps, in which each peer checks its result."""
 
 import harness
 from harness import check
 
-# Elements of an operation: by the master, or from peer to peer. In a loop they are of 8 bytes.
+# Elements of an operation: through the master, or from peer to peer. In a loop they have 8 bytes.
 SMALL, BULK = 100, 40000
 
 
 def in_both_sizes(test):
-    """Registers test(run, count) twice: under its name with small payloads, and with bulk ones as
-    <name>_bulk."""
+    """Registers test(run, count) twice: under its name with small payloads, and as <name>_bulk with bulk payloads."""
     home = test.__globals__
     home["test_" + test.__name__] = lambda run: test(run, SMALL)
     home[f"test_{test.__name__}_bulk"] = lambda run: test(run, BULK)
@@ -51,8 +49,8 @@ def all_right(loops):
 
 
 def right_steps(loops):
-    """Every step of these calls, with its peer: a result is right, and a failure has left the input as
-    it was. loops: peer -> its call."""
+    """Yields every step of these calls with its peer. Checks that each result is correct, and that each failure has
+    left the input intact. loops: peer -> its call."""
     for peer, loop in loops.items():
         for failed in loop.failures:
             check(failed["intact"], f"{peer.name} has changed inputs: {failed}")
@@ -70,8 +68,7 @@ def longest_pause_ms(loops):
 
 
 def kill_all(loops, dead):
-    """Kills all before it waits for any: a peer that has stopped would hold up those after it. They
-    move to `dead`."""
+    """Kills all peers before it waits for any: a stopped peer would delay the later ones. Moves them to `dead`."""
     for peer in list(loops):
         peer.kill()
         dead[peer] = loops.pop(peer)

@@ -1,4 +1,4 @@
-"""Processes that make steps of mixed collectives, while some are killed and others come."""
+"""Processes that make steps of mixed collectives, while some are killed and new ones join."""
 
 import random
 import time
@@ -24,7 +24,7 @@ class Churn:
         self.run = run
         self.seed = seed
         self.options = options
-        self.loops = {}  # peer -> its call; None: it is not in yet
+        self.loops = {}  # peer -> its call; None: it has not joined
         self.connects = {}
         self.dead = {}
 
@@ -43,7 +43,7 @@ class Churn:
                 self.loops[peer] = peer.start("mixed", self.seed, 6, BULK, *self.options)
 
     def until_together(self):
-        """Until all have made a step after now of which all are part."""
+        """Waits until all have made a further step in which all take part."""
         seen = {peer: len(loop.steps) if loop else 0 for peer, loop in self.loops.items()}
 
         def is_of_all(step):
@@ -59,7 +59,7 @@ class Churn:
         harness.wait_until(done, f"a step of {len(self.loops)} peers together")
 
     def until_every_kind(self):
-        """Until each kind was part of a step: what a step is made of is chance."""
+        """Waits until each kind has been part of a step: the kinds are random."""
 
         def done():
             tried = str([step["ops"] for loop in self.started().values() for step in loop.steps])
@@ -90,7 +90,7 @@ def churn(run, kills, *options):
         while len(rig.loops) < chance.randint(3, 5):
             rig.spawn()
         rig.until_together()
-        time.sleep(chance.uniform(0, 0.05))  # the moment is what the test is about
+        time.sleep(chance.uniform(0, 0.05))  # a random moment, as part of the test
         victim = chance.choice(list(rig.loops))
         victim.kill()
         rig.dead[victim] = rig.loops.pop(victim)

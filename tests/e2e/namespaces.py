@@ -1,6 +1,5 @@
-"""Separate hosts for masters and peers: network namespaces on one switch. Needs root and ip of
-iproute2. All names begin with pccl-<pid of the test>-, so the leftovers of a killed test are found
-and removed by the next one."""
+"""Separate hosts for masters and peers: network namespaces on one switch. Needs root and ip of iproute2. All names
+begin with pccl-<pid of the test>-, so that the next test finds and removes the leftovers of a killed one."""
 
 import os
 import subprocess
@@ -8,9 +7,9 @@ import sys
 
 import harness
 
-SKIPPED = 77  # exit code: the machine does not let us
+SKIPPED = 77  # exit code: this machine does not permit it
 PREFIX = "pccl-"
-NOWHERE = "02:00:00:00:de:ad"  # of no host, so packets to it are lost silently
+NOWHERE = "02:00:00:00:de:ad"  # not an address of any host, so packets to it are lost silently
 
 
 def _ip(commands):
@@ -35,7 +34,7 @@ def _remove(names):
 
 
 def remove_leftovers():
-    """Of tests that were killed."""
+    """Removes namespaces of tests that were killed."""
     _remove([name for name in _names() if not os.path.exists(f"/proc/{name.split('-')[1]}")])
 
 
@@ -51,7 +50,7 @@ class Network:
         remove_leftovers()
         commands = [f"netns add {self.switch}"] + [f"netns add {self.name(i)}" for i in range(self.count)]
         _ip(commands)
-        for name in [self.switch] + [self.name(i) for i in range(self.count)]:  # one way between two hosts, not two
+        for name in [self.switch] + [self.name(i) for i in range(self.count)]:  # leaves one path between two hosts
             off = "for i in all default; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6; done"
             subprocess.run(["ip", "netns", "exec", name, "sh", "-c", off], check=False, capture_output=True)
         commands = [f"-n {self.switch} link add sw type bridge", f"-n {self.switch} link set sw up"]
@@ -85,15 +84,15 @@ class Network:
         harness.check(done.returncode == 0, f"ip {words} at host {host}: {done.stderr.strip()}")
 
     def drop(self, sender, receiver):
-        """Drops what one host sends to the other; the other direction still works."""
+        """Drops packets from one host to the other; the other direction still works."""
         self._do(sender, f"neigh replace {self.address(receiver)} lladdr {NOWHERE} nud permanent dev eth0")
 
     def deny(self, sender, receiver):
-        """The one is told at once that the other cannot be reached."""
+        """The sender gets an error at once when it sends to the receiver."""
         self._do(sender, f"route replace unreachable {self.address(receiver)}/32")
 
     def cut(self, one, other, how="drop"):
-        """Both ways."""
+        """Cuts both directions."""
         for sender, receiver in ((one, other), (other, one)):
             getattr(self, how)(sender, receiver)
 
@@ -107,7 +106,7 @@ class Network:
                 subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
 
     def unplug(self, host):
-        """Unplugs the cable: nothing comes or goes, and nobody is told."""
+        """Unplugs the cable: no packets pass in either direction, and no host gets an error."""
         done = subprocess.run(["ip", "-n", self.switch, "link", "set", f"port{host}", "down"], capture_output=True)
         harness.check(done.returncode == 0, f"unplug: {done.stderr}")
 
@@ -116,14 +115,14 @@ class Network:
         harness.check(done.returncode == 0, f"plug: {done.stderr}")
 
     def crawl(self, host, kbit):
-        """Limits what the host sends to this rate in kbit/s."""
+        """Limits the send rate of the host, in kbit/s."""
         words = f"tc -n {self.name(host)} qdisc add dev eth0 root tbf rate {kbit}kbit burst 2000 limit 60000"
         done = subprocess.run(words.split(), text=True, capture_output=True)
         harness.check(done.returncode == 0, f"tc: {done.stderr}")
 
 
 def need_root():
-    """Ends the test program when it may not make namespaces."""
+    """Ends the test program if it may not make namespaces."""
     if os.geteuid() != 0:
         harness.say("skipped: network namespaces need root")
         sys.exit(SKIPPED)

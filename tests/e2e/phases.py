@@ -1,5 +1,5 @@
-"""Phases in which a peer is killed or stopped, and what the survivors must do then. COUNT is the
-number of elements of their reductions: 100 go through the master, very many from peer to peer."""
+"""Phases in which a peer is killed or stopped, and checks of the survivors. COUNT is the number of elements of their
+reductions: 100 use the master, large numbers pass from peer to peer."""
 
 import json
 import os
@@ -12,25 +12,24 @@ from harness import check, equal, figure, now_us
 
 COUNT = 100
 
-# Every master and peer here. A silence limit beyond all waits of tests, so that no death is noticed
-# by it; or, where a test is about it, one that is long enough for those who live to be heard of
-# though their machine is busy.
+# For every master and peer here. The silence limit is longer than all waits of tests, so that it never detects a lost
+# peer; tests of the limit use a shorter one, with which living peers are still heard on a busy machine.
 PATIENT = {"silence_ms": 600000, "heartbeat_ms": 1000}
 SILENCE_MS = 3000
 STRICT = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
-# A master that comes back waits so long for all of the run, then a majority will do.
+# A restarted master waits this long for all members; then a majority is enough.
 RESTARTED = {**PATIENT, "recover_ms": 3000}
 
 
 def start(run, count=3, **master):
-    """A run of `count` members which soon know whom they wait for."""
+    """Starts a run of `count` members, which soon report the peers for which they wait."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**(master or PATIENT))
     return run.join(count)
 
 
 def look(peer):
-    """What the peer's flight recorder holds now."""
+    """Returns the current content of the peer's flight recorder."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "dump.json")
         peer.do("record", file)
@@ -38,8 +37,8 @@ def look(peer):
 
 
 def agree(calls, *allowed):
-    """All have ended alike, with the same bits if it went well, and with their inputs intact if
-    not."""
+    """Checks that all calls have ended with the same code: with equal bits after a success, with intact inputs after a
+    failure."""
     results = [call.wait() for call in calls]
     codes = {result["rc"] for result in results}
     equal(len(codes), 1, f"different results {[(call, call.result['rc'], call.result.get('words')) for call in calls]}")
@@ -53,20 +52,20 @@ def agree(calls, *allowed):
 
 
 def members(peer):
-    """The ids of its group, as the topology tells them."""
+    """Returns the ids of its group, as in the topology."""
     lines = peer.do("topology")["text"].splitlines()
     return {line.split()[2] for line in lines if line.startswith("peer ")}
 
 
 def named(results, gone):
-    """Every peer that failed because of a loss names all that are gone, and nobody else."""
+    """Checks that every peer that failed because of a loss names all lost peers, and no others."""
     for result in results:
         equal(result["failed"], result["rc"], "result of the failure")
         equal((sorted(result["lost"]), result["lost_count"]), (sorted(gone), len(gone)), "those lost")
 
 
 def losses(peers):
-    """The results of their reductions that failed for a loss."""
+    """Returns the results of their reductions that failed because of a loss."""
     return [call.result for peer in peers for call in peer.calls.values() if call.result and call.result["rc"] == LOST]
 
 
@@ -79,7 +78,7 @@ def knew(results, since_us, what="the survivors knew"):
 
 
 def _threads(processes):
-    """Of each thread its state, and how often it was switched to another one."""
+    """Returns the state of each thread, and the number of its context switches."""
     kept = ("State:", "voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
     found = {}
     for process in processes:
@@ -90,24 +89,23 @@ def _threads(processes):
 
 
 def _has_rested(before, after):
-    """It slept at both looks and did not run in between. Under a sanitizer it may have woken once:
-    its runtime keeps a thread that wakes ten times a second."""
+    """Returns true if the thread slept at both times and did not run in between. Under a sanitizer it may have woken
+    once: the runtime has a thread that wakes ten times per second."""
     state, voluntary, involuntary = after
     may_wake = 1 if harness.SLOW > 1 else 0
     return before[0] == state == "S" and int(voluntary) - int(before[1]) <= may_wake and involuntary == before[2]
 
 
 def until_at_rest(processes):
-    """Waits until none of their threads is running, ready, or has run within the time by which an
-    acknowledgment may be delayed, which is less than the interval of heartbeats. Fails for threads
-    that spin."""
+    """Waits until none of their threads is running, ready, or has run within the maximum delay of an acknowledgment,
+    which is less than the interval of heartbeats. Fails if threads spin."""
 
     def rest():
         try:
             before = _threads(processes)
             harness.wait_ms(60)
             after = _threads(processes)
-        except OSError:  # of a thread that has just ended
+        except OSError:  # the thread has just ended
             return None
         return before.keys() == after.keys() and all(_has_rested(before[thread], after[thread]) for thread in after)
 
@@ -115,7 +113,7 @@ def until_at_rest(processes):
 
 
 def wait_at_rest(processes, length_ms):
-    """They wait, and come to rest."""
+    """Waits for this time, in which the processes must be at rest."""
     until_at_rest(processes)
     since_us, before = now_us(), [process.cpu_s() for process in processes]
     harness.wait_ms(length_ms)
@@ -124,12 +122,12 @@ def wait_at_rest(processes, length_ms):
 
 
 def restart(run):
-    """A master that has been killed is started again at its old port."""
+    """Restarts a master that was killed, at the same port."""
     return run.start_master(run.port, **RESTARTED)
 
 
 def reduce_marked(peers, tag, count):
-    """Every peer has launched its part of one in-place sum, with its position as its mark."""
+    """Every peer launches its part of one in-place sum, with its position as its mark."""
     words = [tag, count, "f32", "sum"]
     calls = [peer.start("reduce", *words, f"mark:{bit}", "inplace", "launched") for bit, peer in enumerate(peers)]
     for call in calls:
@@ -138,7 +136,7 @@ def reduce_marked(peers, tag, count):
 
 
 def go_on(run, survivors, rejoin=True):
-    """A retry among the survivors is right, and a newcomer gets in."""
+    """The survivors' retry succeeds, and a newcomer joins."""
     if len(survivors) > 1:
         calls = [peer.start("multi", 4, 2, 900, 8, "i64", "sum", "ramp:1:1") for peer in survivors]
         for result in agree(calls, SUCCESS):
@@ -153,8 +151,7 @@ def go_on(run, survivors, rejoin=True):
         agree([peer.start("reduce", 951, 4, "i64", "sum", "const:1") for peer in everybody], SUCCESS)
 
 
-# ---- the phases: each brings the victim into one, and returns the survivors' calls that are under
-# way
+# ---- the phases: each brings the victim into one, and returns the survivors' pending calls
 
 
 def phase_idle(victim, others):
@@ -206,7 +203,7 @@ def phase_launched_last(victim, others):
 
 
 def phase_done(victim, others):
-    """All but one have launched and said DONE, the victim too; the outcome is open."""
+    """All but one have launched and sent DONE, including the victim; the outcome is open."""
     calls = [peer.start("reduce", 5, COUNT, "f32", "sum", "rand:3", "inplace") for peer in others[1:]]
     victim.start("reduce", 5, COUNT, "f32", "sum", "rand:3", "inplace")
     for peer in [victim] + others[1:]:
@@ -215,7 +212,7 @@ def phase_done(victim, others):
 
 
 def phase_many(victim, others):
-    """Several operations at once, some of them complete at the victim, some not launched by it."""
+    """Several concurrent operations: some are complete at the victim, some it has not launched."""
     for peer in [victim] + others:
         for tag in range(10):
             peer.do("launch", tag, 2 * COUNT, "i32", "sum", f"rand:{tag}", "inplace")
@@ -246,8 +243,7 @@ PHASES = {name[len("phase_") :]: function for name, function in dict(globals()).
 
 
 def finish(phase, others, calls, since_us):
-    """Ends what the phase left open; prints how long the survivors took, if they had to find out.
-    """
+    """Ends the pending calls of the phase; prints the time of the survivors, if they had to detect the loss."""
     results = None
     if phase in ("update_missing", "pending_missing"):
         results = agree(calls, SUCCESS)
@@ -255,17 +251,17 @@ def finish(phase, others, calls, since_us):
         results = agree(calls, SUCCESS)
         equal({result["peers"] for result in results}, {len(others)}, "peers at the end of the list")
     elif phase in ("launched_last", "done"):
-        if phase == "done":  # if the last one comes before the death is known, all parts are there
+        if phase == "done":  # if the last one launches before the loss is known, all parts are there
             calls.append(others[0].start("reduce", 5, COUNT, "f32", "sum", "rand:3", "inplace"))
         results = agree(calls, LOST, *([SUCCESS] if phase == "done" else []))
     elif phase == "launched_first":
-        # Launched after the death is known it succeeds among the survivors, before it fails: alike
-        # in any case.
+        # After the loss is known, the operation succeeds among the survivors; before, it fails. In both cases all
+        # agree.
         agree([peer.start("reduce", 5, COUNT, "f32", "sum", "rand:1", "inplace") for peer in others], LOST, SUCCESS)
     elif phase == "many":
         for tag in range(10, 14):
             results = agree([call for call in calls if call.text.startswith(f"reduce {tag} ")], LOST)
-        for tag in range(10):  # complete everywhere before the death: done, whenever they are awaited
+        for tag in range(10):  # complete everywhere before the loss: successful, no matter when they are awaited
             agree([peer.start("await", tag) for peer in others], SUCCESS)
     elif phase in ("idle", "update", "pending"):
         verb = "update" if phase == "idle" else phase
@@ -294,8 +290,7 @@ def stop_in(run, phase):
     go_on(run, others, rejoin=False)
     named(losses(others), before - members(others[0]))
     victim.resume()
-    # What it was in ends with an error or the outcome; then it is out, and comes back as a
-    # newcomer.
+    # Its pending calls end with an error or with the outcome; then it is removed, and rejoins as a newcomer.
     for call in victim.calls.values():
         result = call.wait()
         check(result["rc"] == SUCCESS or result["words"], f"{call!r} has failed without words")

@@ -1,4 +1,4 @@
-"""Ports for programs that must know theirs before they listen, or listen on it again later."""
+"""Ports for programs that must know theirs before they listen, or reuse it later."""
 
 import itertools
 import os
@@ -6,7 +6,7 @@ import pathlib
 import socket
 
 FIRST = 10000
-APART = 8  # tests that run at the same time are processes with numbers near to each other
+APART = 8  # concurrent tests have nearby process ids
 RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
 _given = itertools.count()
 
@@ -16,11 +16,10 @@ def _first_ephemeral():
 
 
 def free_port():
-    """One below those that the system gives to whoever asks for any: these may be anybody's at the
-    next moment. Not one that was given to this process before, and hardly one that another test may
-    have been given."""
+    """Returns a port below the system's ephemeral ports, which any process may get at any time. It was not returned to
+    this process before, and is unlikely to be used by another test."""
     count = _first_ephemeral() - FIRST
-    if count < 1000:  # a system with a range of its own
+    if count < 1000:  # a system with a different range
         with socket.socket() as probe:
             probe.bind(("", 0))
             return probe.getsockname()[1]
@@ -30,6 +29,6 @@ def free_port():
             try:
                 probe.bind(("", port))
             except OSError:
-                continue  # taken
+                continue  # in use
         return port
     raise OSError("no port is free")

@@ -1,4 +1,4 @@
-"""A network between peers and their master that can be cut, stopped, and slowed down to single
+"""A network between peers and their master, or between peers, that can be cut, stopped, and slowed down to single
 bytes."""
 
 import selectors
@@ -11,9 +11,8 @@ import ports
 
 
 def behind_proxy(run, kind=None, **parameters):
-    """A peer that the other peers reach only through a proxy (of this kind), and the proxy. It listens where
-    nobody looks for it, because the address from which the master sees it come is a candidate too.
-    """
+    """Returns a peer that other peers reach only through a proxy (of this kind), and the proxy. The peer listens at an
+    unused address, because the source address of its connection to the master is also a candidate."""
     port = ports.free_port()
     proxy = (kind or Proxy)(port, "127.0.0.2")
     peer = run.peer(local="tcp", **parameters)
@@ -23,7 +22,7 @@ def behind_proxy(run, kind=None, **parameters):
 
 
 def join_behind_proxies(run, count, **parameters):
-    """Members which the others reach through proxies only, and these."""
+    """Returns members that others reach only through proxies, and the proxies."""
     members, proxies = [], []
     for _ in range(count):
         peer, proxy = behind_proxy(run, **parameters)
@@ -40,11 +39,11 @@ class Proxy:
         self.target = (host, target)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.chunk = 65536  # bytes that are forwarded at once
-        self.room = None  # so many bytes go through, then it holds by itself
-        self.count = 0  # connections so far
-        self._pairs = {}  # socket -> the other side's
-        self._orphans = []  # kept open
+        self.chunk = 65536  # maximum bytes in one step
+        self.room = None  # bytes that pass before it holds automatically
+        self.count = 0  # all connections, including closed ones
+        self._pairs = {}  # socket -> the opposite socket
+        self._orphans = []  # remain open
         self._held = False
         self._orders = []
         self._selector = selectors.DefaultSelector()
@@ -61,11 +60,11 @@ class Proxy:
         harness.check(done.wait(harness.DEADLINE), "the proxy does not obey")
 
     def pairs(self):
-        """Connections that stand, oldest first."""
+        """Returns the number of open connections."""
         return sum(sock.getsockname()[1] == self.port for sock in list(self._pairs))
 
     def cut_one(self, number, reset=False):
-        """Breaks this one of those that stand, counted from the oldest."""
+        """Breaks this open connection, counted from the oldest."""
 
         def close_one():
             inner = [sock for sock in self._pairs if sock.getsockname()[1] == self.port]
@@ -74,8 +73,8 @@ class Proxy:
         self._order(close_one)
 
     def cut(self, reset=False, only_inner=False, only_outer=False):
-        """Breaks all connections; new ones work. only_inner: the target is not told; only_outer: the side that has
-        dialed is not, and its bytes are acknowledged."""
+        """Breaks all connections; new ones work. only_inner: the target does not notice. only_outer: the side that
+        dialed does not notice, and its bytes are acknowledged."""
 
         def close_all():
             for sock in [sock for sock in self._pairs if sock.getsockname()[1] == self.port]:
@@ -92,7 +91,7 @@ class Proxy:
         self._order(close_all)
 
     def hold(self, on):
-        """Nothing goes through and nothing is closed, as if a cable was out."""
+        """No bytes pass and no connection is closed, as with an unplugged cable."""
 
         def change():
             self.room = None
@@ -140,7 +139,8 @@ class Proxy:
             self._selector.register(outer, selectors.EVENT_READ)
 
     def passes(self, sock, data):  # pylint: disable=unused-argument
-        """What becomes of what came there on its way; nothing: the connection is cut; None: that waits."""
+        """Returns the bytes to forward instead of these; empty bytes cut the connection, and None holds the data back.
+        """
         return data
 
     def _forward(self, sock):

@@ -34,7 +34,7 @@ class NoMoreDescriptors:
         used = descriptors(process)
         lowest_free = next(number for number in range(max(used) + 2) if number not in used)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (lowest_free, self.limits[1]))
-        self.words = f"too many open files (limit {lowest_free}): raise the limit (ulimit -n)"  # of the library
+        self.words = f"too many open files (limit {lowest_free}): raise the limit (ulimit -n)"  # the library's
         self.did = f"{process.name} gets no descriptor from {lowest_free} on; {len(used)} are open"
 
     def over(self):
@@ -61,7 +61,8 @@ def _paths_of_memory(pid):
 
 
 def _parent_for_limits(pid):
-    """(version, control group of the process, control group in which one with a limit of memory can be made)"""
+    """Returns (version, control group of the process, control group in which a group with a memory limit can be made).
+    """
     for version, mount, path in _paths_of_memory(pid):
         home = mount / path
         for parent in [home, *home.parents]:

@@ -5,9 +5,9 @@ from harness import INVALID_USAGE, SUCCESS
 from harness import check, equal
 
 MIB = 1 << 20
-UNWRITTEN = (1 << 64) - 1  # statistics of a call that has failed
+UNWRITTEN = (1 << 64) - 1  # the statistics of a failed call
 
-# Peers that soon know whom they wait for, so that a test can wait until a vote has been counted.
+# Peers soon report the peers for which they wait, so that a test can wait until a vote has been counted.
 WHERE_MS = "20"
 
 
@@ -28,8 +28,7 @@ def each(value, count):
 
 
 def votes(peers, revisions, strategies="popular", order=None):
-    """The calls, in the order of the peers. With an order each vote is counted before the next one
-    is cast."""
+    """Returns the calls, in the order of the peers. With an order, each vote is counted before the next one starts."""
     revisions, strategies = each(revisions, len(peers)), each(strategies, len(peers))
     calls = {}
     places = order or range(len(peers))
@@ -42,7 +41,7 @@ def votes(peers, revisions, strategies="popular", order=None):
 
 
 def sync(peers, revisions, strategies="popular", order=None):
-    """All succeed and hold the same afterward. Their results."""
+    """All calls succeed, and leave the same state. Returns their results."""
     results = [call.wait(rc=SUCCESS) for call in votes(peers, revisions, strategies, order)]
     same(results)
     return results
@@ -58,8 +57,8 @@ def same(results, unequal=()):
 
 
 def moved(results):
-    """(sent, received) of each. What was received has been sent; more may have been, for near the
-    end of a transfer a second donor is asked for what a slow one has not sent."""
+    """Returns (sent, received) of each peer. All received bytes were sent; the sum of sent bytes may be larger, because
+    near the end of a transfer a second donor is asked for the remainder of a slow one."""
     sent, taken = (sum(result[way] for result in results) for way in ("tx", "rx"))
     check(taken <= sent <= 2 * taken, f"{sent} bytes sent, {taken} received: {results}")
     return [(result["tx"], result["rx"]) for result in results]
@@ -70,7 +69,7 @@ def nothing_moved(results):
 
 
 def received(results, *wanted):
-    """Checks the bytes that each has received, exactly."""
+    """Checks the exact number of bytes that each peer has received."""
     moved(results)
     equal([result["rx"] for result in results], list(wanted), f"bytes received: {results}")
 
@@ -83,7 +82,7 @@ def failed(result, revision):
 
 
 def expelled(call, revision):
-    """It has failed, and its peer is out of the run."""
+    """Checks that the call has failed, and that its peer was removed from the run."""
     result = call.wait()
     failed(result, revision)
     equal(call.peer.do("attr", rc=None)["rc"], INVALID_USAGE, f"{call.peer.name} is still connected")
@@ -91,7 +90,7 @@ def expelled(call, revision):
 
 
 def group(run, count, members, number):
-    """Peers of a group of their own, admitted by the members and each other."""
+    """Adds peers of a separate group, which the members and the earlier ones admit."""
     joined = []
     for _ in range(count):
         peer = run.peer()

@@ -1,4 +1,5 @@
-"""Receives from anybody: whoever dies, before it is chosen or after that, the others are received."""
+"""Receives from any peer: when a peer is lost, before or after its message is selected, the others' messages are
+received."""
 
 import random
 import time
@@ -14,7 +15,7 @@ KILLS = 8
 
 
 class Funnel:
-    """One peer receives what all others send."""
+    """One peer receives the data of all others."""
 
     def __init__(self, run, peers, count):
         self.receiver, self.senders = peers[0], list(peers[1:])
@@ -23,7 +24,7 @@ class Funnel:
         self.pours = {peer: peer.start("pour", 0, count) for peer in self.senders}
 
     def more(self, turns=3):
-        """Of each of those who send something arrives."""
+        """Waits until further data of each sender has arrived."""
         seen = len(self.drain.steps)
 
         def done():
@@ -38,7 +39,7 @@ class Funnel:
         return self.pours.pop(peer)
 
     def stop(self):
-        """All that arrived was right."""
+        """Checks that all received data is correct."""
         for peer in self.senders:
             peer.do("stop")
         for call in self.pours.values():
@@ -51,7 +52,7 @@ class Funnel:
 
 
 def told(call, gone):
-    """It has failed because that peer is gone, and says so."""
+    """Checks that the call failed because of the loss of this peer, and names it."""
     result = call.wait(rc=LOST)
     equal([lost[: len(gone)] for lost in result["lost"]], [gone], "those lost")
 
@@ -83,7 +84,7 @@ def test_stop_sender(run):
 
 
 def test_kill_receiver(run):
-    """All who send to it are told; another one receives from those who are left."""
+    """All senders get the error; another peer receives from the remaining ones."""
     peers = phases.start(run, 5)
     funnel = Funnel(run, peers, BULK)
     funnel.more()
@@ -97,7 +98,7 @@ def test_kill_receiver(run):
 
 
 def test_kill_at_random(run):
-    """One of those who send is killed at any moment, and a newcomer takes its place."""
+    """One of the senders is killed at a random moment, and a newcomer replaces it."""
     seed = random.SystemRandom().randrange(1 << 32)
     say(f"seed {seed}")
     chance = random.Random(seed)
@@ -105,7 +106,7 @@ def test_kill_at_random(run):
     for _ in range(KILLS):
         funnel = Funnel(run, peers, chance.choice((SMALL, BULK)))
         funnel.more(1)
-        time.sleep(chance.uniform(0, 0.03))  # the moment is what the test is about
+        time.sleep(chance.uniform(0, 0.03))  # a random moment, as part of the test
         victim = chance.choice(peers[1:])
         funnel.forget(victim)
         victim.kill()
@@ -116,7 +117,7 @@ def test_kill_at_random(run):
 
 
 def test_master_restart(run):
-    """The master dies while receives are open and sends wait."""
+    """The master is killed while receives are open and sends wait."""
     peers = phases.start(run, 4)
     idle = peers[3].start("recv", "any", 9, SMALL).begun()
     funnel = Funnel(run, peers[:3], SMALL)

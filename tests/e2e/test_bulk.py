@@ -1,7 +1,6 @@
-"""Reductions from peer to peer, of more than 8 KiB: groups, newcomers, waits. Numbers in brackets:
-scenarios of TESTING.md. Marks (marks.h) tell who contributed to a result, and whether each element is right. What the
-collectives give is in unit/api_matrix.
-"""
+"""Reductions from peer to peer, of more than 8 KiB: groups, newcomers, waits. Numbers in brackets: scenarios of
+TESTING.md. Marks (marks.h) identify the contributors to a result, and check each element. unit/api_matrix covers the
+results of collectives."""
 
 import harness
 from harness import SUCCESS
@@ -13,7 +12,7 @@ MIB = 1 << 20
 
 
 def right(calls, peers=None):
-    """All have succeeded, with the same bits, over all peers, with every element right."""
+    """Checks that all calls have succeeded, with the same bits, over all peers, and that every element is correct."""
     results = [call.wait(rc=SUCCESS) for call in calls]
     everybody = (1 << len(calls)) - 1
     for call, result in zip(calls, results):
@@ -35,7 +34,7 @@ def join(run, count):
 
 
 def test_marks_find_faults(run):
-    """The other tests rely on this: a wrong result is detected."""
+    """The other tests depend on the detection of an incorrect result."""
     peers = join(run, 2)
 
     def marked(*patterns):
@@ -52,7 +51,7 @@ def test_marks_find_faults(run):
 
 
 def test_groups(run):
-    """Groups reduce at the same time, each its own."""
+    """Groups reduce concurrently and independently."""
     run.start_master()
     members = []
     for i in range(6):
@@ -68,7 +67,7 @@ def test_groups(run):
 
 
 def test_join_while_reducing(run):
-    """Newcomers come while bulk operations run: every step is right, and soon they are in."""
+    """Newcomers join while bulk operations run: every step is correct, and they have joined soon."""
     run.start_master()
     peers = run.join(2)
     loops = start_loops(peers, count=40000)
@@ -94,7 +93,7 @@ def test_waiting_costs_nothing(run):
 
 
 def test_slow_over_4_gib(run):
-    """More than 4 GiB, of which hardly anything is not zero; takes 9 GiB of memory."""
+    """More than 4 GiB, almost all zero; needs 9 GiB of memory."""
     peers = join(run, 2)
     count = (4 << 30) + 12345
     calls = [peer.start("reduce", 1, count, "u8", "sum", f"sparse:{bit}") for bit, peer in enumerate(peers)]

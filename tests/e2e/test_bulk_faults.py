@@ -1,4 +1,4 @@
-"""Deaths, stops and cut cables while bulk reductions run from peer to peer."""
+"""Lost peers, stops and cut cables during bulk reductions from peer to peer."""
 
 import harness
 import phases
@@ -10,7 +10,7 @@ from phases import PATIENT, RESTARTED, STRICT, agree, go_on, knew, members, name
 from proxy import Proxy, join_behind_proxies
 
 MIB = 1 << 20
-phases.COUNT = 300000  # so the phases are of bulk operations
+phases.COUNT = 300000  # so that the phases use bulk operations
 
 
 def phase_named(kind, phase):
@@ -35,12 +35,12 @@ def right(calls, mask):
 
 
 def updated(peers):
-    """Waits until all know who is gone."""
+    """Updates, so that all know the lost peers."""
     agree([peer.start("update") for peer in peers], SUCCESS)
 
 
 def in_mid_transfer(peers, proxies):
-    """A large operation in which all wait for data that the proxies hold back."""
+    """Starts a large operation in which all wait for data that the proxies hold."""
     for proxy in proxies:
         proxy.room = MIB
     calls = reduce(peers, 1, LARGE, "inplace")
@@ -54,8 +54,8 @@ def in_mid_transfer(peers, proxies):
 
 
 def test_kill_in_mid_transfer(run):
-    """A few milliseconds into a large operation, a little later each time: alike for all, inputs as
-    they were."""
+    """A few milliseconds after the start of a large operation, a little later each time: all agree, and inputs are
+    intact."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     codes = []
@@ -81,8 +81,8 @@ def test_kill_in_mid_transfer(run):
 
 
 def test_kill_while_another_cannot_finish(run):
-    """One peer is suspended in the middle, so that nobody can finish; another one dies: all fail
-    alike, including the suspended one."""
+    """One peer is suspended during the operation, so that no peer can finish; another one is killed: all fail alike,
+    including the suspended one."""
     run.start_master(**PATIENT)
     (still,), proxies = join_behind_proxies(run, 1)
     victim, *others = run.join(3, [still])
@@ -99,9 +99,8 @@ def test_kill_while_another_cannot_finish(run):
 
 
 def test_late_abort(run):
-    """All data has arrived everywhere and all results are complete; then a peer dies while one
-    survivor's report is still in flight. So the operation fails for all alike, and inputs in place
-    are restored."""
+    """All data has arrived and all results are complete; then a peer is killed while the report of one survivor is
+    still in flight. So the operation fails for all alike, and inputs in place are restored."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
     proxy = Proxy(run.port)
@@ -131,8 +130,8 @@ def test_late_abort(run):
 
 
 def test_all_complete(run):
-    """All peers have all data, the master is suspended, and a peer dies: the operation that the
-    survivors have finished succeeds."""
+    """All peers have all data, the master is suspended, and a peer is killed: the operation, which the survivors have
+    finished, succeeds."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     run.master.stop()
@@ -147,7 +146,7 @@ def test_all_complete(run):
 
 
 def test_list_with_one_in_flight(run):
-    """A list with one in flight and a death in it: every entry is done afterward, and right."""
+    """A list with one operation in flight, and a killed peer: every entry succeeds afterward."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     calls = [
@@ -158,12 +157,12 @@ def test_list_with_one_in_flight(run):
     wait_ms(30)
     victim.kill()
     for result in agree(calls[1:], SUCCESS):
-        check(result["right"] and result["all"] in (6, 7), f"{result}")  # 7: it was over before the kill
+        check(result["right"] and result["all"] in (6, 7), f"{result}")  # 7: it had ended before the kill
     go_on(run, others)
 
 
 def test_all_but_one(run):
-    """The last one left hears that it is alone."""
+    """The last peer gets the error that it is alone."""
     run.start_master(**PATIENT)
     *victims, last = peers = run.join(3)
     calls = reduce(peers, 1, LARGE, "inplace")
@@ -178,7 +177,7 @@ def test_all_but_one(run):
 
 
 def test_group_is_left_alone(run):
-    """A death in one group does nothing to a transfer of another."""
+    """A killed peer in one group does not affect a transfer of another."""
     run.start_master(**PATIENT)
     loud = run.join(3)
     quiet = []
@@ -202,7 +201,7 @@ def test_group_is_left_alone(run):
 
 
 def test_churn(run):
-    """Loops with lists under kills and newcomers, the numbers in flight differ."""
+    """Loops of lists while peers are killed and join; the numbers in flight differ."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     loops = start_loops(peers, in_flight=1, count=20000)
@@ -223,8 +222,8 @@ def test_churn(run):
 
 
 def test_stopped(run):
-    """A peer stops in the middle: the others have an error after the silence limit, and do not spin
-    until then."""
+    """A peer is stopped during the operation: the others get an error after the silence limit, and do not spin until
+    then."""
     run.start_master(**STRICT)
     peers, proxies = join_behind_proxies(run, 3)
     victim, *others = peers
@@ -244,7 +243,7 @@ def test_stopped(run):
 
 
 def test_stopped_in_time(run):
-    """A peer that stops for less than the silence limit is waited for; nothing fails."""
+    """A peer is stopped for less than the silence limit: the others wait, and no call fails."""
     run.start_master(**PATIENT)
     victim, *others = peers = run.join(3)
     for _ in range(3):
@@ -259,7 +258,7 @@ def test_stopped_in_time(run):
 
 
 def hosts(run, count):
-    """Members on hosts of their own, the master on the first."""
+    """Starts members on separate hosts; the master is on the first one."""
     network = Network(count + 1)
     run.at_exit.append(network.remove)
     network.build()
@@ -277,8 +276,8 @@ def hosts(run, count):
 
 
 def test_unplugged(run):
-    """A host vanishes in the middle of a transfer: removed after the silence limit, the others go
-    on; it comes back."""
+    """A host is unplugged during a transfer: its peer is removed after the silence limit, the others continue; it
+    rejoins."""
     need_root()
     network, peers = hosts(run, 4)
     calls = reduce(peers, 1, LARGE, "inplace")
@@ -302,8 +301,7 @@ def test_unplugged(run):
 
 
 def test_link_cut(run):
-    """Two neighbors of four lose their link under bulk loops: the ring changes, and no peer is
-    removed."""
+    """Two neighbors of four lose their link during bulk loops: the ring changes, and no peer is removed."""
     need_root()
     network, peers = hosts(run, 4)
     loops = start_loops(peers, count=20000)
@@ -315,8 +313,7 @@ def test_link_cut(run):
 
 
 def test_master_restart(run):
-    """The master dies in the middle of bulk operations, and comes back: nothing fails that need
-    not, all agree."""
+    """The master is killed during bulk operations, and restarted: no call fails without need, and all agree."""
     run.start_master(**RESTARTED)
     peers = run.join(3, dial_max_ms=50)
     for turn in range(3):
@@ -344,8 +341,8 @@ def hello(run, name):
 
 
 def test_hello_c(run):
-    """Three of the example, one killed, one late: every printed sum is the number of peers, and all
-    see all changes."""
+    """Three processes of the example, one killed, one late: every printed sum is the number of peers, and all see all
+    changes."""
     run.start_master()
     processes = [hello(run, f"hello{i}") for i in range(3)]
 

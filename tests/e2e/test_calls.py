@@ -1,4 +1,4 @@
-"""Calls that contradict each other, deadlines, waiting, and forked children."""
+"""Contradictory calls, deadlines, waits, and forked children."""
 
 import os
 import signal
@@ -13,12 +13,13 @@ from phases import agree, knew, reduce_marked
 from proxy import join_behind_proxies
 
 ALL = 3
-OPERATIONS_MAX = 4096  # outstanding at once
-DEADLINE_MS = 2500  # enough for calls that are to meet, though the machine is busy
+OPERATIONS_MAX = 4096  # launched at the same time
+DEADLINE_MS = 2500  # enough for calls of all peers, even on a busy machine
 
 
 def not_early(results, name):
-    """The first peer of several that wait reaches its deadline; how late it was is a figure."""
+    """Checks that the first of several waiting peers does not end before its deadline; the delay beyond it is a figure.
+    """
     waited_ms = max(result["us"] for result in results) / 1000
     check(waited_ms >= DEADLINE_MS, f"ended {DEADLINE_MS - waited_ms} ms before the deadline")
     figure(name, waited_ms - DEADLINE_MS, "ms")
@@ -30,7 +31,7 @@ def start(run, count=ALL, **peers):
 
 
 def named(run, count=ALL, **peers):
-    """Members with names of their own."""
+    """Starts members with names."""
     run.start_master()
     members = []
     for i in range(count):
@@ -42,7 +43,7 @@ def named(run, count=ALL, **peers):
 
 
 def test_mismatch_code(run):
-    """With extended results the codes are precise."""
+    """With extended results the codes are exact."""
     run.start_master()
     run.environment["PCCL_EXTENDED_RESULTS"] = "1"
     peers = run.join(2)
@@ -56,8 +57,8 @@ def test_mismatch_code(run):
 
 @in_both_sizes
 def operation_deadline(run, count):
-    """op_timeout_ms: those who wait get an error, not early, and agree; the latecomer, who has no
-    deadline, fails with them; then all is well, and the tag can be used again."""
+    """op_timeout_ms: waiting peers get an error, not too early, and agree; the late peer, which has no deadline, fails
+    with them. Afterwards the next operation succeeds, and the tag can be reused."""
     peers = start(run, 2, op_timeout_ms=DEADLINE_MS)
     peers.append(run.join(1, peers))
     calls = [peer.start("reduce", 1, count, "f32", "sum", "rand:1", "inplace") for peer in peers[:2]]
@@ -75,8 +76,8 @@ def operation_deadline(run, count):
 
 
 def test_call_deadline(run):
-    """call_timeout_ms of connect, pending and update: an error in words, the peer stays in, and the
-    next call works."""
+    """call_timeout_ms of connect, pending and update: an error with a reason; the peer remains a member, and the next
+    call works."""
     a, b = start(run, 2, call_timeout_ms=DEADLINE_MS)
     for verb, code in (("update", UPDATE_FAILED), ("pending", INVALID_USAGE)):
         late = a.do(verb, rc=code)
@@ -95,8 +96,7 @@ def test_call_deadline(run):
 
 
 def test_calls_that_cannot_meet(run):
-    """Peers that wait for each other in different calls are named, in a log line and by
-    pcclDescribeWaits."""
+    """Peers that wait for each other in different calls are named, in a log line and by pcclDescribeWaits."""
     peers = named(run, 2, where_ms=30)
     a, b = peers
     waiting = [a.start("update"), b.start("reduce", 7, 4, "i32", "sum", "const:1")]
@@ -105,7 +105,7 @@ def test_calls_that_cannot_meet(run):
         check(run.id_of(other) in line, f"who is named: {line}")
         check("can never meet" in peer.until_waiting(part="can never meet"), "words")
     check(all(call.result is None for call in waiting), "a call has ended")
-    a.do("reduce", 7, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)  # its vote is out: the way on is through b
+    a.do("reduce", 7, 4, "i32", "sum", "const:1", rc=INVALID_USAGE)  # its vote is pending: b has to complete it
     update = b.start("update", slot=0)
     equal(update.wait()["rc"], harness.PENDING_OPS, "update with a reduction under way")
     b.kill()
@@ -114,8 +114,7 @@ def test_calls_that_cannot_meet(run):
 
 
 def test_stuck_calls_end(run):
-    """stuck_ms turns such a wait into an error for the peer that has set it; then the others can
-    continue."""
+    """stuck_ms turns such waits into an error for the peer that has set it; then the others can continue."""
     run.start_master()
     patient = run.join(where_ms=30)
     stuck = run.join(1, [patient], where_ms=30, stuck_ms=200)
@@ -135,8 +134,8 @@ def test_stuck_calls_end(run):
             call.wait(rc=SUCCESS)
 
 def count_in(peer, wanted, codes):
-    """The program `connect; while (n < wanted) { update; attribute }`, then what all members call. Notes the codes
-    of its updates, and does not act on them."""
+    """The program `connect; while (n < wanted) { update; attribute }`, followed by the call of all members. Records the
+    codes of its updates, and ignores them."""
     peer.create(peer.address, name=peer.name)
     peer.do("connect")
     size = 0
@@ -149,8 +148,8 @@ def count_in(peer, wanted, codes):
 
 
 def test_newcomer_updates_first(run):
-    """The first call of a newcomer is an update, while the members, who have counted it in, reduce: its update ends
-    and says what to leave out; the members, who are more, only wait, and all go on."""
+    """The first call of a newcomer is an update, while the members, which have already counted it, reduce: its update
+    ends with an explanation; the members, which are the majority, only wait, and all continue."""
     run.start_master()
     peers = [run.peer(f"member{i}", where_ms=30) for i in range(ALL - 1)]
     peers.append(run.peer("newcomer", where_ms=30, stuck_ms=300))
@@ -171,8 +170,8 @@ def test_newcomer_updates_first(run):
 
 @in_both_sizes
 def fork(run, count):
-    """A forked child holds nothing open: the death of its parent is noticed at once. Calls in the
-    child are refused."""
+    """A forked child keeps no connection open: the end of its parent is noticed at once. Calls in the child are
+    refused."""
     victim, *others = start(run, where_ms=20)
     child = victim.do("fork")["pid"]
     try:
@@ -188,7 +187,7 @@ def fork(run, count):
             peer.until_waiting()
         since_us = victim.kill()
         knew([call.wait(rc=LOST) for call in calls], since_us)
-        os.kill(child, 0)  # it is still there
+        os.kill(child, 0)  # it still exists
     finally:
         os.kill(child, signal.SIGKILL)
     calls = [peer.start("reduce", 6, count, "f32", "sum", "rand:2") for peer in others]
@@ -198,7 +197,7 @@ def fork(run, count):
 
 @in_both_sizes
 def destroy_with_operations_open(run, count):
-    """Leaving with launched operations: the others are told at once and agree."""
+    """A peer destroys its communicator with launched operations: the others get the error at once and agree."""
     leaver, *others = start(run, where_ms=20)
     for tag in range(5):
         leaver.do("launch", tag, count, "i32", "sum", "rand:1")
@@ -217,8 +216,7 @@ def destroy_with_operations_open(run, count):
 
 
 def test_fork_in_mid_transfer(run):
-    """A child that is made in the middle of a bulk operation: the parent's comes to its end, the
-    child's calls are refused."""
+    """A child is forked during a bulk operation: the parent's operation completes, the child's calls are refused."""
     run.start_master()
     (slow,), (proxy,) = join_behind_proxies(run, 1, where_ms=20)
     victim, other = run.join(2, [slow], where_ms=20)
@@ -245,8 +243,8 @@ def test_fork_in_mid_transfer(run):
 
 
 def test_destroy_in_mid_transfer(run):
-    """Leaving while bulk operations move: the others fail alike with their inputs intact, or, if
-    all was complete, succeed alike; they go on. At first it is in the middle for sure."""
+    """A peer destroys its communicator during bulk operations: the others fail alike with intact inputs, or succeed
+    alike if all data was complete; they continue. The first time it is certainly in the middle."""
     run.start_master()
     others, proxies = join_behind_proxies(run, 2, where_ms=20)
     codes = []
@@ -283,8 +281,7 @@ def test_destroy_in_mid_transfer(run):
 
 
 def test_too_many_operations(run):
-    """The operation beyond the limit of 4096 is refused in words; the others are all made, and what
-    comes after too."""
+    """The operation beyond the limit of 4096 is refused with a reason; the others succeed, and later ones, too."""
     peers = start(run, 2)
     first, second = peers
     flood = first.start("flood", 5000, 1100)
@@ -301,7 +298,7 @@ def test_too_many_operations(run):
 
 
 def test_words(run):
-    """Every refused call has words, and unconnected communicators are not used."""
+    """Every refused call has a reason, and unconnected communicators are not used."""
     peer = run.peer()
     run.port = ports.free_port()
     bad = peer.do("create", "no_address:x", rc=INVALID_ARGUMENT)

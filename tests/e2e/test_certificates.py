@@ -1,4 +1,4 @@
-"""Certificates in the place of tokens: an authority of the run signs them, and their OU says what they are for."""
+"""Certificates instead of tokens: an authority of the run signs them, and their OU gives their purpose."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def names(prefix, authority, pair):
 
 
 def start(run, **parameters):
-    """A master with certificates; peers have one, too. Returns the authority."""
+    """Starts a master with a certificate; peers get one, too. Returns the authority."""
     authority = Authority(folder_of(run))
     run.environment.pop("PCCL_TOKEN_FILE", None)
     run.environment.pop("PCCL_MASTER_STATE", None)
@@ -43,7 +43,7 @@ def refused(peer, run, *parts):
 
 @in_both_sizes
 def run_with_certificates(run, count):
-    """Peers join, reduce, lose one of them, and come back to a master that has restarted."""
+    """Peers join, reduce, lose one of them, and return to a restarted master."""
     start(run, encryption="on" if count < 1 << 20 else "control")
     peers = run.join(3)
     loops = start_loops(peers, count=count)
@@ -57,8 +57,8 @@ def run_with_certificates(run, count):
 
 
 def test_who_does_not_belong_is_told_why(run):
-    """No certificate, one of another authority, expired, or for something else: words on both sides, and the others
-    go on."""
+    """No certificate, one of another authority, an expired one, or one for another purpose: both sides get the reason,
+    and the others continue."""
     authority = start(run)
     other = Authority(authority.folder, "other")
     members = run.join(2)
@@ -83,7 +83,7 @@ def test_who_does_not_belong_is_told_why(run):
 
 
 def test_masters_that_are_none(run):
-    """A peer takes for a master only who has a master's certificate of its authority."""
+    """A peer accepts only a master with a master's certificate of its authority."""
     authority = start(run)
     other = Authority(authority.folder, "other")
     for pair, signer, words in (
@@ -99,8 +99,8 @@ def test_masters_that_are_none(run):
 
 
 def test_reading_again(run):
-    """After SIGHUP a master has its new certificate and authority, members stay, and peers read theirs at each
-    connect; what cannot be used changes nothing, and is said."""
+    """After SIGHUP a master uses its new certificate and authority, members remain, and peers read theirs at each
+    connect. Unusable files change nothing, and cause a message."""
     authority = start(run)
     members = run.join(2)
     files = run.master_files
@@ -119,14 +119,14 @@ def test_reading_again(run):
     run.master.wait_line("certificates were read again")
     members += [run.join(1, members)]
     loops = start_loops(members)
-    run.master.kill()  # what comes back has read its files again
+    run.master.kill()  # a restarted one reads its files again
     run.start_master(run.port, **files)
     more_steps(loops, world=3)
     all_right(loops)
 
 
 def test_settings(run):
-    """What is not whole, cannot be read, or comes beside a token is refused in words."""
+    """Incomplete or unreadable files, and a certificate together with a token, are refused with a reason."""
     authority = start(run)
     chain, key = authority.make("good", "pccl-master")
     _, other_key = authority.make("other", "pccl-master")
@@ -158,7 +158,8 @@ def test_settings(run):
 
 
 def test_openssl_speaks_with_us(run):
-    """The program s_client shakes hands with our master, with a certificate and without; our peer with s_server."""
+    """The program s_client completes handshakes with our master, with and without a certificate; our peer does so with
+    s_server."""
     authority = start(run)
     chain, key = authority.make("client", "pccl-join")
     for shown in ((), ("-cert", chain, "-key", key)):
@@ -173,7 +174,7 @@ def test_openssl_speaks_with_us(run):
             check=False,
         )
         check("Verify return code: 0 (ok)" in done.stdout + done.stderr, done.stdout[-800:] + done.stderr[-800:])
-        line = run.master.wait_line("refused", start=at)  # for what it says, once the certificate is good
+        line = run.master.wait_line("refused", start=at)  # for its message, once the certificate is valid
         equal("no certificate" in line, not shown, line)
     server = run._add(  # pylint: disable=protected-access
         harness.Process(
@@ -188,7 +189,7 @@ def test_openssl_speaks_with_us(run):
     peer = run.peer()
     peer.create(f"127.0.0.1:{port}")
     peer.start("connect")
-    server.wait_line("pccl-join")  # in the subject, which each version prints in its way
+    server.wait_line("pccl-join")  # in the subject, whose format depends on the version
     peer.kill()
     server.kill()
 

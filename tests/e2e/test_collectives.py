@@ -1,6 +1,6 @@
-"""All collectives but all-reduce among processes of which one is killed or stopped, whose master is
-restarted, and to which others come: one outcome for all, inputs as they were, every element right,
-and the next operation works. What collectives give without faults is in unit/api_matrix."""
+"""All collectives except all-reduce, with processes of which one is killed or stopped, a master that is restarted, and
+newcomers: one outcome for all, intact inputs, every element correct, and a successful next operation. unit/api_matrix
+covers the results of collectives without faults."""
 
 import harness
 import phases
@@ -9,15 +9,15 @@ from harness import check, equal, say, wait_ms
 from mixed import KINDS, SCANS, churn
 from phases import PATIENT, STRICT, agree, knew, members, named, restart
 
-MOVING = ("broadcast", "gather", "scatter", "blobs")  # those that move data in bulk
-ROOTED = ("root_sum", "root_gather", "root_scatter", "all_to_all")  # so do these
-OF_BLOBS = ("root_blobs", "blobs_given", "blobs_for_all")  # and these, whose lengths are told first
+MOVING = ("broadcast", "gather", "scatter", "blobs")  # they move data in bulk
+ROOTED = ("root_sum", "root_gather", "root_scatter", "all_to_all")  # they do, too
+OF_BLOBS = ("root_blobs", "blobs_given", "blobs_for_all")  # they, too; they first exchange the lengths
 SMALL, BULK = 50, 100000  # elements of 4 bytes for each member
 ROOT = 1
 
 
 def collect(peers, kind, tag, count, *options):
-    """Launched by all."""
+    """All peers launch the collective. Returns the calls."""
     words = [kind, tag, count, f"root={ROOT % len(peers)}", "launched", *options]
     calls = [peer.start("collect", *words) for peer in peers]
     for call in calls:
@@ -38,8 +38,8 @@ def all_kinds_work(peers, tag=800):
 
 
 def test_hubs(run):
-    """Eighteen are too many for a mesh: they open the links that a gather or an all-to-all would use, and at
-    the next update go directly over them; after many updates without one of these the links are closed."""
+    """Eighteen are too many for a full mesh: they open the links that a gather or an all-to-all would use, and use them
+    directly from the next update on; after many updates without such operations the links are closed."""
     count, peers = 3000, phases.start(run, 18)
     root = peers[ROOT]
 
@@ -57,7 +57,7 @@ def test_hubs(run):
 
     right(collect(peers, "root_gather", 1, count))
     equal(senders(), 1, "who sends to the root along the ring")
-    ways = 18 + 16  # around the ring, and to the root: the master has to hear of a link from both of its ends
+    ways = 18 + 16  # around the ring, and to the root: the master needs reports of a link from both ends
     harness.poll(lambda: links() == [17, 1] and sum(links(peer)[1] for peer in peers) == ways, "links to the root")
     update()
     right(collect(peers, "root_gather", 1, count))
@@ -81,14 +81,14 @@ def test_hubs(run):
     run.master.wait_line("links that no operation has used lately are closed")
 
 def test_wrong_elements_are_found(run):
-    """One wrong element of one peer is seen by all whom it concerns, and nowhere else."""
+    """One incorrect element of one peer is detected by all peers that receive it, and by no others."""
     all_three, first, root = [True] * 3, [True, False, False], [False, True, False]
     run.start_master(**PATIENT)
     peers = run.join(3)
     for number, (kind, who) in enumerate((
         ("broadcast", all_three),
         ("gather", all_three),
-        ("scatter", first),  # the part in which it lies is that of the first
+        ("scatter", first),  # the part with the element belongs to the first one
         ("root_scatter", first),
         ("all_to_all", first),
         ("root_gather", root),
@@ -102,11 +102,11 @@ def test_wrong_elements_are_found(run):
             right(collect(peers, kind, number, count))
 
 
-# ---- a peer dies or stops
+# ---- a peer is killed or stopped
 
 
 def missing(run, kinds, count, victim_rank, end, *options, **master):
-    """All but one have launched these; that one dies or stops."""
+    """All but one have launched these; the remaining one is killed or stopped."""
     peers = phases.start(run, 4, **master)
     victim = peers.pop(victim_rank)
     before = members(victim)
@@ -143,12 +143,12 @@ for _count, _size in ((BULK, ""), (SMALL, "_tiny")):
     registered("of_blobs", _count, _size, ROOT, "root", kinds=OF_BLOBS)
     registered("of_blobs", _count, _size, 3, "another", kinds=OF_BLOBS)
 registered("rooted", BULK, "_quantized", 2, "one", "quantized", kinds=ROOTED[1:])
-for _kind in ("broadcast", "gather"):  # those who are there have begun to overwrite what they send
+for _kind in ("broadcast", "gather"):  # the others have begun to overwrite their send buffers
     registered(_kind, BULK, "_quantized", 3, "another" if _kind == "broadcast" else "one", "quantized")
 
 
 def stop(run, kinds, count, rank):
-    """The others are told when the silence limit has passed; it comes back as a newcomer."""
+    """The others get the error after the silence limit; the stopped peer rejoins as a newcomer."""
     victim, peers = missing(run, kinds, count, rank, lambda peer: peer.stop(), **STRICT)
     victim.resume()
     harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
@@ -169,7 +169,7 @@ def test_stop_before_blobs(run):
 
 
 def test_stop_while_blobs_move(run):
-    """The lengths are known, and one stops: the others are told."""
+    """The lengths are known, and one peer is stopped: the others get the error."""
     peers = phases.start(run, 4, **STRICT)
     calls = collect(peers, "blobs", 5, LARGE // 8)
     wait_ms(5)
@@ -181,7 +181,7 @@ def test_stop_while_blobs_move(run):
 
 
 def test_limits_of_blobs(run):
-    """Too many bytes in all, or limits that differ: all are told the same, and the next one works."""
+    """Too many bytes in all, or limits that differ: all get the same error, and the next one works."""
     run.start_master(**PATIENT)
     peers = run.join(3)
     for count in (SMALL, BULK):
@@ -195,7 +195,7 @@ def test_limits_of_blobs(run):
 
 
 def in_the_middle(run, turns, choose, kinds=MOVING):
-    """A few milliseconds into a large operation of each kind, a little later each time."""
+    """A few milliseconds after the start of a large operation of each kind, a little later each time."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     codes = []
@@ -251,7 +251,7 @@ def test_kill_another_in_the_middle_of_blobs(run):
 
 
 def test_all_but_one_die(run):
-    """Who is left is told; alone it does what it can."""
+    """The last peer gets the error; then its collectives succeed if they may run alone."""
     last, *others = phases.start(run, 3)
     calls = [last.start("collect", kind, tag, BULK, "launched") for tag, kind in enumerate(KINDS)]
     for call in calls:
@@ -270,8 +270,8 @@ def test_all_but_one_die(run):
 
 
 def test_master_restart(run):
-    """A master that dies while all but one have launched every kind, tiny and bulk, and comes back:
-    all end alike, and right."""
+    """The master is killed while all but one have launched every kind, tiny and bulk, and restarted: all agree on
+    correct results."""
     peers = phases.start(run, 3)
     shapes = [(kind, 10 * number, SMALL) for number, kind in enumerate(KINDS)]
     shapes += [(kind, 10 * number + 1, BULK) for number, kind in enumerate(KINDS)]
@@ -291,7 +291,7 @@ def test_master_restart(run):
 
 
 def test_master_restart_in_the_middle(run):
-    """The same a few milliseconds into large operations: they go on without a master."""
+    """The same a few milliseconds after the start of large operations: they continue without a master."""
     run.start_master(**PATIENT)
     peers = run.join(3)
     times = [(kind, 5) for kind in MOVING + ROOTED + OF_BLOBS]
@@ -308,8 +308,8 @@ def test_master_restart_in_the_middle(run):
 
 
 def test_newcomer_after_the_list(run):
-    """Two have made their lists when a third is admitted: whoever counts on the list of before, it
-    fails for all, and is right with the new one."""
+    """Two have made their lists when a third is admitted: operations that depend on the old members fail for all, and
+    succeed with a new list."""
     run.start_master(**PATIENT)
     peers = run.join(2)
     before = ",".join(peers[0].do("members")["members"])

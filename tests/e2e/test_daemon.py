@@ -1,8 +1,7 @@
-"""pccl-master as a program: settings, exit codes, logs, the service manager, and that it stays as
-small as it was.
+"""pccl-master as a program: settings, exit codes, logs, the service manager, and stable memory.
 
-`test_daemon.py --soak SECONDS` lets peers come and go for so long (an hour, say) and prints size
-and descriptors.
+`test_daemon.py --soak SECONDS` lets peers join and leave for this time (such as an hour) and prints size and
+descriptors.
 """
 
 import configparser
@@ -29,21 +28,20 @@ from harness import check, equal, figure, say, within
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LEAVE = 5
 GROWTH_KIB = 1024
-SILENCE_MS = 2500  # of those who come and go without a word; a member must be heard of though the machine is busy
+SILENCE_MS = 2500  # for peers that leave silently; a member must be heard even on a busy machine
 SOAK_S = 0
-SOAK_PERIOD_S = 5  # for 500 who come and go: an hour of it leaves the machine to others
+SOAK_PERIOD_S = 5  # for 500 joins: an hour of it leaves the machine to others
 
 
 def environment(run, **variables):
-    """The test's own, without parameters but these."""
+    """Returns the test's environment, with only these parameters."""
     own = {key: value for key, value in run.environment.items() if not key.startswith("PCCL_")}
     own.update(variables)
     return own
 
 
 def once(run, *arguments, stdout=subprocess.PIPE, **variables):
-    """(exit code, standard output, standard error) of a master that is expected to end by
-    itself."""
+    """Runs a master that ends by itself. Returns (exit code, standard output, standard error)."""
     done = subprocess.run(
         [harness.executable("master"), *arguments],
         stdin=subprocess.DEVNULL,
@@ -58,7 +56,7 @@ def once(run, *arguments, stdout=subprocess.PIPE, **variables):
 
 
 def launch(run, *arguments, **variables):
-    """A master that runs; run.port is that of its first address."""
+    """Starts a master; run.port is the port of its first address."""
     arguments = arguments or ("--listen", "127.0.0.1:0")
     run.master = run._add(  # pylint: disable=protected-access
         harness.Process("master", [harness.executable("master"), *arguments], environment(run, **variables))
@@ -81,7 +79,7 @@ def reachable(port, host="127.0.0.1"):
 
 
 def settings_of(text):
-    """{name: (value, source)} of --print-config."""
+    """Returns {name: (value, source)} of --print-config."""
     found = {}
     for line in text.splitlines():
         name, value, source = re.fullmatch(r"(\w+) = (.*) # (.*)", line).groups()
@@ -90,7 +88,7 @@ def settings_of(text):
 
 
 class File:
-    """A file with this text, until the end of the block."""
+    """A file with this text, until the end of the `with` block."""
 
     def __init__(self, text):
         self.text = text
@@ -109,8 +107,8 @@ class File:
 
 
 def test_precedence(run):
-    """Flags win over the environment, that over the file, that over the defaults; --print-config
-    says which."""
+    """Flags override the environment, the environment overrides the file, and the file overrides the defaults;
+    --print-config shows the source."""
     text = "silence_ms = 20_000\nheartbeat_ms = 2000 # two\nhello_ms = 3000\nlisten = '127.0.0.1:1'\n"
     text += 'log_format = "json"\n'
     with File(text) as path:
@@ -146,7 +144,7 @@ def test_precedence(run):
 
 
 def test_settings_take_effect(run):
-    """The master follows the file: it tells peers its silence limit and its heartbeat interval."""
+    """The master uses the file: it sends peers its silence limit and its heartbeat interval."""
     with File('listen = [ # two\n "127.0.0.1:0",\n "[::1]:0", ]\r\nsilence_ms = 1234\nheartbeat_ms = 321\n') as path:
         master = launch(run, "--config", path)
     def said():
@@ -159,7 +157,7 @@ def test_settings_take_effect(run):
         link.send(run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity())))
         kind, _, _, body = harness.poll(link.next, "an answer")
         equal(kind, wire.HELLO_OK, "answer")
-        at = wire.BUILD + 33  # behind lineage, boot, mode and received
+        at = wire.BUILD + 33  # after lineage, boot, mode and received
         equal(struct.unpack_from("<II", body, at), (1234, 321), "silence and heartbeat")
         link.close()
 
@@ -240,7 +238,7 @@ def test_wrong_environment(run):
         code, out, error = once(run, "--check-config", **{name: value})
         equal((code, out), (2, ""), f"{name}: exit code and output")
         check(name in error, f"{error!r} does not name {name}")
-    # values that are not used may be wrong
+    # unused values may be invalid
     equal(once(run, "--check-config", "--set", "silence_ms=9000", PCCL_SILENCE_MS="x")[0], 0, "exit code")
 
 
@@ -264,7 +262,7 @@ def test_words_and_codes(run):
 
 
 def test_taken_port(run):
-    """The error says who has the port and what to do; nothing else is harmed."""
+    """The error names the owner of the port and a solution; nothing else is affected."""
     master = launch(run)
     for address in (f"127.0.0.1:{run.port}", f"[::]:{run.port}"):
         code, out, error = once(run, "--listen", address)
@@ -284,7 +282,7 @@ def test_taken_port(run):
 
 
 def test_drain(run):
-    """Peers in a call are told the reason; the master ends with 0."""
+    """Peers in a call get the reason; the master ends with 0."""
     for number in (signal.SIGTERM, signal.SIGINT):
         launch(run)
         members = run.join(2)
@@ -298,7 +296,7 @@ def test_drain(run):
 
 
 def test_idle_exit(run):
-    """It ends by itself with its last peer, and without one that ever came; not while there is one."""
+    """It ends by itself after its last peer has left, and without any peer; but not while there is one."""
     begin = time.monotonic()
     code, _, error = once(run, "--listen", "127.0.0.1:0", "--set", "idle_exit_ms=400")
     equal(code, 0, "exit code")
@@ -316,7 +314,7 @@ def test_idle_exit(run):
 
 
 def test_hangup(run):
-    """SIGHUP is said and changes nothing."""
+    """SIGHUP logs a line and changes nothing."""
     master = launch(run)
     for _ in range(3):
         at = len(master.lines)
@@ -327,7 +325,7 @@ def test_hangup(run):
 
 
 def test_dead_peers_do_not_hold_up_the_end(run):
-    """A peer that is stopped reads nothing; the end comes nevertheless."""
+    """A stopped peer reads nothing; the master ends nevertheless."""
     launch(run)
     members = run.join(2)
     members[1].stop()
@@ -339,7 +337,7 @@ def test_dead_peers_do_not_hold_up_the_end(run):
 
 
 def events(run):
-    """Makes one of each kind of event, and returns the run's lines."""
+    """Causes each kind of event, and returns the run's lines."""
     members = run.join(2)
     calls = [
         members[0].start("reduce", 9, 100, "f32", "sum", "rand:1"),
@@ -412,7 +410,7 @@ def test_text(run):
 
 
 def test_levels(run):
-    """Where it listens is always said; the rest by the level."""
+    """The address is always logged; other lines depend on the level."""
     master = launch(run, "--listen=127.0.0.1:0", "--log-level=NONE")
     run.join(2)
     terminate(master)
@@ -424,7 +422,7 @@ def test_levels(run):
 
 
 def test_no_place_for_logs(run):
-    """A closed, full or broken standard error costs lines, not the master."""
+    """A closed, full or broken standard error loses lines, but does not stop the master."""
     port = ports.free_port()
     for how in (">&- 2>&- <&-", "2>/dev/full", "2>&1 | true"):
         command = f'exec "$0" --listen 127.0.0.1:{port} --log-level=TRACE {how}'
@@ -481,7 +479,7 @@ class Manager:
             self.said += [(time.monotonic(), line) for line in message.splitlines()]
 
     def wait(self, part, start=0):
-        """The place after the first line with this part, from `start` on."""
+        """Returns the index after the first line with this part, from `start` on."""
 
         def found():
             for at, (_, line) in enumerate(self.take()[start:], start + 1):
@@ -499,7 +497,7 @@ class Manager:
 
 
 def test_notify(run):
-    """READY when it can be reached, its state, STOPPING; by a path and by an abstract name."""
+    """READY when it accepts connections, its state, STOPPING; with a path and with an abstract name."""
     for abstract in (False, True):
         manager = Manager(abstract)
         port = ports.free_port()
@@ -527,7 +525,7 @@ def test_notify(run):
 
 
 def test_no_manager(run):
-    """A missing manager, or an invalid name, does no harm."""
+    """A missing manager, or an invalid name, has no effect."""
     for name in ("/nonexistent/notify", "nonsense", "@" + "x" * 300, "@nobody"):
         launch(run, NOTIFY_SOCKET=name, WATCHDOG_USEC="20000")
         run.join(1)
@@ -535,8 +533,7 @@ def test_no_manager(run):
 
 
 class HeldThread:
-    """Stops one thread of a process, by ptrace, until the end of the block. Nothing else of it
-    stops."""
+    """Stops one thread of a process, by ptrace, until the end of the `with` block. The other threads continue."""
 
     SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
@@ -552,7 +549,7 @@ class HeldThread:
 
     def __enter__(self):
         self.whole = self.trace(self.SEIZE) != 0
-        if self.whole:  # not allowed here: then all threads stop
+        if self.whole:  # not permitted here: all threads stop instead
             say("ptrace is not allowed: the whole process is stopped instead")
             os.kill(self.thread, signal.SIGSTOP)
         else:
@@ -563,7 +560,7 @@ class HeldThread:
     def __exit__(self, *_):
         if self.whole:
             os.kill(self.thread, signal.SIGCONT)
-        elif self.trace(self.DETACH) != 0:  # it is gone, and whoever traces it must say farewell
+        elif self.trace(self.DETACH) != 0:  # it has ended; its tracer must wait for it
             os.waitpid(self.thread, self.WALL)
 
 
@@ -576,7 +573,7 @@ def loop_thread(master):
 
 
 def test_watchdog(run):
-    """Signs of life come again and again, and stop when the master's thread stands still."""
+    """Watchdog messages repeat, and stop when the master's thread is stopped."""
     period_s = 0.4
     manager = Manager()
     master = launch(run, NOTIFY_SOCKET=manager.name, WATCHDOG_USEC=str(int(period_s * 1e6)))
@@ -591,7 +588,7 @@ def test_watchdog(run):
     with HeldThread(thread) as held:
         before = len(signs())
         at = len(master.lines)
-        if not held.whole:  # the other threads do what they always do
+        if not held.whole:  # the other threads work as usual
             master.signal(signal.SIGHUP)
             master.wait_line("SIGHUP", start=at)
         harness.wait_ms(3000 * period_s)
@@ -603,7 +600,7 @@ def test_watchdog(run):
 
 
 def test_watchdog_of_another(run):
-    """WATCHDOG_PID names another process: its watchdog is none of ours."""
+    """WATCHDOG_PID names another process: the master ignores its watchdog."""
     manager = Manager()
     launch(run, NOTIFY_SOCKET=manager.name, WATCHDOG_USEC="20000", WATCHDOG_PID="1")
     run.join(2)
@@ -613,8 +610,7 @@ def test_watchdog_of_another(run):
 
 
 def test_stuck_end(run):
-    """A master whose thread does not react to SIGTERM ends nevertheless, and says that it did not
-    go well."""
+    """A master whose thread does not react to SIGTERM ends nevertheless, with an error code."""
     manager = Manager()
     master = launch(run, NOTIFY_SOCKET=manager.name)
     thread = harness.poll(lambda: loop_thread(master), "the master's thread")
@@ -633,7 +629,7 @@ def test_stuck_end(run):
 
 
 def test_unit_file(_):
-    """The unit file has what systemd needs, and nothing that this program does not support."""
+    """The unit file has the settings that systemd needs, and only options that this program supports."""
     unit = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",), comment_prefixes=("#",))
     unit.optionxform = str
     unit.read(os.path.join(ROOT, "packaging/systemd/pccl-master.service"), encoding="utf-8")
@@ -669,8 +665,8 @@ def test_dockerfile(_):
 
 
 def test_libraries(run):
-    """The program needs libuv and the C library, no library of ours."""
-    alone = {**environment(run), "LD_PRELOAD": ""}  # what is put before it is none of its own
+    """The program needs libuv and the C library, and none of our libraries."""
+    alone = {**environment(run), "LD_PRELOAD": ""}  # preloaded libraries are not its dependencies
     out = subprocess.run(
         ["ldd", harness.executable("master")], stdout=subprocess.PIPE, check=True, env=alone, text=True
     ).stdout
@@ -684,7 +680,7 @@ def test_libraries(run):
 
 
 def come_and_go(run, how):
-    """One newcomer that is taken, and goes: by a word, or by a closed or broken connection."""
+    """One newcomer joins and leaves: by a message, or by a closed or broken connection."""
     link = wire.Connection(run.port)
     link.send(run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity())))
     equal(harness.poll(link.next, "an answer")[0], wire.HELLO_OK, "answer")
@@ -699,15 +695,14 @@ def churn(run, count):
 
 
 def settle(run, descriptors):
-    """Waits until the master has forgotten the peers that left silently, so that memory does not
-    depend on how fast they come."""
+    """Waits until the master has forgotten the peers that left silently, so that memory does not depend on their rate.
+    """
     harness.poll(lambda: run.master.descriptors() <= descriptors or None, "descriptors to be closed")
     harness.wait_ms(SILENCE_MS)
 
 
 def test_churn(run):
-    """Thousands come and go, with and without a member present: memory and descriptors stay as they
-    were."""
+    """Thousands join and leave, with and without a member present: memory and descriptors do not grow."""
     count = int(2400 / SLOW)
     launch(
         run, "--listen=127.0.0.1:0", f"--set=silence_ms={SILENCE_MS}", "--set=heartbeat_ms=500",

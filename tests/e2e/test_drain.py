@@ -1,5 +1,5 @@
-"""Peers are killed, or the master, while the drain of a peer is under way: all calls end, operations fail only for
-those who were killed, and the drained peer leaves with the next update, unless it was killed itself."""
+"""Peers or the master are killed during the drain of a peer: all calls end, operations fail only for killed peers, and
+the drained peer leaves with the next update, unless it was killed itself."""
 
 import harness
 from harness import SUCCESS
@@ -9,7 +9,7 @@ from phases import agree, finish, go_on, losses, members, named, phase_launched_
 
 
 def begin(run, **master):
-    """Three members, and one that has asked for its drain."""
+    """Starts three members, and one that requests its drain."""
     run.environment.update(PCCL_WHERE_MS="20", PCCL_DRAIN_MS="600000", PCCL_DIAL_MAX_MS="50")
     run.start_master(**(master or PATIENT))
     *stay, drained = run.join(4)
@@ -18,7 +18,7 @@ def begin(run, **master):
 
 
 def depart(updates, drained):
-    """Ends these updates of those who stay, and one of the drained peer."""
+    """Ends these updates of the remaining peers, and one update of the drained peer."""
     last = updates.pop(drained, None) or drained.start("update")
     for result in agree(list(updates.values()), SUCCESS):
         equal(result["world"], len(updates), "world without the drained peer")
@@ -70,7 +70,7 @@ def restart_master(run):
 
 
 def test_kill_master(run):
-    """In the middle of an operation, and in the middle of the update: neither fails."""
+    """The master is killed during an operation, and during the update: neither fails."""
     stay, drained = begin(run, **RESTARTED)
     calls = phase_launched_last(stay[0], [*stay[1:], drained])
     restart_master(run)

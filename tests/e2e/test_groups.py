@@ -1,5 +1,5 @@
-"""Groups of some of the peers: any number at once, overlapping, beside the operations of all. One
-that loses a member ends for all of its members, in words; the others go on undisturbed."""
+"""Groups of some of the peers: any number concurrently, overlapping, and besides operations of all peers. When a group
+loses a member, it ends for all of its members with a reason; the others continue unaffected."""
 
 import harness
 import phases
@@ -48,8 +48,8 @@ def works(peers, slot):
 
 
 def test_two_overlap(run):
-    """Three and four of five peers, and all five, at once, with the same tags: every kind, through
-    the master, directly, and along the ring."""
+    """Three and four of five peers, and all five, concurrently, with the same tags: every kind, through the master,
+    directly, and along the ring."""
     peers = phases.start(run, 5)
     first, second = peers[:3], peers[1:]
     found(first, FIRST)
@@ -68,8 +68,8 @@ def test_two_overlap(run):
 
 
 def lose(run, count, end, **master):
-    """One of a group dies while the others wait for it: that group ends, another one goes on, and
-    those who are left found a new one."""
+    """A member of a group is lost while the others wait for it: this group ends, another one continues, and the
+    remaining members form a new one."""
     peers = phases.start(run, 5, **master)
     victim, first, second = peers[0], peers[:3], peers[2:]
     lost = ids([victim])[0][:8]
@@ -104,7 +104,7 @@ def test_kill_one_tiny(run):
 
 
 def test_slow_stop_one(run):
-    """It comes back as a newcomer, and can be in a later group."""
+    """The stopped peer rejoins as a newcomer, and can be in a later group."""
     victim, peers = lose(run, BULK, lambda peer: peer.stop(), **STRICT)
     victim.resume()
     harness.poll(lambda: victim.do("attr", rc=None)["rc"] != SUCCESS, "the victim to know that it is out")
@@ -120,8 +120,7 @@ def test_slow_stop_one(run):
 
 
 def test_master_restart(run):
-    """The master dies while one of a group has not launched, and another group is being founded by
-    all but one."""
+    """The master is killed while a member of a group has not launched, and all but one are forming another group."""
     peers = phases.start(run, 4)
     first, second = peers[:3], peers[1:]
     found(first, FIRST)
@@ -142,7 +141,7 @@ def test_master_restart(run):
 
 
 def test_close_by_one(run):
-    """Who closes a group with operations under way gets its buffers back; the others are told."""
+    """A peer that closes a group with pending operations gets its buffers back; the others get the error."""
     peers = phases.start(run, 3)
     found(peers, FIRST)
     calls = collect(peers[1:], FIRST, "gather", 5, BULK, "inplace")
@@ -158,8 +157,8 @@ def test_close_by_one(run):
 
 
 def close_alone(run, count, away, back):
-    """Who closes a group does not wait for a master that is away. The others are told when it is
-    back; what is beside the group goes on."""
+    """A peer that closes a group does not wait for an absent master. The others get the error after its restart;
+    operations outside the group continue."""
     run.environment["PCCL_MASTER_LOST_MS"] = "600000"
     peers = phases.start(run, 3, **STRICT)
     closer, others = peers[0], peers[1:]
@@ -189,8 +188,8 @@ def test_close_while_master_is_stopped(run):
 
 
 def test_founding_fails(run):
-    """Ids that differ never meet, and it is said which limit ends that. Labels that differ do meet; a
-    member that dies ends it."""
+    """Calls with different ids never match, and the error names the limit that ended them. Calls with different labels
+    match and fail; the loss of a member ends such calls."""
     peers = phases.start(run, 4)
     lists = [ids(peers[:3]), ids([*peers[:2], peers[3]])]
     calls = [peer.start("group", FIRST, ",".join(given), "timeout=300") for peer, given in zip(peers, lists)]
@@ -226,19 +225,19 @@ def test_wrong_calls(run):
     check("never change" in words, words)
     peers[0].do("collect", "broadcast", 1, 5, "root=2", slot=FIRST, rc=INVALID_ARGUMENT)
     works(peers[:2], FIRST)
-    # An operation of a group is one of its communicator, as far as joint calls are concerned.
+    # For joint calls, an operation of a group counts as one of its communicator.
     call = peers[0].start("collect", "gather", 1, 5, "launched", slot=FIRST)
     call.begun()
     peers[0].until_waiting()
     for verb in ("optimize", "update"):
         peers[0].do(verb, rc=PENDING_OPS)
     right([call, *collect(peers[1:2], FIRST, "gather", 1, 5)])
-    # Alone.
+    # A group of one.
     peers[0].do("group", SECOND, own)
     peers[0].do("collect", "gather", 1, BULK, slot=SECOND, rc=TOO_FEW)
     for kind in KINDS[:-1]:  # an all-reduce needs two
         right([peers[0].start("collect", kind, 1, BULK, "alone", slot=SECOND)])
-    # Its communicator ends first.
+    # Its communicator is destroyed first.
     peers[0].do("destroy")
     words = peers[0].do("collect", "barrier", 1, 1, slot=SECOND, rc=INVALID_USAGE)["words"]
     check("was destroyed" in words, words)
@@ -247,13 +246,13 @@ def test_wrong_calls(run):
 
 
 def lists(peers, slot):
-    """Lists of 40 sums with retry."""
+    """Starts lists of 40 sums with retry."""
     return [peer.start("multi", 40, 3, 900, 5000, "i64", "sum", "ramp:1:1", slot=slot) for peer in peers]
 
 
 def test_newcomer(run):
-    """Groups outlive updates; a newcomer is in later ones. Lists are retried in the whole group; in
-    another one nothing can be."""
+    """Groups survive updates; a newcomer can be in later ones. Lists are retried in the whole communicator, but not in
+    a group."""
     peers = phases.start(run, 2)
     found(peers, FIRST)
     peers.append(run.join(1, peers))
@@ -306,8 +305,8 @@ def test_close_ends_sends(run):
 
 
 def test_close_races_with_sends(run):
-    """Sends that begin while the group is closed: both ends succeed, with the right bytes, or both fail. The peer that
-    closes it may launch or await after that, which is refused, and tells nothing of the end."""
+    """Sends that begin while the group is closed: both ends succeed, with the correct bytes, or both fail. The peer
+    that closes it may launch or await later, which is refused without effect."""
     peers = phases.start(run, 3)
     for turn in range(10):
         found(peers, FIRST)
@@ -350,7 +349,7 @@ def test_sends_keep_to_their_group(run):
 
 
 def test_sends_in_a_group_without_a_master(run):
-    """The master dies during many sends in a group and in the communicator with one tag: all match as before."""
+    """The master is killed during many sends in a group and in the communicator with one tag: all match as before."""
     peers = phases.start(run, 3)
     found(peers, FIRST)
     half = [begun(peers[0], slot, "send", 1, 5, count, 100 * slot) for slot in (0, FIRST) for count in (SMALL, BULK)]

@@ -1,4 +1,4 @@
-"""What a master tells over HTTP, and that nobody can disturb it there."""
+"""The pages of a master over HTTP, and its resistance to hostile visitors."""
 
 import ctypes
 import hashlib
@@ -35,7 +35,7 @@ def start(run, http="127.0.0.1:0", **parameters):
 
 
 def get(run, path):
-    """The text of a page."""
+    """Returns the text of a page."""
     with urllib.request.urlopen(f"http://127.0.0.1:{run.http}{path}", timeout=harness.DEADLINE) as answer:
         return answer.read().decode()
 
@@ -45,7 +45,7 @@ def status(run):
 
 
 def exchange(run, request, close=True):
-    """What comes back for these bytes, until the other side ends."""
+    """Sends these bytes, and returns the answer until the other side closes."""
     with socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) as link:
         link.settimeout(harness.DEADLINE)
         try:
@@ -70,7 +70,7 @@ def receive(link):
 
 
 def values(text):
-    """{"name{labels}": value} of an exposition."""
+    """Returns {"name{labels}": value} of an exposition."""
     found = {}
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -81,7 +81,7 @@ def values(text):
 
 
 def until(run, **wanted):
-    """The metrics, as soon as these are so: a page may be a little older than the question."""
+    """Waits until the metrics have these values, and returns them: a page may be slightly older than the request."""
 
     def found():
         now = values(get(run, "/metrics"))
@@ -91,7 +91,7 @@ def until(run, **wanted):
 
 
 def ask(*arguments):
-    """(exit code, standard output, standard error) of pccl-master status."""
+    """Runs pccl-master status. Returns (exit code, standard output, standard error)."""
     done = subprocess.run(
         [harness.executable("master"), "status", *arguments],
         stdin=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ def ask(*arguments):
 
 
 def test_pages(run):
-    """Each page has its type; errors are words."""
+    """Each page has its type; errors have a text."""
     start(run)
     for path, kind in {
         "/": "text/html; charset=utf-8",
@@ -138,7 +138,7 @@ def test_pages(run):
 
 
 def test_counters(run):
-    """What happens in a run is counted: who comes and goes, operations, rounds."""
+    """Events of a run are counted: joins and departures, operations, rounds."""
     start(run)
     peers = run.join(3)
     calls = [peer.start(*SMALL) for peer in peers]
@@ -165,7 +165,7 @@ def test_counters(run):
 
 
 def test_missing(run):
-    """A stopped peer is named as who is waited for, in text and in JSON, with how long it was silent."""
+    """The pages name a stopped peer for which others wait, in text and in JSON, with the duration of its silence."""
     start(run, silence_ms=600000, heartbeat_ms=100)
     peers = run.join(3, where_ms=50)
     slow = peers[2]
@@ -202,7 +202,7 @@ def test_missing(run):
 
 
 def test_missing_bulk(run):
-    """So it is in an operation whose data the peers move: the master hears of it from who waits."""
+    """The same in an operation whose data the peers move: the waiting peer reports it to the master."""
     start(run, silence_ms=600000, heartbeat_ms=100)
     peers = run.join(2, where_ms=50)
     peers[1].stop()
@@ -220,7 +220,7 @@ def test_missing_bulk(run):
 
 
 def test_update_waits(run):
-    """Who has not come to a topology update is named, too."""
+    """A peer that has not called a topology update is named, too."""
     start(run)
     peers = run.join(2)
     vote = peers[0].start("update")
@@ -248,7 +248,7 @@ def token_file(run, token=TOKEN, mode=0o600):
 
 
 def command(run, path, token=TOKEN, **headers):
-    """(status, words)"""
+    """Returns (status, text)."""
     lines = {"Host": f"127.0.0.1:{run.http}", "Content-Length": "0", **headers}
     if token:
         lines["Authorization"] = f"Bearer {token}"
@@ -258,7 +258,8 @@ def command(run, path, token=TOKEN, **headers):
 
 
 def test_commands(run):
-    """Whoever has the token expels a peer at once, and drains one without anything failing; nobody else does."""
+    """With the token a visitor expels a peer at once, and drains one without a failure; without it the master refuses.
+    """
     start(run, admin_token_file=token_file(run))
     peers = run.join(4, where_ms=50)
     check(status(run)["takes_commands"], "no commands")
@@ -312,7 +313,7 @@ def test_commands(run):
 
 
 def test_command_settings(run):
-    """A token that is no secret, is short, or has no HTTP is refused in words."""
+    """A token file that is not private or too short, or a token without HTTP, is refused with a reason."""
     for token, mode, http, words in (
         (None, 0, "127.0.0.1:0", "No such file"),
         (TOKEN, 0o644, "127.0.0.1:0", "others may read"),
@@ -332,7 +333,7 @@ def test_command_settings(run):
 
 
 def works(run, peers, visit=None):
-    """The master serves peers and visitors."""
+    """Checks that the master serves peers and visitors."""
     calls = [peer.start(*SMALL) for peer in peers]
     for call in calls:
         call.wait(rc=SUCCESS)
@@ -340,7 +341,7 @@ def works(run, peers, visit=None):
 
 
 def test_hostile(run):
-    """Those who send slowly, never read, come in crowds or send garbage cost the master little."""
+    """Visitors that send slowly, never read, arrive in large numbers or send garbage cost the master little."""
     master = start(run)
     peers = run.join(2)
     get(run, "/status.json")
@@ -348,7 +349,7 @@ def test_hostile(run):
     slow = [socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) for _ in range(VISITORS_MAX)]
     for link in slow:
         link.sendall(b"GET /status HTTP/1.1\r\nA: ")
-    works(run, peers)  # somebody had to make room
+    works(run, peers)  # one connection had to be closed for it
     check(master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
     check(b" 503 " in receive(slow[0]), "the oldest does not make room")
     for link in slow:
@@ -373,7 +374,7 @@ def test_hostile(run):
 
 
 def test_flood(run):
-    """5,000 connections that say nothing: the oldest make room, and visitors are still answered."""
+    """5,000 silent connections: the master closes the oldest ones, and still answers visitors."""
     master = start(run)
     peers = run.join(2)
     get(run, "/status.json")
@@ -394,7 +395,7 @@ def test_flood(run):
 
 
 def test_too_slow(run):
-    """A request that is never complete is ended, in words."""
+    """A request that is never complete is ended, with a reason."""
     start(run)
     with socket.create_connection(("127.0.0.1", run.http), harness.DEADLINE) as link:
         link.settimeout(harness.DEADLINE)
@@ -404,7 +405,7 @@ def test_too_slow(run):
 
 
 def test_status_errors(run):
-    """Who asks where no master answers is told so in words."""
+    """Without a master at the address, the command reports this."""
     start(run)
     own = f"127.0.0.1:{run.http}"
     code, out, error = ask("--json", own)
@@ -450,7 +451,7 @@ def test_status_errors(run):
 
 
 def test_watch(run):
-    """--watch asks again and again, and goes on while the master is away."""
+    """--watch repeats its requests, and continues while the master is absent."""
     master = start(run)
     watcher = run._add(  # pylint: disable=protected-access
         harness.Process(
@@ -470,7 +471,7 @@ def test_watch(run):
 
 
 def start_https(run, **parameters):
-    """A master with tokens and a certificate, that others than this machine reach. Returns the authority."""
+    """Starts a master with tokens and a certificate, at a public address. Returns the authority."""
     folder = tempfile.mkdtemp()
     run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
     authority = Authority(folder)
@@ -487,7 +488,7 @@ def make_token(run, *arguments):
 
 
 def over_https(run, authority, path, token=None, post=False, **headers):
-    """(status, words)"""
+    """Returns (status, text)."""
     context = ssl.create_default_context(cafile=authority.ca)
     link = HTTPSConnection("127.0.0.1", run.http, context=context, timeout=harness.DEADLINE)
     if token:
@@ -500,8 +501,8 @@ def over_https(run, authority, path, token=None, post=False, **headers):
 
 
 def test_https(run):
-    """Beyond this machine HTTP is encrypted, tokens of the role observe read, those of admin act, too, and a revoked
-    one does neither."""
+    """Beyond this machine HTTP is encrypted; tokens of the role observe may read, tokens of admin may also act, and a
+    revoked token may do neither."""
     authority = start_https(run, admin_token_file=token_file(run))
     tokens = {role: make_token(run, "create", "--role", role, "--label", role) for role in ("observe", "admin")}
     own = f"https://127.0.0.1:{run.http}"
@@ -535,7 +536,7 @@ def test_https(run):
 
 
 def test_https_certificate_is_read_again(run):
-    """After SIGHUP the next visitor is shown the new one, whose fingerprint is logged."""
+    """After SIGHUP the next visitor gets the new certificate; the log has its fingerprint."""
     authority = start_https(run)
     equal(authority.make("web")[0], run.certificate, "the same file")
     at = len(run.master.lines)
@@ -552,7 +553,7 @@ def test_https_certificate_is_read_again(run):
 
 
 def test_status_over_https(run):
-    """pccl-master status trusts an authority or a fingerprint, shows a token, and says what is wrong."""
+    """pccl-master status trusts an authority or a fingerprint, sends a token, and reports errors."""
     authority = start_https(run)
     file = token_file(run, make_token(run, "create", "--role", "observe"))
     free = harness.ports.free_port()
@@ -566,7 +567,7 @@ def test_status_over_https(run):
         (("--token-file", file, "--fingerprint", "00" * 32, own), 1, "fingerprint is another"),
         (("--fingerprint", run.fingerprint, own), 1, "Bearer"),
         (("--ca", authority.ca, own.replace("127.0.0.1", "localhost")), 1, "ostname mismatch"),
-        (("--ca", authority.ca, f"https://{run.address}"), 1, "alert access denied"),  # the port of the peers
+        (("--ca", authority.ca, f"https://{run.address}"), 1, "alert access denied"),  # the port for peers
         (("--fingerprint", "12:34", own), 2, "64 hexadecimal digits"),
         (("--ca", file, own), 1, "cannot use"),
         (("--ca", authority.ca, own[8:]), 2, "begins with https://"),
@@ -582,7 +583,7 @@ def test_status_over_https(run):
 
 
 def reset_after_request(run):
-    """The port of one who shakes hands, hears, and resets the connection."""
+    """Returns the port of a server that completes the handshake, reads, and resets the connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(run.certificate, run.key)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -597,7 +598,7 @@ def reset_after_request(run):
 
 
 def test_hostile_https(run):
-    """Hundreds of handshakes that are never finished cost the master little; peers and other visitors are served."""
+    """Hundreds of incomplete handshakes cost the master little; peers and other visitors are served."""
     authority = start_https(run)
     peers = run.join(2)
     token = make_token(run, "create", "--role", "observe")
@@ -611,20 +612,20 @@ def test_hostile_https(run):
             equal(over_https(run, authority, "/status", token)[0], 200, "/status among strangers")
             check(run.master.descriptors() <= descriptors + VISITORS_MAX, "descriptors")
     works(run, peers, lambda: over_https(run, authority, "/healthz")[1])
-    if harness.SLOW == 1:  # sanitizers keep what was freed
+    if harness.SLOW == 1:  # sanitizers keep freed memory
         check(run.master.rss_kib() <= memory_kib + (8 << 10), "memory")
     for stranger in strangers:
         stranger.close()
 
 
 class KeyUpdates(threading.Thread):
-    """A TLS client that asks for another key again and again, as fast as the other side reads, and reads nothing. It
-    connects again when its connection ends."""
+    """A TLS client that repeatedly requests a new key, as fast as the other side reads, and reads nothing. It
+    reconnects when its connection ends."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
         self.port, self.count, self.ended = port, 0, False
-        self.library = ctypes.CDLL("libssl.so.3")  # the ssl module cannot ask for a key
+        self.library = ctypes.CDLL("libssl.so.3")  # the ssl module cannot request a key
         for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
             getattr(self.library, name).restype = ctypes.c_void_p
         self.context = ctypes.c_void_p(self.library.SSL_CTX_new(ctypes.c_void_p(self.library.TLS_client_method())))
@@ -646,8 +647,8 @@ class KeyUpdates(threading.Thread):
 
 
 def test_key_updates_over_https(run):
-    """Strangers change their keys without end, and others send their greeting byte by byte: the page is answered, peers
-    go on, and the master does not grow."""
+    """Strangers request new keys without end, and others send their greeting byte by byte: the page is answered, peers
+    continue, and the master does not grow."""
     authority = start_https(run)
     peers = run.join(2)
     token = make_token(run, "create", "--role", "observe")
@@ -660,7 +661,7 @@ def test_key_updates_over_https(run):
         for link in slow:
             try:
                 link.sendall(wire.tls_greeting()[at : at + 1])
-            except ConnectionError:  # its time was over
+            except ConnectionError:  # it has timed out
                 pass
         equal(over_https(run, authority, "/status", token)[0], 200, "/status beside the flood")
     works(run, peers, lambda: over_https(run, authority, "/healthz")[1])
@@ -674,7 +675,7 @@ def test_key_updates_over_https(run):
 
 
 def refuses(words, *arguments):
-    """A master does not start with these, and says why."""
+    """A master does not start with these arguments, and reports the reason."""
     done = subprocess.run(
         [harness.executable("master"), "--listen", "127.0.0.1:0", *arguments],
         capture_output=True,
@@ -686,8 +687,8 @@ def refuses(words, *arguments):
 
 
 def test_settings(run):
-    """Nothing listens by default; beyond loopback HTTP is not in the clear unless that is wanted; a taken port is
-    named."""
+    """Nothing listens by default; beyond loopback HTTP is encrypted unless the setting permits otherwise; the error
+    names a port in use."""
     run.start_master()
     equal(run.master.listening_ports(), [run.port], "ports by default")
     busy = run.port

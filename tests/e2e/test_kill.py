@@ -1,5 +1,4 @@
-"""kill -9 and SIGSTOP in every phase: the survivors return from every call, agree, keep their
-inputs, and go on."""
+"""kill -9 and SIGSTOP in every phase: the survivors return from every call, agree, keep their inputs, and continue."""
 
 import time
 
@@ -21,7 +20,7 @@ for _phase in PHASES:
 
 
 def test_continue_in_time(run):
-    """A peer that is stopped for less than the silence limit is waited for, and nothing fails."""
+    """A peer is stopped for less than the silence limit: the others wait, and no call fails."""
     victim, *others = start(run, **PATIENT)
     calls = phase_launched_last(victim, others)
     victim.stop()
@@ -33,7 +32,7 @@ def test_continue_in_time(run):
 
 
 def test_stopped_and_killed(run):
-    """Stopped first, then killed: the kill is noticed, not the silence."""
+    """A peer is stopped, then killed: the others detect its end, not the silence."""
     victim, *others = start(run, **PATIENT)
     calls = phase_launched_last(victim, others)
     victim.stop()
@@ -43,7 +42,7 @@ def test_stopped_and_killed(run):
 
 
 def test_two_at_once(run):
-    """Two die together: one failure for each operation, not two."""
+    """Two peers are killed together: one failure for each operation, not two."""
     peers = start(run, 5)
     others = peers[2:]
     calls = phase_launched_last(peers[0], others)
@@ -57,7 +56,7 @@ def test_two_at_once(run):
 
 
 def test_all_but_one(run):
-    """The last one left is told that it is alone; its list ends with TooFewPeers."""
+    """The last peer gets the error that it is alone; its list ends with TooFewPeers."""
     peers = start(run, 4)
     last = peers[3]
     before = members(last)
@@ -67,13 +66,13 @@ def test_all_but_one(run):
     result = call.wait(rc=TOO_FEW)
     knew([result], since_us, "the last one knew")
     equal(result["peers"], 1, "peers at the end")
-    named([result], before - members(last))  # all of them: for the list nobody is named by an attempt before
+    named([result], before - members(last))  # all of them: no attempt of the list has named a peer before
     equal(result["world"], 1, "world at the end")
     go_on(run, [last])
 
 
 def test_one_in_flight(run):
-    """A list with one operation in flight and a failure: every entry is done afterward."""
+    """A list with one operation in flight and a failure: every entry succeeds afterward."""
     victim, *others = start(run)
     calls = [peer.start("multi", 5, 1, 10, 64, "i64", "sum", "const:2", "dump") for peer in others]
     victim.start("multi", 2, 1, 10, 64, "i64", "sum", "const:2").wait(rc=SUCCESS)
@@ -84,7 +83,7 @@ def test_one_in_flight(run):
 
 
 def test_newcomer_pending(run):
-    """A newcomer that is ready to be admitted dies: the members go on without it."""
+    """A newcomer is killed while it waits for admission: the members continue without it."""
     members = start(run, 2)
     for _ in range(3):
         newcomer = run.peer()
@@ -96,15 +95,15 @@ def test_newcomer_pending(run):
 
         harness.poll(pending, "the newcomer to be pending")
         newcomer.kill()
-        # Whether it was admitted in its last moment or not: it is gone soon, alike for both.
+        # Whether it was admitted at the end or not: it is soon removed, alike for both.
         agree([peer.start("update") for peer in members], SUCCESS)
         agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in members], SUCCESS)
     go_on(run, members)
 
 
 def test_newcomer_in_every_moment(run):
-    """A newcomer is killed a little later each time after it began to connect: while dialing,
-    saying hello, warming up, pending, being admitted."""
+    """A newcomer is killed a little later each time after the start of connect: while it dials, sends hello, warms up,
+    waits for admission, or is admitted."""
     members = start(run, 2)
     for turn in range(12):
         newcomer = run.peer()
@@ -115,13 +114,13 @@ def test_newcomer_in_every_moment(run):
         while time.monotonic() < end:
             pass
         newcomer.kill()
-        other = run.peer()  # so that those who wait for somebody to admit have somebody
+        other = run.peer()  # so that members that wait for a newcomer have one
         other.create(run.address)
         connect = other.start("connect")
         if not admits:
             admits = [peer.start("admit") for peer in members]
         agree(admits, SUCCESS)
-        run.let_in(connect, members)  # maybe the dead one was admitted first
+        run.let_in(connect, members)  # the killed one may have been admitted first
         everybody = members + [other]
         agree([peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1", "inplace") for peer in everybody], SUCCESS)
         other.quit()
@@ -130,8 +129,7 @@ def test_newcomer_in_every_moment(run):
 
 
 def test_member_dies_while_admitting(run):
-    """A member dies while the others vote to admit a newcomer: the vote ends, the newcomer is
-    in."""
+    """A member is killed while the others vote to admit a newcomer: the vote ends, the newcomer joins."""
     victim, *others = start(run)
     newcomer = run.peer()
     newcomer.create(run.address)
@@ -147,8 +145,8 @@ def test_member_dies_while_admitting(run):
         peer.until_waiting()
     since_us = victim.kill()
     knew(agree(calls, SUCCESS), since_us, "the vote ended")
-    # The dead one may have been the newcomer's neighbor: then another update is needed, once the
-    # new links stand.
+    # The killed member may have been the newcomer's neighbor: then another update is needed, after the new links are
+    # up.
     run.let_in(connect, others)
     everybody = others + [newcomer]
     calls = [peer.start("multi", 3, 2, 10, 16, "i32", "sum", "const:1") for peer in everybody]
@@ -157,7 +155,7 @@ def test_member_dies_while_admitting(run):
 
 
 def test_last_member_dies(run):
-    """All members die while newcomers wait: the newcomers are the run now."""
+    """All members are killed while newcomers wait: the newcomers form the run."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
     member = run.join()
@@ -184,7 +182,7 @@ def test_last_member_dies(run):
 
 
 def test_group_is_left_alone(run):
-    """A death in one group fails nothing in another, nor does a failed operation wait for the other
+    """A killed peer in one group causes no failure in another, and a failed operation does not wait for the other
     group."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**PATIENT)
@@ -203,15 +201,15 @@ def test_group_is_left_alone(run):
 
 
 def test_lost_before_the_launch(run):
-    """A peer that launches an operation that a death has already ended for others fails as well and
-    names the dead; nobody names them a second time."""
+    """A peer launches an operation that has already ended for others because of a loss: it fails as well and names the
+    lost peer; later failures do not name it again."""
     victim, a, b = start(run)
     before = members(a)
     first = a.start("reduce", 5, 4, "i32", "sum", "const:1")
     a.until_waiting()
     victim.kill()
     agree([first], LOST)
-    gone = before - members(b)  # the answer comes behind the death and the outcome
+    gone = before - members(b)  # the answer arrives after the loss and the outcome
     second = b.start("reduce", 5, 4, "i32", "sum", "const:1")
     agree([second], LOST)
     named([first.result, second.result], gone)
@@ -225,8 +223,8 @@ def test_lost_before_the_launch(run):
 
 
 def test_dropped_call(run):
-    """After a failure one peer retries the tag, another drops the call and goes on with the next:
-    they never get mixed up, and line up again."""
+    """After a failure one peer retries the tag, another abandons the call and makes the next one: the two never mix,
+    and align again."""
     victim, a, b = start(run)
     before = members(a)
     calls = [peer.start("reduce", 5, 4, "i32", "sum", "const:1") for peer in (a, b)]
@@ -235,11 +233,11 @@ def test_dropped_call(run):
     victim.kill()
     agree(calls, LOST)
     named(losses([a, b]), before - members(a))
-    # a calls tag 5 once more (a retry), b leaves it and calls tag 6.
+    # a calls tag 5 again (a retry), b abandons it and calls tag 6.
     retry = a.start("reduce", 5, 4, "i32", "sum", "const:1")
     other = b.start("reduce", 6, 4, "i32", "sum", "const:1")
     a.until_waiting(part="tag 5 waits")
-    b.until_waiting(part="(in all-reduce tag 5")  # who waits where is named
+    b.until_waiting(part="(in all-reduce tag 5")  # names the peer and the operation that it waits for
     agree([other, a.start("reduce", 6, 4, "i32", "sum", "const:1")], SUCCESS)
     agree([retry, b.start("reduce", 5, 4, "i32", "sum", "const:1")], SUCCESS)
 
@@ -258,7 +256,7 @@ def churn(run, in_flight):
         return peer
 
     def settle(count):
-        """Until `count` peers have made a step together."""
+        """Waits until `count` peers have made a step together."""
 
         def done():
             for peer in list(loops):
@@ -309,14 +307,12 @@ def churn(run, in_flight):
 
 
 def test_churn(run):
-    """Loops under kills and newcomers: no step differs between two peers. The numbers in flight
-    differ."""
+    """Loops while peers are killed and join: no step differs between two peers. The numbers in flight differ."""
     churn(run, lambda bit: 1 + bit % 4)
 
 
 def test_churn_by_hand(run):
-    """The same with the retry in the application: launch all, await all, launch what failed
-    again."""
+    """The same with the retry in the application: launch all, await all, launch the failed ones again."""
     churn(run, lambda bit: 0)
 
 

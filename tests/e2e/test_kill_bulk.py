@@ -1,8 +1,6 @@
-"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every
-success is of a set of peers that can be, with the same bits everywhere, every failure leaves its
-inputs as they were, and it goes on.
-
-For more of it: test_kill_bulk.py --kills 300 --seed 7 (make kill N=300)."""
+"""Real processes in bulk reductions, killed with SIGKILL at random moments and replaced: every success is over a
+possible set of peers, with equal bits everywhere, every failure leaves its inputs intact, and the peers continue. A
+longer run: test_kill_bulk.py --kills 300 --seed 7 (make kill N=300)."""
 
 import argparse
 import collections
@@ -18,7 +16,7 @@ from loops import kill_all, right_steps
 from phases import PATIENT
 
 PEERS_MAX = 6
-OPERATIONS, BYTES = 4, (16 << 10, 16 << 20)  # at most so many in a step, each of so many bytes
+OPERATIONS, BYTES = 4, (16 << 10, 16 << 20)  # maximum number in a step; range of the size of each
 
 
 class Churn:
@@ -26,11 +24,11 @@ class Churn:
         self.run = run
         self.shape = (seed, OPERATIONS, *BYTES)
         self.random = random.Random(seed)
-        self.loops = {}  # peer -> its call, or None before it is in
+        self.loops = {}  # peer -> its call, or None before it has joined
         self.connects = {}
-        self.bits = {}  # what of a sum says that this peer is in it
+        self.bits = {}  # the bit of each peer in a sum
         self.dead = {}  # peer -> its call, or None
-        self.step_ms = 20.0  # how long a step takes, about
+        self.step_ms = 20.0  # approximate duration of a step
         self.error_ms, self.good_ms = [], []
 
     def spawn(self):
@@ -58,7 +56,7 @@ class Churn:
                 self.loops[peer] = peer.start("churn", self.bits[peer], *self.shape)
 
     def settle(self):
-        """Until all have made a step of which all are part."""
+        """Waits until all have made a step in which all take part."""
         seen = {peer: len(loop.steps) if loop else 0 for peer, loop in self.loops.items()}
         everybody = self.mask(self.loops)
 
@@ -76,8 +74,8 @@ class Churn:
             self.step_ms = 0.5 * self.step_ms + 0.5 * (times[-1] - times[0]) / 3000
 
     def kill(self, count):
-        """At a random moment of the next two steps; then the survivors must come to a good step."""
-        time.sleep(self.random.uniform(0, 2 * self.step_ms) / 1000)  # the moment is what the test is about
+        """Kills peers at a random moment of the next two steps; then the survivors must make a successful step."""
+        time.sleep(self.random.uniform(0, 2 * self.step_ms) / 1000)  # a random moment, as part of the test
         victims = self.random.sample(list(self.loops), count)
         since_us = [victim.kill() for victim in victims][0]
         for victim in victims:
@@ -103,10 +101,10 @@ class Churn:
         for victim in victims:
             victim.end(harness.DEADLINE)
 
-    # ---- the verdict
+    # ---- the check
 
     def collect(self):
-        """Every step of everybody, living and dead. How many steps and operations."""
+        """Checks every step of all peers, including killed ones. Returns the number of steps and of operations."""
         loops = {peer: loop for peer, loop in {**self.loops, **self.dead}.items() if loop}
         seen = {}
         for peer, step in right_steps(loops):
@@ -121,7 +119,7 @@ class Churn:
         return len(seen), sum(len(next(iter(reports.values()))) for reports in seen.values())
 
     def may_be_in(self, number, reports):
-        """The peers that died in this step: each had reported the step before, or none."""
+        """Returns the peers that were killed in this step: each has reported the step before, or none."""
         fallen = [peer for peer, loop in self.dead.items() if loop and peer not in reports]
         return [
             peer for peer in fallen if not self.dead[peer].steps or self.dead[peer].steps[-1]["step"] + 1 == number
@@ -145,7 +143,7 @@ def churn(run, least, seed):
         rig.fill(rig.random.randint(2, PEERS_MAX))
         rig.settle()
         rig.kill(2 if len(rig.loops) > 3 and rig.random.random() < 0.15 else 1)
-    rig.fill(2)  # one alone makes no step
+    rig.fill(2)  # one peer alone makes no step
     rig.settle()
     kills = len(rig.dead)
     kill_all(rig.loops, rig.dead)
@@ -169,8 +167,7 @@ class Report:
 
 
 def test_verdict(run):
-    """Errors that the verdict must detect: sums of impossible sets of peers, and results that
-    differ."""
+    """The check must detect these errors: sums over impossible sets of peers, and results that differ."""
 
     def judged(living, dead):
         rig = Churn(run, 1)

@@ -1,5 +1,4 @@
-"""Joining, reducing, leaving, coming back: everything goes well here. Numbers in brackets:
-scenarios of TESTING.md."""
+"""Peers join, reduce, leave and return, without faults. Numbers in brackets: scenarios of TESTING.md."""
 
 import array
 import contextlib
@@ -13,7 +12,7 @@ from phases import wait_at_rest
 
 
 def sum_all(peers, tag, count=100):
-    """One sum on all peers, of which each puts in a bit of its own."""
+    """Reduces one sum on all peers, to which each contributes a different bit."""
     calls = [peer.start("reduce", tag, count, "i32", "sum", f"const:{1 << i}", "dump") for i, peer in enumerate(peers)]
     for peer, call in zip(peers, calls):
         result = call.wait(rc=SUCCESS)
@@ -37,7 +36,7 @@ def join_two(run, **parameters):
 
 
 def test_worlds_up_to_five(run):
-    """[18] One after another comes, sees the others and is seen; then they leave again."""
+    """[18] Peers join one after another, see the others and are seen; then they leave."""
     run.start_master()
     peers = []
     for world in range(1, 6):
@@ -60,8 +59,8 @@ def test_worlds_up_to_five(run):
 
 
 def test_counts_of_now(run):
-    """A peer that makes no calls sees the others die in the counts of now, and in no others. While the master does not
-    answer they stay."""
+    """A peer that makes no calls sees departures only in the current counts. While the master does not answer these
+    counts remain."""
     run.start_master()
     peers = run.join(3)
 
@@ -83,8 +82,7 @@ def test_counts_of_now(run):
 
 
 def reduce_or_retry(peers):
-    """After a departure: the list with retry succeeds on all alike, or says alike that there are
-    too few."""
+    """After a departure, the list with retry succeeds on all alike, or fails on all because there are too few peers."""
     calls = [peer.start("multi", 3, 2, 50, 16, "i64", "sum", "const:3") for peer in peers]
     results = [call.wait() for call in calls]
     equal({result["rc"] for result in results}, {SUCCESS if len(peers) > 1 else TOO_FEW}, "result of the retry")
@@ -93,8 +91,8 @@ def reduce_or_retry(peers):
 
 
 def test_groups(run):
-    """[19] Groups reduce on their own; joint calls are of all; an operation of one group does not
-    wait for another."""
+    """[19] Groups reduce independently; joint calls include all; an operation of one group does not wait for another.
+    """
     run.start_master()
     peers = []
     for group in (0, 7, 7, 0, 4294967295):
@@ -133,7 +131,7 @@ def test_leave_and_come_back(run):
 
 
 def test_old_interface(run):
-    """[20] Communicators made as in PCCL 1.0, and in one process."""
+    """[20] Communicators of the PCCL 1.0 interface, two in one process."""
     run.start_master()
     both = run.peer()
     both.do("create10", run.port, 4)
@@ -151,7 +149,7 @@ def test_old_interface(run):
 
 
 def test_pending_beside_a_reduction(run):
-    """The pending query runs while another thread awaits; attributes do not move in between."""
+    """The pending query runs while another thread awaits; attributes do not change in the meantime."""
     a, b = join_two(run)
     waiting = a.start("reduce", 1, 4, "i32", "sum", "const:1", "launched").begun()
     newcomer = run.peer()
@@ -179,7 +177,7 @@ def test_pending_beside_a_reduction(run):
 
 
 def test_one_joint_call(run):
-    """A second joint call, of whichever kind, is refused while the first waits; its words name the first."""
+    """A second joint call of any kind is refused while the first waits; its error names the first."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
     for verb, name in (("pending", "pcclArePeersPending"), ("update", "pcclUpdateTopology")):
@@ -193,8 +191,7 @@ def test_one_joint_call(run):
 
 
 def test_canonical_loop(run):
-    """Peers loop while others come and go: every step has the same bits everywhere, and its
-    participants know it."""
+    """Peers loop while others join and leave: every step has equal bits everywhere, and its participants know it."""
     run.start_master()
     peers = [run.peer() for _ in range(4)]
     loops = []
@@ -232,7 +229,7 @@ def test_32_joins(run):
     """32 peers join one after another."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
     run.start_master()
-    host = [run.peer() for _ in range(2)]  # two processes of 16 communicators: 32 would wait for the processor
+    host = [run.peer() for _ in range(2)]  # 16 communicators each: 32 processes would wait for the processor
     places = [(host[i % 2], i // 2) for i in range(32)]
     for peer, slot in places:
         peer.create(run.address, slot=slot)
@@ -252,9 +249,8 @@ def test_32_joins(run):
 
 
 def test_32_joins_at_once(run):
-    """32 peers that ask at the same time are admitted by few updates. Four processes: a mesh of 16
-    in two would come near the 1024 descriptors that a process has as a rule. How long warming up
-    may take is not what this is about."""
+    """32 peers that connect concurrently are admitted by few updates. Four processes: a mesh of 16 in two would
+    approach the usual limit of 1024 descriptors. The duration of the warm-up is not part of this test."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
     run.start_master(warm_up_ms=60000)
     host = [run.peer() for _ in range(4)]
@@ -287,8 +283,7 @@ def test_32_joins_at_once(run):
 
 
 def test_200_cycles(run):
-    """Joining and leaving leaves nothing behind: no descriptor, no memory, in master, member and
-    newcomer."""
+    """After joining and leaving, no descriptor and no memory remains, in master, member and newcomer."""
     run.environment["PCCL_LOG_LEVEL"] = "WARN"
     run.start_master()
     a = run.join()
@@ -327,7 +322,7 @@ def test_waiting_costs_nothing(run):
     c.create(run.address)
     connect = c.start("connect")
     a.until_waiting()
-    run.id_of(c)  # it has asked
+    run.id_of(c)  # its request has arrived
     wait_at_rest([run.master, a, b, c], 700)
     check(connect.result is None, "admitted without an update")
     a.do("reduce", 1, 4, "i32", "sum", "const:1")
@@ -337,7 +332,7 @@ def test_waiting_costs_nothing(run):
 
 
 def _addresses():
-    """Addresses of this machine that a master can be reached at."""
+    """Returns addresses of this machine at which a master is reachable."""
     found = ["127.0.0.1", "localhost"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -355,14 +350,13 @@ def _addresses():
 
 
 def test_addresses_mix(run):
-    """Peers that reach the master by loopback, by a routable address, by IPv6 and by name are one
-    run."""
+    """Peers that reach the master by loopback, by a routable address, by IPv6 and by name form one run."""
     places = _addresses()
     say(f"addresses: {places}")
     port = ports.free_port()
     run.start_master(port, listen=f"0.0.0.0:{port}" + (f",[::1]:{port}" if "[::1]" in places else ""))
     peers = []
-    for place in places + ["127.0.0.1:1,localhost"]:  # the last finds the right one of two
+    for place in places + ["127.0.0.1:1,localhost"]:  # of two addresses only the last one works
         peer = run.peer()
         peer.create(f"{place}:{run.port}")
         run.admit(peer, peers)
@@ -371,7 +365,7 @@ def test_addresses_mix(run):
 
 
 def two_ports(stack):
-    """Two sockets that listen at a port and at the next one; returns the first."""
+    """Opens two sockets that listen at consecutive ports; returns the first."""
     while True:
         first, second = stack.enter_context(socket.socket()), stack.enter_context(socket.socket())
         first.bind(("0.0.0.0", 0))
@@ -386,7 +380,7 @@ def two_ports(stack):
 
 
 def test_ports(run):
-    """Taken ports are passed over; with none left connect names the ports and the parameters."""
+    """Ports in use are skipped; without a free port the error of connect names the ports and the parameters."""
     run.start_master()
     with contextlib.ExitStack() as stack:
         port = two_ports(stack)
@@ -421,7 +415,7 @@ def test_no_master(run):
 
 
 def test_master_says_good_bye(run):
-    """A master that is told to end tells its peers: they are unconnected at once, and say why."""
+    """A master that is terminated notifies its peers: they are unconnected at once, with the reason."""
     run.start_master()
     a, b = run.join(2, where_ms=20)
     waiting = a.start("update")

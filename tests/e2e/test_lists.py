@@ -1,6 +1,6 @@
-"""Lists of operations of all kinds among processes of which one is killed, whose master is restarted,
-and to which others come: all who remain have the same operations in the end, with every element
-right, or the same error and their inputs as they were."""
+"""Lists of operations of all kinds, with processes of which one is killed, a master that is restarted, and newcomers:
+all remaining peers have the same operations in the end, with every element correct, or the same error and intact
+inputs."""
 
 import harness
 import phases
@@ -13,7 +13,7 @@ OPS, BULK = 8, 50000  # elements of 4 bytes for each member
 
 
 def run_list(peers, seed, count=BULK, most=None, options=()):
-    """In flight: at the first peer 1, at the next ones more; or `most` at all."""
+    """Starts the lists. Number in flight: 1 at the first peer, more at the next ones; or `most` at all."""
     words = [[most or 1 + 3 * at, *options] for at in range(len(peers))]
     calls = [peer.start("run", seed, OPS, count, *given) for peer, given in zip(peers, words)]
     for call in calls:
@@ -22,7 +22,8 @@ def run_list(peers, seed, count=BULK, most=None, options=()):
 
 
 def right(calls):
-    """All have succeeded, with the same participants in each operation. The sizes of these."""
+    """Checks that all have succeeded, with the same participants in each operation. Returns the numbers of
+    participants."""
     results = agree(calls, SUCCESS)
     for result in results:
         check(result["right"] and result["intact"], f"{result}")
@@ -44,8 +45,7 @@ def unused(peers, values, elements=BULK):
 
 
 def test_unused_members(run):
-    """Members that a kind of entry does not use may hold anything, through the master and from peer to
-    peer."""
+    """Members that a kind of entry does not use may have any value, through the master and from peer to peer."""
     run.start_master(**PATIENT)
     peers = run.join(3)
     for elements in (10, BULK):
@@ -57,7 +57,7 @@ def test_unused_members(run):
 
 
 def repeated(peers):
-    """Starts a list at the first peer, whose entry 0 is repeated as the last two peers die. Returns the call."""
+    """Starts a list at the first peer, whose entry 0 is repeated as the last two peers are killed. Returns the call."""
     (call,) = run_list(peers[:1], 12, most=1, options=["rebuild"])
     peers[0].until_waiting(part="a list of 8 operations waits for entry 0 (all-reduce tag 2000), first launched ")
     for attempt in (2, 3):
@@ -85,11 +85,11 @@ def test_deadline_of_retries(run):
     equal(result["ops"][0][1], 0, "nothing has succeeded")
 
 
-# ---- a peer dies
+# ---- a killed peer
 
 
 def missing(peers, seed, rank, *options):
-    """All but one are in the list; that one is killed."""
+    """All but one have started the list; the remaining one is killed."""
     victim = peers.pop(rank)
     calls = run_list(peers, seed, options=options)
     for peer in peers:
@@ -99,8 +99,8 @@ def missing(peers, seed, rank, *options):
 
 
 def test_kill(run):
-    """Who is in the list makes it anew for those who are left. The entry that they wait in counts
-    on members, or is a barrier or an all-reduce, and then those do that come later."""
+    """Peers in the list rebuild it for the remaining ones. The pending entry depends on members, or it is a barrier or
+    an all-reduce, after which later entries depend on them."""
     peers = phases.start(run, 4)
     for seed, rank in ((0, 0), (2, 3), (4, 2), (7, 1), (9, 3)):
         calls = missing(peers, seed, rank, "rebuild")
@@ -122,7 +122,7 @@ def test_kill_without_rebuild(run):
 
 
 def test_rebuild_fails(run):
-    """At one peer: the list ends for all of them."""
+    """The rebuild fails at one peer: the list ends for all of them."""
     peers = phases.start(run, 3)
     victim = peers.pop()
     calls = run_list(peers[:1], 0, options=["rebuild=fails"]) + run_list(peers[1:], 0, most=8, options=["rebuild"])
@@ -138,7 +138,8 @@ def test_rebuild_fails(run):
 
 
 def in_the_middle(run, turns):
-    """Some milliseconds into large lists, a little later each time; the root of a broadcast, too."""
+    """Some milliseconds after the start of large lists, a little later each time; the victim may be the root of a
+    broadcast."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     worlds = []
@@ -164,7 +165,7 @@ def test_slow_kill_in_the_middle(run):
 
 
 def test_stop(run):
-    """One stops; it comes back as a newcomer, when the list is over, with an error."""
+    """A peer is stopped; it rejoins as a newcomer after the list has ended, with an error."""
     peers = phases.start(run, 3, **STRICT)
     victim = peers.pop(1)
     calls = run_list(peers, 1, options=["rebuild"])
@@ -182,7 +183,7 @@ def test_stop(run):
 
 
 def test_master_restart(run):
-    """It dies while all but one are in the list; then that one comes."""
+    """The master is killed while all but one have started the list; then the remaining one starts it."""
     peers = phases.start(run, 3)
     calls = run_list(peers[:2], 3)
     for peer in peers[:2]:
@@ -194,7 +195,7 @@ def test_master_restart(run):
 
 
 def test_master_restart_and_a_death(run):
-    """While there is no master the last one dies."""
+    """While there is no master the last peer is killed."""
     peers = phases.start(run, 3)
     victim = peers.pop()
     calls = run_list(peers, 4, options=["rebuild"])

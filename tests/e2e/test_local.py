@@ -1,4 +1,4 @@
-"""Local sockets: which peers of one host connect at a file, and when the files are removed."""
+"""Local sockets: the peers of one host that connect through a file, and the removal of the files."""
 
 import os
 import pathlib
@@ -13,10 +13,10 @@ from phases import reduce_marked
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-COUNT = 400000  # elements that go from peer to peer
-NOBODY = 65534  # a user
+COUNT = 400000  # elements that pass from peer to peer
+NOBODY = 65534  # the id of a user
 AS_NOBODY = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])"
-ALONE, TOGETHER = 1, 2  # Unix sockets of a peer with one neighbor: the one where it listens, and a connection
+ALONE, TOGETHER = 1, 2  # Unix sockets of a peer with one neighbor: the listening one, and a connection
 
 
 def join(run, *settings):
@@ -55,7 +55,7 @@ def warnings(peer):
 
 
 def test_files(run):
-    """Each communicator has a file, which it removes at its end; one set to TCP has none."""
+    """Each communicator has a file and removes it at its end; one set to TCP has none."""
     run.start_master()
     for peer in join(run, {"local": "tcp"}, {"local": "tcp"}):
         peer.quit()
@@ -79,7 +79,7 @@ def test_killed(run):
     run.start_master(silence_ms=1000, heartbeat_ms=100)
     peers = join(run, {}, {})
     peers[0].kill()
-    peers[1].do("update")  # its end is known
+    peers[1].do("update")  # its end has been noticed
     equal(files(run.local), 2, "files after a kill")
     for name in os.listdir(run.local):
         os.utime(os.path.join(run.local, name), (time.time() - 100,) * 2, follow_symlinks=False)
@@ -139,7 +139,7 @@ def test_two_networks(run):
 def test_two_containers(run):
     """Peers in one network namespace with separate /tmp connect in a shared directory, or use TCP."""
     need_root()
-    # These files stay where they are, also below /tmp.
+    # These files stay at their paths, also below /tmp.
     keep = f"mount --bind '{ROOT}' /mnt && mount -t tmpfs none /tmp && mkdir -p '{ROOT}' && mount --bind /mnt '{ROOT}'"
     container = ["unshare", "--mount", "sh", "-c", f'{keep} && exec "$0" "$@"']
     shared = os.path.join(os.getcwd(), f"local-{os.getpid()}")

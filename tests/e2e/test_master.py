@@ -1,4 +1,4 @@
-"""The master dies, and comes back or does not."""
+"""The master is killed, and restarted or not."""
 
 import os
 
@@ -36,8 +36,7 @@ def go_on(run, peers):
 
 @in_both_sizes
 def gone_for_good(run, count):
-    """Every call ends with a reason after master_lost_ms; afterward the communicators are
-    unconnected."""
+    """Every call ends with a reason after master_lost_ms; afterward the communicators are unconnected."""
     lost_ms = 3000
     peers = start(run, 4, master_lost_ms=lost_ms, alone_ms=lost_ms - 1)
     calls = [
@@ -76,7 +75,7 @@ def test_full_output(run):
 
 
 def test_restart_idle(run):
-    """The master is killed while nothing is in progress, and restarted: nobody notices."""
+    """The master is killed while no call is in progress, and restarted: no peer notices."""
     peers = start(run)
     run.master.kill()
     restart(run)
@@ -97,7 +96,7 @@ def restart_in(run, prepare, finish):
 
 @in_both_sizes
 def restart_in_a_reduction(run, count):
-    """Two have launched, the third has not: it launches afterward, and all succeed."""
+    """Two have launched; the third one launches after the restart, and all succeed."""
 
     def launch(peers):
         return [peer.start("reduce", 5, count, "f64", "sum", "rand:5", "inplace") for peer in peers]
@@ -128,9 +127,8 @@ def test_restart_in_a_query(run):
 
 
 def test_restart_with_a_newcomer(run):
-    """A newcomer waits for its admission when the master dies. The next master admits it together
-    with the others; or, if it was the first one there, it founded a run, and is told to leave when
-    the old run comes back."""
+    """A newcomer waits for its admission when the master is killed. The next master admits it together with the others;
+    or, if it arrived first, it started a run, and must leave it when the old run returns."""
     peers = start(run)
     newcomer = run.peer(dial_max_ms=50)
     newcomer.create(run.address)
@@ -156,8 +154,8 @@ def test_restart_with_a_newcomer(run):
 
 
 def newcomer_first(run, **master):
-    """The newcomer dials the restarted master while no member does: it waits, says why, and the run that
-    comes back admits it."""
+    """The newcomer dials the restarted master before any member does: it waits, with a reason, and the returning run
+    admits it."""
     members = run.join(3)
     run.master.kill()
     for peer in members:
@@ -179,8 +177,8 @@ def newcomer_first(run, **master):
 
 
 def test_newcomer_first_at_a_noted_run(run):
-    """The master has noted in its state directory that a run lives; newcomers have recover_ms of patience. When
-    the run has ended, the note is gone."""
+    """The master's state directory notes an existing run; newcomers wait for it up to recover_ms. The note is removed
+    at the end of the run."""
     if not run.state:
         run.secure()
     note = os.path.join(run.state, "run")
@@ -195,15 +193,15 @@ def test_newcomer_first_at_a_noted_run(run):
 
 
 def test_newcomer_first_at_an_unnoted_run(run):
-    """Nothing is noted, and the master founds no run for a while."""
+    """Without a note, the master starts no new run for a while."""
     run.environment.pop("PCCL_MASTER_STATE", None)
     run.start_master(**PATIENT)
     newcomer_first(run, **PATIENT, found_after_ms=60000)
 
 
 def figure_rival_runs(run):
-    """Of twenty restarts by default settings, the master 1 s or 3 s away and a newcomer that dials at once: how many
-    newcomers founded a run."""
+    """The number of newcomers that started a run, of twenty restarts with default settings: the master is absent for 1
+    s or 3 s, and a newcomer dials at once."""
     run.environment.pop("PCCL_FOUND_AFTER_MS")
     run.start_master(**RESTARTED)
     members, rivals = run.join(2), 0
@@ -222,8 +220,7 @@ def figure_rival_runs(run):
 
 @in_both_sizes
 def restart_while_a_peer_is_stopped(run, count):
-    """One member sleeps when the master is replaced: the others go on without it when it has been
-    waited for."""
+    """One member is stopped while the master is replaced: the others continue without it after the time limit."""
     victim, *others = start(run)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in others]
     for peer in others:
@@ -239,12 +236,12 @@ def restart_while_a_peer_is_stopped(run, count):
 
 @in_both_sizes
 def restart_and_a_death(run, count):
-    """Master and a member die together."""
+    """The master and a member are killed together."""
     victim, *others = start(run)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:2", "inplace") for peer in others]
     for peer in others:
         peer.until_waiting()
-    run.master.kill()  # first, so that the old one does not see the other death
+    run.master.kill()  # first, so that it does not detect the other loss
     victim.kill()
     start_us = now_us()
     restart(run)
@@ -253,7 +250,7 @@ def restart_and_a_death(run, count):
 
 
 def pause_ms(loops, since_us):
-    """The longest of those that ended later."""
+    """Returns the longest pause of the loops that ended later."""
     pauses = []
     for loop in loops:
         times = [step["at"] for step in loop.steps]
@@ -263,7 +260,7 @@ def pause_ms(loops, since_us):
 
 @in_both_sizes
 def restarts_under_loops(run, count):
-    """Loops go on over four masters: nothing fails."""
+    """Loops continue with four masters: no step fails."""
     run.start_master(**RESTARTED)
     run.environment.update(PCCL_DIAL_MAX_MS="50", PCCL_LOG_LEVEL="WARN")
     peers = run.join(3)

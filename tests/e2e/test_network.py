@@ -1,4 +1,4 @@
-"""Connections that break, stand still or trickle, while everybody is alive."""
+"""Connections that break, stall or are very slow, while all processes live."""
 
 import harness
 from harness import INVALID_USAGE, LARGE, LOST, SUCCESS
@@ -9,7 +9,7 @@ from proxy import Proxy, join_behind_proxies
 
 
 def start(run, limits=None):
-    """Three members that reach their master through proxies, one each."""
+    """Starts three members that reach their master through separate proxies."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**(limits or PATIENT))
     members, proxies = [], []
@@ -24,7 +24,7 @@ def start(run, limits=None):
 
 
 def unbroken(loops):
-    """Every step is right, and none has failed. How many there were."""
+    """Checks that every step is correct and none has failed. Returns their number."""
     all_right(loops)
     for loop in loops:
         check(loop.result is None, f"{loop!r} has ended: {loop.result}")
@@ -35,8 +35,8 @@ def unbroken(loops):
 
 @in_both_sizes
 def connections_break(run, count):
-    """Connections to the master break, by FIN and RST, again and again under loops: nothing fails,
-    and no peer is removed."""
+    """Connections to the master break repeatedly, by FIN and RST, during loops: no step fails, and no peer is removed.
+    """
     members, proxies = start(run)
     loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
     for turn in range(15):
@@ -49,8 +49,7 @@ def connections_break(run, count):
 
 @in_both_sizes
 def connection_breaks_in_each_call(run, count):
-    """It breaks while the peer waits in a vote, a query, a reduction: the call goes on where it
-    was."""
+    """The connection breaks while the peer waits in a vote, a query, a reduction: the call continues."""
     members, proxies = start(run)
     for words in (["update"], ["pending"], ["reduce", 5, count, "f32", "sum", "rand:1", "inplace"]):
         for waiting in ([0], [0, 1], [2]):
@@ -68,7 +67,7 @@ def connection_breaks_in_each_call(run, count):
 
 
 def test_single_bytes(run):
-    """The streams from and to the master arrive one byte at a time, in both directions."""
+    """The streams to and from the master arrive one byte at a time."""
     members, proxies = start(run)
     for proxy in proxies:
         proxy.chunk = 1
@@ -78,7 +77,7 @@ def test_single_bytes(run):
 
 
 def test_single_bytes_bulk(run):
-    """And those from peer to peer, whose handshakes then take their time."""
+    """The same for streams from peer to peer, so that their handshakes take long."""
     run.start_master(**PATIENT)
     members, proxies = join_behind_proxies(run, 3, connect_timeout_ms=60000)
     for proxy in proxies:
@@ -90,8 +89,7 @@ def test_single_bytes_bulk(run):
 
 @in_both_sizes
 def silent_connection_in_time(run, count):
-    """A connection stands still for less than the silence limit: everybody waits, and nothing
-    fails."""
+    """A connection stalls for less than the silence limit: all wait, and no call fails."""
     members, proxies = start(run)
     proxies[0].hold(True)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
@@ -103,9 +101,9 @@ def silent_connection_in_time(run, count):
 
 @in_both_sizes
 def silent_connection(run, count):
-    """A connection stands still for longer: the peer is removed, the others go on; it learns why
-    and comes back. What the others have from the peer itself is complete, and succeeds; what goes
-    through the master has no part of it."""
+    """A connection stalls for longer: the peer is removed, the others continue; it gets the reason and rejoins. Data
+    that the others have directly from the peer is complete and succeeds; data through the master does not include it.
+    """
     members, proxies = start(run, STRICT)
     victim, *others = members
     start_us = now_us()
@@ -125,8 +123,8 @@ def silent_connection(run, count):
 
 @in_both_sizes
 def half_open(run, count):
-    """A connection vanishes without notice to the master; the peer dials again: the newer
-    connection wins."""
+    """A connection ends without notice to the master; the peer dials again: the newer connection replaces the older
+    one."""
     members, proxies = start(run)
     proxies[0].cut(only_inner=True)
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in members]
@@ -177,7 +175,7 @@ def test_half_reset_links_in_mid_transfer(run):
 
 
 def test_here(run):
-    """Peers on one host meet without TCP, unless one of them wants TCP."""
+    """Peers on one host connect without TCP, unless one of them requires TCP."""
     run.start_master(**PATIENT)
     peers = []
     for local in ("auto", "auto", "tcp"):
@@ -192,8 +190,7 @@ def test_here(run):
 
 
 def test_slow_data_is_not_stuck(run):
-    """Two awaits of two operations whose data stands still are not calls that cannot meet: nobody
-    ends them."""
+    """Two awaits of two operations whose data stalls are not contradictory calls: they are not ended."""
     run.start_master(**PATIENT)
     peers, proxies = join_behind_proxies(run, 2, where_ms=20, stuck_ms=200)
     for proxy in proxies:

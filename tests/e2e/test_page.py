@@ -1,5 +1,5 @@
-"""The master's page in a real browser (Chromium, headless): a run with a slow link, a peer that stands, a kill
-and a join."""
+"""The master's page in a real browser (Chromium, headless): a run with a slow link, a stopped peer, a killed peer and a
+join."""
 
 import json
 import os
@@ -20,14 +20,14 @@ from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
 
 MASTER, MEMBERS = 0, 5
 HTTP = 48180
-BUDGET_MS = 2500  # the browser's own time: the page asks twice
+BUDGET_MS = 2500  # the browser's time limit: the page makes two requests
 WIDTH, HEIGHT = 1280, 1560
 DARK = "--blink-settings=preferredColorScheme=0"
 LIGHT = "--blink-settings=preferredColorScheme=1"
 
 
 class Browser:
-    """Looks at a page, each time as a new visitor."""
+    """Loads a page, each time as a new visitor."""
 
     def __init__(self, run, prefix, url):
         self.program = shutil.which("chromium")
@@ -50,13 +50,13 @@ class Browser:
         return done.stdout
 
     def parts(self):
-        """The words of each part of the page, as its scripts have made it."""
+        """Returns the text of each part of the page after its scripts have run."""
         page = self._look("--dump-dom")
         found = re.findall(r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|span|/main|/header))', page, re.S)
         return {name: re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", "<" + words)) for _, name, words in found}
 
     def shows(self, **wanted):
-        """Waits until each part has what is looked for, a pattern."""
+        """Waits until each part matches its pattern."""
 
         seen = {}
 
@@ -70,14 +70,14 @@ class Browser:
             raise harness.Failure(f"{failure}; it shows { {name: seen.get(name) for name in wanted} }") from failure
 
     def picture(self, name, colors):
-        """Of the whole page; kept where E2E_PICTURES says, to be looked at."""
+        """Takes a picture of the whole page; E2E_PICTURES keeps it in a folder for a person."""
         path = os.path.join(os.environ.get("E2E_PICTURES", self.home), f"{name}.png")
         self._look(f"--screenshot={path}", colors)
         check(os.path.getsize(path) > 20000, f"{path} is nearly empty")
 
 
 class Visitor:
-    """Somebody who stays on a page, and types: a browser that is led through its pipe (--remote-debugging-pipe)."""
+    """A visitor that stays on a page and types: a browser controlled through its pipe (--remote-debugging-pipe)."""
 
     def __init__(self, run, url):
         program, home = shutil.which("chromium"), tempfile.mkdtemp()
@@ -86,7 +86,7 @@ class Visitor:
             sys.exit(77)
         theirs, self.out = os.pipe()
         self.into, answers = os.pipe()
-        give = f'exec "$@" 3<&{theirs} 4>&{answers}'  # some other shells know no descriptor beyond 9
+        give = f'exec "$@" 3<&{theirs} 4>&{answers}'  # some other shells support no descriptor above 9
         command = ["bash", "-c", give, "bash", program, "--headless=new", "--no-sandbox"]
         command += ["--disable-gpu", "--ignore-certificate-errors", f"--user-data-dir={home}/profile"]
         self.process = subprocess.Popen(
@@ -124,7 +124,7 @@ class Visitor:
                 return answer["result"]
 
     def does(self, script):
-        """What this comes to in the page."""
+        """Returns the value of this script in the page."""
         return self._ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
     def sees(self, part, words):
@@ -149,7 +149,7 @@ def token(run, role):
 
 
 def test_slow_browser_with_a_token(run):
-    """Over HTTPS the page shows nothing before a token is typed; one that only reads commands nothing."""
+    """Over HTTPS the page is empty until the visitor types a token; a token that can only read gives no commands."""
     folder = tempfile.mkdtemp()
     run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
     certificate, key = Authority(folder).make("web")
@@ -172,7 +172,7 @@ def test_slow_browser_with_a_token(run):
 
 
 def far_members(run):
-    """Peers on hosts of their own, around a master whose page is open."""
+    """Starts peers on separate hosts, with a master whose page is open."""
     wan = Wan(MEMBERS + 2, rate_mbit=0, delay_ms=3, queue_kib=512)
     run.at_exit.append(wan.remove)
     wan.build()
@@ -210,7 +210,7 @@ def together(peers, *words):
 
 
 def test_slow_browser(run):
-    """Whoever looks at the page sees who is slow, who stands, who has gone and who has come."""
+    """The page shows the slow, the stopped, the departed and the new peers."""
     need_root()
     wan, peers = far_members(run)
     browser = Browser(run, wan.prefix(MASTER), f"http://127.0.0.1:{HTTP}/")

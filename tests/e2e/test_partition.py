@@ -1,4 +1,4 @@
-"""Networks that break between hosts: each peer and the master in a network namespace of its own."""
+"""Networks that break between hosts: each peer and the master in a separate network namespace."""
 
 import sys
 
@@ -16,7 +16,7 @@ MASTER = 0  # its host; peer i is at host 1 + i
 
 
 class Hosts:
-    """A master and members, each on a host of its own."""
+    """A master and members, on separate hosts."""
 
     def __init__(self, run, count, limits=None, link_ms=LINK_MS, peers=None, **master):
         self.run = run
@@ -44,7 +44,7 @@ class Hosts:
         return 1 + self.peers.index(peer)
 
     def ids(self):
-        """Their names in the master's messages."""
+        """Returns their names in the master's messages."""
         return {peer: self.run.id_of(peer) for peer in self.peers}
 
 
@@ -54,12 +54,12 @@ def said(run, part, since_us):
     return line
 
 
-# ---- the network between two peers; both reach the master
+# ---- the network between two peers, which both reach the master
 
 
 def test_no_path_for_a_send(run):
-    """Two of 18 peers do not reach each other. A send between them fails at both and says why; others succeed. It
-    succeeds, too, when there is a path."""
+    """Two of 18 peers do not reach each other. A send between them fails at both with the reason; others succeed. With
+    a path it succeeds, too."""
     hosts = Hosts(run, 18)
     source, destination, other = hosts.peers[2], hosts.peers[11], hosts.peers[10]
     for how, words in (("drop", "no answer"), ("deny", "no route")):
@@ -106,9 +106,8 @@ def test_slow_scans_in_laps(run):
 
 
 def other_ring(run, break_it, count):
-    """Two neighbors of four lose their link: the ring changes, nobody is removed, nothing fails.
-    Small payloads hardly wait, because they do not need the link; large ones wait until it is given
-    up."""
+    """Two neighbors of four lose their link: the ring changes, no peer is removed, no call fails. Small payloads hardly
+    wait, because they do not need the link; large ones wait until it is abandoned."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -145,8 +144,8 @@ def pair_back(run, count):
 
 @in_both_sizes
 def pair_of_three(run, count):
-    """Every ring of three needs every pair: one of the two goes, with the reason; the others go on;
-    it comes back when the network is whole again, and not before."""
+    """Every ring of three needs every pair: one of the two is removed, with the reason; the others continue; it rejoins
+    only after the network is repaired."""
     hosts = Hosts(run, 3, warm_up_ms=4000)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -161,7 +160,7 @@ def pair_of_three(run, count):
     words = gone.peer.do("connect", rc=None)["words"]
     check("neighbor" in words, f"words of a connect while the network is cut: {words}")
     hosts.network.heal(2, 3)
-    gone.peer.do("connect", rc=SUCCESS)  # the loops of the others take it in
+    gone.peer.do("connect", rc=SUCCESS)  # the loops of the others admit it
     back = start_loop(gone.peer, 5, count=count)
     harness.wait_until(lambda: back.steps, "a step after the return")
     more_steps(rest + [back], world=3)
@@ -170,8 +169,7 @@ def pair_of_three(run, count):
 
 @in_both_sizes
 def pair_mends(run, count):
-    """A cut that ends before a probe is due has no effect, whether the link is needed meanwhile or
-    not."""
+    """A cut that ends before a probe is due has no effect, even if the link was needed."""
     hosts = Hosts(run, 3, PATIENT, link_ms=60000)
     loops = start_loops(hosts.peers, count=count)
     for _ in range(5):
@@ -188,8 +186,8 @@ def pair_mends(run, count):
 
 @in_both_sizes
 def islands(run, count):
-    """Two pairs that reach only each other and the master: peers are removed, with the reason,
-    until the remaining ones reach each other."""
+    """Two pairs that reach only each other and the master: peers are removed, with the reason, until the remaining ones
+    reach each other."""
     hosts = Hosts(run, 4)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -212,7 +210,7 @@ def islands(run, count):
             check("link" in loop.result["words"], f"words: {loop.result['words']}")
     if len(stay) == 2:
         more_steps(stay, world=2)
-    else:  # one of each island went first: which links are cut is learned one by one
+    else:  # one peer of each island was removed first, because cut links are discovered one by one
         stay[0].peer.do("stop")
         equal(stay[0].wait(rc=SUCCESS)["world"], 1, "world of the last one")
     all_right(loops)
@@ -226,8 +224,8 @@ NOT_HEARD = ("not heard", "silent")
 
 
 def lonely(run, break_it, count, reasons=NOT_HEARD):
-    """A peer and the master lose each other: it is removed; the others' call fails once, with words
-    of one of the reasons; it learns why when it is back, and joins again."""
+    """A peer and the master lose each other: it is removed; the others' call fails once, with one of these reasons; the
+    peer gets the reason after its return, and rejoins."""
     hosts = Hosts(run, 3)
     victim, *others = hosts.peers[2], hosts.peers[0], hosts.peers[1]
     calls = [peer.start("reduce", 5, count, "f32", "sum", "rand:1", "inplace") for peer in others]
@@ -265,30 +263,28 @@ def control_denied(run, count):
 
 @in_both_sizes
 def control_forth(run, count):
-    """The master does not hear the peer."""
+    """Packets from the peer to the master are lost."""
     lonely(run, lambda network: network.drop(3, MASTER), count)
 
 
 @in_both_sizes
 def control_back(run, count):
-    """The peer does not hear the master: it gives the connection up after the silence limit, and
-    that is heard."""
+    """Packets from the master to the peer are lost: the peer closes the connection after the silence limit, which the
+    master sees."""
     lonely(run, lambda network: network.drop(MASTER, 3), count)
 
 
 @in_both_sizes
 def host_vanishes(run, count):
-    """Nothing comes from its host any more, and nobody is told. The master's limit of silence and
-    the one of a peer's connections to it, full of bytes that nobody acknowledges, are the same:
-    either may find it."""
+    """No packets leave its host, and no host gets an error. The master's limit of silence equals the limit of a peer's
+    connections to it, full of unacknowledged bytes: either may detect it."""
     reasons = (*NOT_HEARD, "a connection to peer", "a connection from peer", "its link to peer")
     lonely(run, lambda network: network.unplug(3), count, reasons)
 
 
 @in_both_sizes
 def control_cut_for_good(run, count):
-    """The victim, cut off from its master for ever, ends its calls in words after
-    master_lost_ms."""
+    """The victim, permanently cut off from its master, ends its calls with a reason after master_lost_ms."""
     lost_ms = 3000
     hosts = Hosts(run, 2, peers={"master_lost_ms": lost_ms, "alone_ms": lost_ms - 1})
     other, victim = hosts.peers
@@ -304,13 +300,12 @@ def control_cut_for_good(run, count):
     other.do("update", rc=SUCCESS)
 
 
-# ---- everybody
+# ---- all peers
 
 
 @in_both_sizes
 def master_unreachable_in_time(run, count):
-    """The master's host is off the network for less than the silence limit: all wait, nothing
-    fails."""
+    """The master's host is off the network for less than the silence limit: all wait, no call fails."""
     hosts = Hosts(run, 3, PATIENT)
     loops = start_loops(hosts.peers, count=count)
     for _ in range(2):
@@ -324,8 +319,8 @@ def master_unreachable_in_time(run, count):
 
 @in_both_sizes
 def master_unreachable_too_long(run, count):
-    """... and for longer: the master takes its own cut for the death of all. All calls end in
-    words, all return."""
+    """The same for longer: the master takes its isolation for the loss of all. All calls end with a reason, all peers
+    return."""
     hosts = Hosts(run, 3)
     loops = start_loops(hosts.peers, count=count)
     since_us = now_us()
@@ -347,9 +342,8 @@ def master_unreachable_too_long(run, count):
 
 
 def crawl(run, kbit, steps, **shape):
-    """What does not fit into the host's queue is lost, and so may be what replaces it: a second
-    without an answer is usual there and no silence. The limits are those that hold where nobody
-    sets any."""
+    """Data beyond the host's queue is lost, and its replacement may be, too: a second without an answer is common there
+    and no silence. The limits are the default ones."""
     hosts = Hosts(run, 3, {"silence_ms": 10000, "heartbeat_ms": 2500}, link_ms=10000)
     loops = start_loops(hosts.peers, in_flight=0, **shape)  # 0: failures would be reported
     hosts.network.crawl(2, kbit)
@@ -371,13 +365,13 @@ def crawl(run, kbit, steps, **shape):
 
 
 def test_crawl(run):
-    """A host sends at 128 kbit/s: all are slow, all results are right, nobody is removed."""
+    """A host sends at 128 kbit/s: all are slow, all results are correct, no peer is removed."""
     crawl(run, 128, 20)
 
 
 def test_crawl_bulk(run):
-    """A host sends at 2 Mbit/s. What is queued there (60,000 bytes, see Network.crawl) leaves in
-    0.24 s; at 128 kbit/s it would take 3.75 s."""
+    """A host sends at 2 Mbit/s. Its queue (60,000 bytes, see Network.crawl) drains in 0.24 s; at 128 kbit/s this would
+    take 3.75 s."""
     crawl(run, 2000, 4, tags=2, count=20000)
 
 

@@ -1,5 +1,5 @@
-"""pccl-perf: what it prints, what it refuses, how it ends. Figures are not judged here: machines
-are busy."""
+"""pccl-perf: its output, the arguments that it refuses, its exit codes. Figures are not checked here: machines are
+busy."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TABLE_ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +(in|out) .* (\d+|-)$", re.M)
 
 
 def perf(*arguments, code=0, **environment):
-    """(standard output, standard error)"""
+    """Returns (standard output, standard error)."""
     done = subprocess.run(
         [harness.executable("perf"), *map(str, arguments)],
         capture_output=True,
@@ -31,7 +31,7 @@ def perf(*arguments, code=0, **environment):
 
 
 def measured(*arguments, **how):
-    """What --json - prints is JSON and nothing else."""
+    """Returns the output of --json -, which must be JSON only."""
     return json.loads(perf(*arguments, "--json", "-", **how)[0])
 
 
@@ -51,7 +51,7 @@ def test_table(run):
 
 
 def test_json(run):
-    """All members are numbers that fit together."""
+    """All members are numbers that are consistent."""
     result = measured("-N", 3, "--sizes", "4,8K,100K,1M", "-n", 4, "-w", 1, "--in-place", 0, "--limit-cpu", 1000)
     equal(result["peers"], 3, "peers")
     equal([row["bytes"] for row in result["rows"]], [4, 8192, 102400, 1 << 20], "sizes")
@@ -68,7 +68,7 @@ def test_json(run):
 
 
 def test_kinds(run):
-    """Data types, operations, codecs, several at once, parameters of the library: all verified."""
+    """Data types, operations, codecs, several concurrent operations, parameters of the library: all verified."""
     for arguments in (
         ("-d", "u8", "-o", "avg", "-k", 3),
         ("-d", "f16", "-o", "prod", "-N", 4),
@@ -84,7 +84,7 @@ def test_kinds(run):
 
 
 def test_collectives(run):
-    """Every collective is verified in every setting; sizes and bandwidths are those of nccl-tests."""
+    """Every collective is verified with every setting; sizes and bandwidths are defined as in nccl-tests."""
     for arguments, places, share in (
         (("--op", "broadcast", "-N", 3), [True], 1),
         (("--op", "broadcast", "-k", 3, "-d", "u8"), [True], 1),
@@ -125,7 +125,7 @@ def test_collectives(run):
 
 
 def test_exact(run):
-    """With a codec the same without it, in the same run."""
+    """With a codec, the same without it in the same run."""
     arguments = ("--sizes", "100K", "-n", 3, "-w", 1, "--no-limit", "--in-place", 0, "-q", "minmax:u8")
     check("exact_us" not in measured(*arguments)["rows"][0], "exact operations that nobody asked for")
     row = measured(*arguments, "--exact")["rows"][0]
@@ -137,8 +137,8 @@ def test_exact(run):
 
 
 def test_memory(run):
-    """In place a reduction needs as much more as the buffer has; what is needed is all resident at
-    some time."""
+    """An operation in place needs additional memory of the size of its buffer, and all of it is resident at some time.
+    """
     rows = measured("-N", 2, "--sizes", "32M", "-n", 3, "-w", 1, "--no-limit")["rows"]
     out, into = (row["memory_bytes"] / (1 << 20) for row in rows)
     say(f"   beyond the buffers: {out:.1f} MiB out of place, {into:.1f} MiB in place")
@@ -147,14 +147,14 @@ def test_memory(run):
 
 
 def test_master_counts(run):
-    """The master's processor time is in the figures: its thread reduces what is tiny."""
+    """The figures include the master's processor time: its thread reduces tiny payloads."""
     row = measured("-N", 2, "--sizes", 4, "-n", 2000, "--in-place", 0, "--no-limit")["rows"][0]
     say(f"   processor time of one operation: {row['cpu_us']} us, of it the master's: {row['master_cpu_us']} us")
     check(0 < row["master_cpu_us"] < row["cpu_us"], f"processor times: {row}")
 
 
 def test_wrong_options(run):
-    """Words and 2, and nothing is started."""
+    """An error text and exit code 2; no process starts."""
     for arguments, part in (
         (["-N", 1], "from 2 to 1024"),
         (["-N", "x"], "a number"),
@@ -218,7 +218,7 @@ def test_json_cannot_be_written(run):
 
 
 def test_gate(run):
-    """A goal that is met, one that is missed, one that does not apply, and files that are none."""
+    """A goal that is met, one that is missed, one that does not apply, and invalid files."""
     arguments = ["-N", 2, "--sizes", "4,64", "-n", 3, "--no-limit", "--gate"]
     easy = {"name": "easy", "peers": 2, "bytes": 4, "metric": "us", "at_most": 1e9}
     other = {"name": "other", "peers": 7, "bytes": 4, "metric": "us", "at_most": 0}
@@ -257,7 +257,7 @@ def test_master_dies(run):
 
 
 def child_dies(which, name, *arguments):
-    """Killed at any moment: the launcher says who, and leaves no process behind."""
+    """A process is killed at a random moment: the launcher names it, and leaves no process behind."""
     process = subprocess.Popen(
         [harness.executable("perf"), "-N", "3", "--sizes", "1M", "-n", "1000000", "--no-limit", *arguments],
         stdout=subprocess.DEVNULL,
@@ -279,7 +279,7 @@ def child_dies(which, name, *arguments):
 
 
 def test_launcher_dies(run):
-    """Its processes do not stay."""
+    """The processes of a killed launcher end."""
     process = subprocess.Popen(
         [harness.executable("perf"), "-N", "2", "--sizes", "1M", "-n", "1000000", "--limit-cpu", "1000"],
         stdout=subprocess.PIPE,
@@ -298,8 +298,7 @@ def test_launcher_dies(run):
 
 
 def connected(run, address, before=lambda peers: None):
-    """Two peers of a cluster; their JSON. `before` is called with both as soon as they are
-    started."""
+    """Returns the JSON of two peers of a cluster. `before` is called with both as soon as they are started."""
     words = [harness.executable("perf"), "--connect", address, "--sizes", "4,100K", "-n", "3", "--json", "-"]
     peers = [
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=run.environment)
@@ -323,7 +322,7 @@ def test_cluster(run):
 
 
 def test_flight_recorder(run):
-    """SIGUSR2 makes a peer write what it waits for, and harms nothing."""
+    """SIGUSR2 makes a peer write its pending waits, without other effects."""
     run.start_master()
     with tempfile.TemporaryDirectory() as folder:
         command = [harness.executable("perf"), "--connect", run.address, "-N", "2", "--sizes", "64", "-n", "2"]
@@ -363,7 +362,7 @@ def test_cluster_v6(run):
 
 
 def test_limit_alone(run):
-    """Plain sockets, and the words when they take too long."""
+    """Plain sockets, and the error if they take too long."""
     result = measured("limit", "-N", 3, "--sizes", "64K,1M", "--limit-cpu", 1000)
     equal([row["bytes"] for row in result["rows"]], [65536, 1 << 20], "sizes")
     check(all(row["us"] > 0 and row["cpu_us"] > 0 for row in result["rows"]), f"rows: {result}")
@@ -372,8 +371,7 @@ def test_limit_alone(run):
 
 
 def test_chaos(run):
-    """Kills: every survivor gets an error, or none if nothing was in progress, then a good result
-    with the right bits."""
+    """Killed peers: every survivor gets an error, or none if no operation was pending, and then a correct result."""
     result = measured("-N", 3, "-e", "256K", "-b", "256K", "--chaos", "kill", "--rounds", 2)
     equal((result["rounds"], result["wrong"], result["to_good"]["count"]), (2, 0, 4), "rounds, wrong, good results")
     check(result["to_error"]["count"] <= 4 and result["undisturbed"]["count"] >= 18, f"counts: {result}")
@@ -394,8 +392,7 @@ STATE_ROW = re.compile(r"^ +(\d+) (equal|newcomer|part) .* ([\d.]+) +(\d+|-)$", 
 
 
 def test_state_table(run):
-    """A row for each size and case, verified. A state of 300 bytes is four chunks, one for each
-    tensor."""
+    """A row for each size and case, verified. A state of 300 bytes has four chunks, one for each tensor."""
     out, _ = perf("-N", 3, "--state", "--sizes", "300,8M", "-n", 2, "--no-limit")
     rows = [(int(size), case, moved, wrong) for size, case, moved, wrong in STATE_ROW.findall(out)]
     equal(
@@ -413,7 +410,7 @@ def test_state_table(run):
 
 
 def test_state_json(run):
-    """Members that fit together, and goals for them."""
+    """Consistent members, and goals for them."""
     goals = [
         {"name": "equal", "of": "state_equal", "metric": "ratio", "at_least": 0},
         {"name": "newcomer", "of": "state_newcomer", "metric": "gbps", "at_least": 0},
@@ -437,7 +434,7 @@ def test_state_json(run):
 
 
 def test_state_chaos(run):
-    """A donor is killed in the middle: the newcomer has everything all the same."""
+    """A donor is killed during the transfer: the newcomer receives all content nevertheless."""
     result = measured("-N", 4, "--state", "-b", "32M", "-e", "32M", "-n", 2, "--chaos", "kill", "--rounds", 3)
     equal((result["rounds"], result["wrong"], result["disturbed"]["count"]), (3, 0, 3), "rounds, wrong, times")
     equal(result["undisturbed"]["count"], 2, "undisturbed")
@@ -448,8 +445,7 @@ def test_state_chaos(run):
 
 
 def picture(folder, count, ring, ways, seed=42, steps=1000000, names=()):
-    """A file as --dump writes it. ways: (from, to) -> (Mbit/s, microseconds), or None for what
-    cannot be reached."""
+    """Writes a file in the format of --dump. ways: (from, to) -> (Mbit/s, microseconds), or None if unreachable."""
     lines = ["pccl topology 1", "group 3", f"peers {count}"]
     for i in range(count):
         name = f" {names[i]}" if i < len(names) else ""
@@ -469,7 +465,7 @@ def pairs(count):
 
 
 def scattered(count):
-    """Ways of all kinds, the same each time."""
+    """Returns paths of all kinds, equal in each call."""
     drawn = random.Random(1)
     return {way: (10 + int(drawn.random() * 9990), 10 + int(drawn.random() * 100000)) for way in pairs(count)}
 
@@ -479,8 +475,7 @@ def solved(path, *arguments, **how):
 
 
 def test_solve(run):
-    """The one good ring is found, whatever the file's is; what is written then is solved to the
-    same."""
+    """It finds the only good ring, regardless of the file's ring; its output leads to the same solution."""
     ways = {(i, k): (1000 if (i + 2) % 5 == k else 10, 300) for i, k in pairs(5)}
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 5, range(5), ways, names=('a "quoted" \\', "b"))
@@ -508,7 +503,7 @@ def test_solve(run):
 
 
 def test_solve_streams(run):
-    """From standard input and to standard output; then the table is on the other one."""
+    """From standard input to standard output; then the table is on standard error."""
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 6, range(6), scattered(6))
         out, err = perf("--solve", path, "--dump", "-")
@@ -520,7 +515,7 @@ def test_solve_streams(run):
 
 
 def test_solve_unknown(run):
-    """A ring over ways of which nothing is known, and one that avoids them."""
+    """A ring over paths without data, and one that avoids them."""
     with tempfile.TemporaryDirectory() as folder:
         result = solved(picture(folder, 3, [0, 2, 1], {(0, 1): (10, 5)}))
         equal((result["ring"], result["unknown_ways"], result["slowest_mbit"]), ([0, 2, 1], 3, None), "only such")
@@ -531,7 +526,7 @@ def test_solve_unknown(run):
 
 
 def test_solve_none(run):
-    """No ring: a code of its own, and words; so for few peers and for many."""
+    """No ring: a separate exit code, and an error text, for few peers and for many."""
     for count in (3, 14):
         with tempfile.TemporaryDirectory() as folder:
             path = picture(folder, count, range(count), {(0, k): None for k in range(1, count)})
@@ -541,8 +536,7 @@ def test_solve_none(run):
 
 
 def test_solve_many(run):
-    """More than 12 peers: a better ring that is not proven; seed and steps decide, and nothing else
-    does."""
+    """More than 12 peers: a better ring without a proof; it depends only on seed and steps."""
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 30, range(30), scattered(30))
         result = solved(path)
@@ -561,7 +555,7 @@ def test_solve_many(run):
 
 
 def test_solve_bad_input(run):
-    """A reason that names the file and the mistake; nothing on standard output."""
+    """The error names the file and the mistake; standard output is empty."""
     with tempfile.TemporaryDirectory() as folder:
         path = picture(folder, 3, range(3), scattered(3))
         with open(path, encoding="utf-8") as file:
@@ -589,7 +583,7 @@ TOPOLOGY_ROW = re.compile(r"^ +(\d+) +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\
 
 
 def test_topology(run):
-    """Rows, the links, the ring; what is written is solved again."""
+    """Rows, the links, the ring; its output is solved again."""
     with tempfile.TemporaryDirectory() as folder:
         dump, again = os.path.join(folder, "dump"), os.path.join(folder, "again")
         out, _ = perf("-N", 3, "--topology", "-n", 2, "--dump", dump)
@@ -605,8 +599,7 @@ def test_topology(run):
 
 
 def test_topology_json(run):
-    """Members that fit together: every way between the peers, times, the ring's worth. And
-    goals."""
+    """Consistent members: every path between the peers, times, the value of the ring. And goals."""
     goals = [
         {"name": "time", "metric": "optimize_s", "at_least": 0},
         {"name": "cpu", "metric": "cpu_s", "at_most": 1e9},
@@ -636,8 +629,7 @@ def test_topology_json(run):
 
 
 def test_topology_cluster(run):
-    """Peers that are started one by one: one of them speaks, to standard output and into the
-    file."""
+    """Peers that are started one by one: only one of them writes, to standard output and into the file."""
     run.start_master()
     with tempfile.TemporaryDirectory() as folder:
         dump = os.path.join(folder, "dump")

@@ -11,7 +11,7 @@ POOL = 4
 
 
 def connections(peer, ports):
-    """How many established connections this process has with one of these ports at either end."""
+    """Returns the number of established connections of this process with one of these ports at either end."""
     inodes = peer.sockets()
     count = 0
     for name in ("tcp", "tcp6"):
@@ -41,15 +41,13 @@ def right(results, peers):
 
 
 def whole(proxies):
-    """So few peers have links to all others, dialed by either side; each has all its
-    connections."""
+    """Returns true if all connections are open. With few peers, all pairs have links, dialed by either side."""
     return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
 
 
 def test_reductions(run):
-    """Right sums over four connections to each neighbor, which all stand, in each of three
-    worlds."""
-    run.environment.update(PCCL_CONNECTION_POOL_SIZE=str(POOL), PCCL_LOCAL="tcp")  # their ports are counted
+    """Correct sums over four connections to each neighbor, all open, with two to four peers."""
+    run.environment.update(PCCL_CONNECTION_POOL_SIZE=str(POOL), PCCL_LOCAL="tcp")  # the test counts their ports
     run.start_master(**PATIENT)
     peers = run.join(2)
     for world in (2, 3, 4):
@@ -58,7 +56,7 @@ def test_reductions(run):
         ports = [port for peer in peers for port in peer.listening_ports()]
         for turn in range(3):
             right(agree(reduce_marked(peers, turn, 400000), SUCCESS), peers)
-        want = 2 * POOL * (world - 1)  # so few have links to all others, dialed by either side
+        want = 2 * POOL * (world - 1)  # all pairs have links, dialed by either side
         for peer in peers:
             harness.poll(lambda peer=peer, want=want: connections(peer, ports) == want, f"{want} connections")
         lists = [peer.start("multi", 8, 3, 10, 40000, "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(peers)]
@@ -68,10 +66,9 @@ def test_reductions(run):
 
 
 def broken_while_reducing(run, count, reset):
-    """One of the connections of a link breaks in the middle of an operation: that fails alike
-    everywhere with its input intact, or is done; nobody is removed, the next one works, and the
-    connection comes back. In every other turn the network stands still meanwhile, so that all
-    connections that are used have data under way; of two peers all are, so it must fail."""
+    """One of the connections of a link breaks during an operation, which fails alike everywhere with its input intact,
+    or succeeds; no peer is removed, the next operation works, and the connection is restored. In every other turn the
+    network stalls, so that all used connections have data in flight; with two peers all are used, so it must fail."""
     peers, proxies = start(run, count)
     harness.poll(lambda: whole(proxies), "all connections")
     right(agree(reduce_marked(peers, 0, 400000), SUCCESS), peers)
@@ -114,8 +111,7 @@ def test_one_of_two_is_reset(run):
 
 
 def test_one_after_another_under_loops(run):
-    """Loops with retry while single connections break again and again: every sum is right, nobody
-    is removed."""
+    """Loops with retry while single connections break repeatedly: every sum is correct, no peer is removed."""
     peers, proxies = start(run, 3)
     harness.poll(lambda: whole(proxies), "all connections")
     loops = start_loops(peers, in_flight=0, count=40000)
@@ -130,8 +126,7 @@ def test_one_after_another_under_loops(run):
 
 
 def test_all_break(run):
-    """All connections of a link break at once, under loops: it is dialed again, nobody is removed.
-    """
+    """All connections of a link break at once, during loops: it is dialed again, no peer is removed."""
     peers, proxies = start(run, 3)
     loops = start_loops(peers, in_flight=0, count=40000)
     for proxy in proxies * 2:

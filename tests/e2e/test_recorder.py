@@ -1,4 +1,4 @@
-"""The flight recorder: what peers know of an operation that stands, and of one that has ended."""
+"""The flight recorder: the peers' records of a stalled operation and of a finished one."""
 
 import json
 import os
@@ -13,22 +13,22 @@ from phases import PATIENT, agree, look
 from proxy import join_behind_proxies
 
 MIB = 1 << 20
-BULK = 300000  # elements that go from peer to peer
+BULK = 300000  # elements that pass from peer to peer
 SMALL = 100  # through the master
 
 
 def operation(peer, tag):
-    """The latest of this tag."""
+    """Returns the latest operation with this tag."""
     return next(found for found in reversed(look(peer)["operations"]) if found["tag"] == tag)
 
 
 def waits(peer, tag):
-    """For whom it waits in this operation: (id, what)."""
+    """Returns the peers for which it waits in this operation: (id, what)."""
     return {(wait["peer"], wait["what"]) for wait in operation(peer, tag)["waits_for"]}
 
 
 def leads_to(gone, peers, tag):
-    """Whether each of the peers waits for the one that is gone, or for another one that does."""
+    """Returns true if each of the peers waits for the missing one, directly or through others."""
     graph = {look(peer)["peer"]: {name for name, _ in waits(peer, tag)} for peer in peers}
     reached = {gone}
     while True:
@@ -59,8 +59,7 @@ def start(run, count=3):
 
 
 def test_what_has_ended(run):
-    """Times, bytes, members and outcome of operations through the master and from peer to peer, of
-    which all have gone well."""
+    """Times, bytes, members and outcome of successful operations, through the master and from peer to peer."""
     run.start_master(**PATIENT)
     peers = []
     for i in range(3):
@@ -99,8 +98,8 @@ def test_what_has_ended(run):
 
 
 def test_one_is_stopped(run):
-    """One of three stands still in the middle of an operation: whoever gets its data from it names it,
-    and says for how long nothing has come; all that is waited for leads to it."""
+    """One of three peers is stopped during an operation: the peer that receives its data names it, with the duration of
+    the wait; all waits lead to it."""
     run.start_master(**PATIENT)
     peers, proxies = join_behind_proxies(run, 3)
     for proxy in proxies:
@@ -125,8 +124,8 @@ def test_one_is_stopped(run):
 
 
 def test_one_never_enters(run):
-    """Two of three have entered an operation: they say who has not said that it is ready, or sent
-    anything; the third one knows what the others wait in, and of a small one the master says it."""
+    """Two of three peers have entered an operation: they name the peer that has not reported ready, or has sent
+    nothing; the third one knows the others' wait; for a small operation the master names it."""
     peers = start(run)
     *others, absent = peers
     missing = look(absent)["peer"]
@@ -152,8 +151,8 @@ def test_one_never_enters(run):
 
 
 def test_one_is_killed(run):
-    """The outcome is an abort, with the cause and the reason; the retry is the second attempt. The
-    file that was asked for has it, and is replaced as a whole."""
+    """The outcome is an abort, with the cause and the reason; the retry is the second attempt. The requested file
+    contains both, and is replaced as a whole."""
     with tempfile.TemporaryDirectory() as folder:
         run.environment["PCCL_RECORDER_DIR"] = folder
         peers = start(run)
@@ -179,8 +178,8 @@ def test_one_is_killed(run):
 
 
 def test_bad_arguments(run):
-    """A folder that is none is refused when the communicator is created; a file that cannot be
-    written is an error; neither takes anything away."""
+    """An invalid folder is refused when the communicator is created; a file that cannot be written is an error; neither
+    has other effects."""
     run.start_master(**PATIENT)
     peer = run.peer()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,4 @@
-"""Scarce resources: descriptors, disk, time, buffers. The group survives, with the right results.
-"""
+"""Scarce resources: descriptors, disk, time, buffers. The group survives, with correct results."""
 
 import socket
 
@@ -14,8 +13,8 @@ from shortages import NoMoreDescriptors, descriptors
 
 
 def told(newcomer):
-    """The stranger is told that there is no descriptor. One that says hello later than after 0.2 s
-    is dropped unheard."""
+    """Checks that the stranger gets the reason: no descriptor is left. One that says hello after more than 0.2 s is
+    dropped without an answer."""
 
     def words():
         return "no free descriptor" in newcomer.do("connect", rc=MASTER_FAILED)["words"]
@@ -25,9 +24,8 @@ def told(newcomer):
 
 @in_both_sizes
 def descriptors_of_the_master(run, count):
-    """The master has no descriptor left: the group goes on, deaths are noticed, it does not spin;
-    newcomers are told so, also behind a queue of strangers, and get in when there are some
-    again."""
+    """The master has no descriptor left: the group continues, lost peers are detected, it does not spin; newcomers get
+    this reason, also behind a queue of strangers, and join when descriptors are free again."""
     run.start_master(**PATIENT)
     alone = len(descriptors(run.master))
     peers = run.join(4)
@@ -48,7 +46,7 @@ def descriptors_of_the_master(run, count):
     told(newcomer)
     for stranger in strangers:
         stranger.close()
-    # The descriptor of a peer that dies is for the next newcomer, and for one only.
+    # The descriptor of a killed peer serves the next newcomer, and only one.
     peers[0].kill()
     rest = loops[1:]
     more_steps(rest, 50, world=3)
@@ -75,8 +73,8 @@ def descriptors_of_the_master(run, count):
 
 @in_both_sizes
 def member_comes_back_to_a_master_without_descriptors(run, count):
-    """A member's connection breaks, and the master, who does not know, has no descriptor for
-    another: the member is no newcomer, so it comes in on the last one, and nothing fails."""
+    """A member's connection breaks, and the master, which has not noticed, has no descriptor for another one: the
+    member is no newcomer, so it gets the last one, and no call fails."""
     run.start_master(**PATIENT)
     alone = len(descriptors(run.master))
     members, proxies = [], []
@@ -98,7 +96,7 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
 
 
 def test_descriptors_for_a_send(run):
-    """The source of a large send has no descriptor left for the link: both ends are told so."""
+    """The source of a large send has no descriptor left for the link: both ends get this reason."""
     run.start_master(**PATIENT)
     peers = run.join(18)
     full = NoMoreDescriptors(peers[2])
@@ -115,9 +113,8 @@ def test_descriptors_for_a_send(run):
 
 @in_both_sizes
 def descriptors_of_a_peer(run, count):
-    """A member has no descriptor left: the group goes on; a newcomer that needs a link to it is
-    refused in words, and gets in when there are some again; strangers at its port do not keep it
-    busy."""
+    """A member has no descriptor left: the group continues; a newcomer that needs a link to it is refused with a
+    reason, and joins when descriptors are free again; strangers at its port do not keep it busy."""
     run.start_master(warm_up_ms=4000, **PATIENT)
     peers = run.join(3)
     loops = start_loops(peers, count=count)
@@ -143,12 +140,12 @@ def descriptors_of_a_peer(run, count):
 
 
 def names_sick(run, words, sick):
-    """The words name one of the sick peers, and why it cannot take part."""
+    """Returns true if the text names one of the starved peers, and why it cannot take part."""
     return any(f"peer {run.id_of(full.process)}" in words and full.words in words for full in sick)
 
 
 def joint_calls_end(peers, verb, arguments, rc, run, sick):
-    """A joint call that some cannot take part in ends for all: in words that name one of these."""
+    """A joint call in which some cannot take part ends for all, and the reason names one of them."""
     starved = [full.process for full in sick]
     for call in [peer.start(verb, *arguments) for peer in peers]:
         result = call.wait()
@@ -158,8 +155,8 @@ def joint_calls_end(peers, verb, arguments, rc, run, sick):
 
 
 def test_peers_without_descriptors_in_joint_calls(run):
-    """One member has no descriptor left, then two: an optimization and a synchronization end for
-    all, in words, and an update goes on. When there are descriptors again, the next calls work."""
+    """One member has no descriptor left, then two: an optimization and a synchronization end for all, with a reason,
+    and an update succeeds. When descriptors are free again, the next calls work."""
     run.start_master(**PATIENT)
     peers = run.join(4)
     for peer in peers:
@@ -179,10 +176,10 @@ def test_peers_without_descriptors_in_joint_calls(run):
 
 
 def test_no_descriptors_for_a_newcomer(run):
-    """A process without descriptors cannot make a communicator, and hears why."""
+    """A process without descriptors cannot create a communicator, and gets the reason."""
     run.start_master()
     peer = run.peer()
-    peer.do("attr", rc=None)  # it has answered, so it has loaded what it needs
+    peer.do("attr", rc=None)  # it has answered, so all libraries are loaded
     full = NoMoreDescriptors(peer)
     result = peer.do("create", run.address, rc=None)
     if result["rc"] == SUCCESS:
@@ -197,7 +194,7 @@ def test_no_descriptors_for_a_newcomer(run):
 
 @in_both_sizes
 def full_disk(run, count):
-    """The master's log goes to a disk that is full: it does not matter."""
+    """The master's log is on a full disk, without effect on the run."""
     run.port = ports.free_port()
     environment = dict(run.environment, PCCL_LOG_LEVEL="TRACE")
     command = ["sh", "-c", 'exec "$@" >/dev/full 2>/dev/full', "sh", harness.executable("master")]
@@ -223,7 +220,7 @@ def full_disk(run, count):
 
 
 def stand_still(run, limits, stopped_ms, count, act=lambda peers: None):
-    """Loops whose master stands still for so long."""
+    """Starts loops, and stops the master for this time."""
     run.start_master(**limits)
     peers = run.join(4, dial_max_ms=100)
     loops = start_loops(peers, in_flight=0, count=count)  # 0: failures would be reported
@@ -244,25 +241,24 @@ def expelled_nobody(run, loops):
 
 @in_both_sizes
 def suspended_master(run, count):
-    """The master is suspended for three times the silence limit: it expels nobody, and no operation
-    fails."""
+    """The master is suspended for three times the silence limit: it removes no peer, and no operation fails."""
     expelled_nobody(run, stand_still(run, STRICT, 3 * SILENCE_MS, count))
 
 
 @in_both_sizes
 def slow_suspended_master(run, count):
-    """The same with the limit of ten seconds that holds where nobody sets one."""
+    """The same with the default limit of ten seconds."""
     expelled_nobody(run, stand_still(run, {}, 30000, count))
 
 
 @in_both_sizes
 def suspended_master_and_a_death(run, count):
-    """A peer dies meanwhile: it is removed, and nobody else."""
+    """A peer is killed in that time: only this peer is removed."""
     loops = stand_still(run, STRICT, 3 * SILENCE_MS, count, lambda peers: peers[1].kill())
     rest = [loop for loop in loops if not loop.peer.killed]
     more_steps(rest, 20, world=3)
     all_right(loops)
-    run.master.wait_line("departs")  # its log is behind it
+    run.master.wait_line("departs")  # the death is logged before
     equal(sum("departs" in text for _, text in run.master.lines), 1, "how many departed")
 
 

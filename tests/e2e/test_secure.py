@@ -1,5 +1,5 @@
-"""Encryption by one string: the master makes a token, peers have it, and whoever has not gets
-nowhere and is told so."""
+"""Encryption with one string: the master makes a token, which peers use; a peer without it is refused, with the reason.
+"""
 
 import base64
 import fcntl
@@ -24,11 +24,11 @@ from tokens import FORMER_TOKENS, SmallDisk, let_in, lines_of_book, peer_with, r
 from tokens import write_book
 
 MIB = 1 << 20
-TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # of nobody
+TOKEN = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"  # not a real token
 
 
 def nothing_told(run):
-    """No process has written the secret, or has it on its command line."""
+    """Checks that no process has written the secret, or has it in its command line."""
     secret = run.token().split(".")[2][:42]  # without its checksum
     for process in run.processes:
         for _, text in process.lines:
@@ -40,7 +40,7 @@ def nothing_told(run):
 
 @in_both_sizes
 def run_with_token(run, count):
-    """Peers with the token join, reduce and lose one of them; nobody tells the secret."""
+    """Peers with the token join, reduce and lose one of them; no process reveals the secret."""
     run.secure()
     run.start_master()
     peers = run.join(3)
@@ -53,8 +53,8 @@ def run_with_token(run, count):
 
 
 def test_files_are_private_and_stay(run):
-    """Key and token are made once, for this user alone; a master that starts again has them, and
-    its peers come back."""
+    """The master makes key and token once, readable only by this user; a restarted master reuses them, and its peers
+    return."""
     run.secure()
     run.start_master()
     names = sorted(os.listdir(run.state))
@@ -63,7 +63,7 @@ def test_files_are_private_and_stay(run):
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
     token = run.token()
-    run.master.wait_line("PCCL_TOKEN_FILE=" + run.state)  # the line to copy
+    run.master.wait_line("PCCL_TOKEN_FILE=" + run.state)  # the line for copying
     a, b = run.join(2)
     loops = start_loops([a, b])
     run.master.kill()
@@ -80,8 +80,8 @@ def restart(run, **more):
 
 
 def test_roles_of_tokens(run):
-    """A token does what its role says: only one for joining lets a peer in. The others say what they are
-    for, and the secrets of all stay secret."""
+    """A token permits only its role: one for joining admits a peer, the others are refused with their purpose, and all
+    secrets remain secret."""
     run.secure()
     run.start_master()
     a = run.join(1)
@@ -92,7 +92,7 @@ def test_roles_of_tokens(run):
     b = let_in(run, text, [a])
     listed = token(run, "list").splitlines()
     equal([line.split()[1] for line in listed], ["join", "observe", "admin", "join"], "roles in the list")
-    check(listed[3].endswith("for nodes") and "good for" in listed[3], listed)  # for a while, if not said
+    check(listed[3].endswith("for nodes") and "good for" in listed[3], listed)  # with a default lifetime
     check("good for" not in listed[1] + listed[2], listed)
     token(run, "create", "--ttl", "never", "--label", "for ever")
     check(token(run, "list").endswith("join  good  for ever"), "without an end")
@@ -107,8 +107,8 @@ def test_roles_of_tokens(run):
 
 
 def test_revoked_token(run):
-    """Whose token is revoked goes at once and does not come back, also after the master's restart; the
-    others go on, and a new token lets it in."""
+    """A peer whose token is revoked is removed at once and cannot return, also after the master's restart; the others
+    continue, and a new token admits it."""
     run.secure()
     run.start_master()
     text = token(run, "create", "--label", "guest")
@@ -137,7 +137,8 @@ def test_revoked_token(run):
 
 
 def test_used_up_and_expired_tokens(run):
-    """They let nobody in, and say why; who came with them comes back, also at a restarted master."""
+    """A new peer with one of them is refused, with the reason; a peer that joined with it may return, also to a
+    restarted master."""
     run.secure()
     run.start_master()
     once = token(run, "create", "--uses", "1", "--label", "once")
@@ -148,7 +149,7 @@ def test_used_up_and_expired_tokens(run):
     refused(peer_with(run, once), run.address, "once", "is used up")
     run.master.kill()
     run.master.end(harness.DEADLINE)
-    lines = [line.split(" ") for line in lines_of_book(run)]  # its day is over, however slow this machine is
+    lines = [line.split(" ") for line in lines_of_book(run)]  # it has expired, no matter how slow this machine is
     next(words for words in lines if words[-1] == "brief")[4] = "1"
     write_book(run, [" ".join(words) for words in lines])
     run.start_master(run.port)
@@ -161,7 +162,7 @@ def test_used_up_and_expired_tokens(run):
 
 
 def test_full_disk(run):
-    """While the master cannot write, counted tokens let nobody in and the others do; what is revoked then stays so
+    """While the master cannot write, counted tokens admit no peer and the others do; a revocation in that time persists
     after a restart, and no use is forgotten."""
     run.secure()
     disk = SmallDisk(run)
@@ -205,8 +206,8 @@ def test_full_disk(run):
 
 
 def test_another_token_of_the_run(run):
-    """The run gets another token while it goes on. The former one lets peers in until its end; those who came with it
-    come back after that, also at a restarted master."""
+    """The run gets another token during its operation. The former one admits peers until its end; peers that joined
+    with it return after that, also to a restarted master."""
     run.secure()
     run.start_master()
     a, b = run.join(2)
@@ -233,7 +234,7 @@ def test_another_token_of_the_run(run):
 
 
 def test_state_of_a_former_version(run):
-    """Texts without checksums are read, and what the master writes has them."""
+    """Files without checksums are read, and the master writes them with checksums."""
     run.secure()
     use_former_state(run)
     run.start_master()
@@ -250,7 +251,7 @@ def test_state_of_a_former_version(run):
 
 
 def test_tokens_that_cannot_be_made(run):
-    """Wrong words are told, nothing is made, and a book that is damaged or open to others is not used."""
+    """Invalid arguments are refused without effect, and a damaged or public file of tokens is not used."""
     run.secure()
     check("no master runs" in token(run, "list", rc=1), "nobody is there")
     run.start_master()
@@ -283,7 +284,7 @@ def test_tokens_that_cannot_be_made(run):
     run.join(1)
     os.mkdir(f"{run.state}/aside")
     os.rename(book, f"{run.state}/aside/tokens")
-    for path in (book, book + ".reserve"):  # cannot be written now
+    for path in (book, book + ".reserve"):  # temporarily not writable
         if os.path.exists(path):
             os.unlink(path)
         os.mkdir(path)
@@ -297,12 +298,12 @@ def test_tokens_that_cannot_be_made(run):
 
 
 def flipped(text):
-    """With one wrong letter in the secret."""
+    """Returns the token with one incorrect letter in the secret."""
     return text[:40] + ("a" if text[40] != "a" else "b") + text[41:]
 
 
 def start_in_vain(run, part, **more):
-    """A master that does not start, and says why."""
+    """Starts a master that must end, with this reason."""
     environment = dict(run.environment, PCCL_LISTEN="127.0.0.1:0", **more)
     done = subprocess.run([harness.executable("master")], env=environment, text=True, capture_output=True, timeout=60)
     check(done.returncode == 1 and part in done.stderr, f"{done.returncode}: {done.stderr}")
@@ -332,8 +333,8 @@ def start_at_once(run, count):
 
 
 def test_two_masters_of_a_directory(run):
-    """One master has the state directory: also of several that start at once, in a new directory or one with the socket
-    of a dead master, while it is stopped, and if one is of a version that takes no lock."""
+    """Only one master uses the state directory: also if several start at once, in a new directory or one with the
+    socket of an ended master, while it is stopped, and with a version that takes no lock."""
     run.secure()
     for _ in range(2):
         master = start_at_once(run, 4)
@@ -341,7 +342,7 @@ def test_two_masters_of_a_directory(run):
         start_in_vain(run, "another master uses this directory")
         master.kill()
         master.end(harness.DEADLINE)
-    with open(f"{run.state}/lock", "rb") as file:  # as another master that has just started
+    with open(f"{run.state}/lock", "rb") as file:  # like another master that has just started
         fcntl.flock(file, fcntl.LOCK_EX)
         start_in_vain(run, "another master uses this directory")
         check(os.path.exists(f"{run.state}/control"), "the socket is left to the one with the lock")
@@ -356,7 +357,7 @@ def test_two_masters_of_a_directory(run):
 
 
 def test_files_that_are_no_secret(run):
-    """Secrets that others may read, that are missing or do not belong together are not used."""
+    """Secrets that are public, missing or inconsistent are not used."""
     run.secure()
     run.start_master().kill()
     key, token = f"{run.state}/master.key", f"{run.state}/run.token"
@@ -391,12 +392,12 @@ def test_files_that_are_no_secret(run):
 
 
 def test_host_without_openssl(run):
-    """Where the library cannot be loaded a token is an error, nothing is made, and all else works."""
+    """Without the library a token is an error, no file is made, and all else works."""
     run.secure()
     libraries = tempfile.mkdtemp()
     run.at_exit.append(lambda: shutil.rmtree(libraries, ignore_errors=True))
     for name in ("libcrypto.so.3", "libssl.so.3"):
-        with open(f"{libraries}/{name}", "wb"):  # found first, and no library
+        with open(f"{libraries}/{name}", "wb"):  # found first, and not a library
             pass
     start_in_vain(run, "OpenSSL 3, which encryption needs, cannot be loaded", LD_LIBRARY_PATH=libraries)
     check(not os.path.exists(run.state), "nothing was made")
@@ -410,7 +411,7 @@ def test_host_without_openssl(run):
 
 
 def test_token_by_itself(run):
-    """PCCL_TOKEN does what PCCL_TOKEN_FILE does; a bad one is told without showing it."""
+    """PCCL_TOKEN is equivalent to PCCL_TOKEN_FILE; the error for an invalid one does not show it."""
     run.secure()
     run.start_master()
     a = run.peer(token=run.token(), token_file="")
@@ -434,8 +435,7 @@ def test_token_by_itself(run):
 
 
 def test_who_does_not_belong_is_told_why(run):
-    """Another token, none, and one where the master has none: a reason on both sides, and the
-    others go on."""
+    """Another token, none, and a token where the master has none: a reason on both sides, and the others continue."""
     run.secure()
     run.start_master()
     members = run.join(2)
@@ -453,8 +453,8 @@ def test_who_does_not_belong_is_told_why(run):
 
 
 def test_shared_secret(run):
-    """One secret in the environment of all is enough: peers join, come back to a restarted master, and
-    who has another one gets nowhere. It is not shown, and not taken from a command line."""
+    """One secret in the environment of all is enough: peers join, return to a restarted master, and a peer with another
+    one is refused. It is never shown, and not accepted on a command line."""
     secret, other = "kC3+0aVJmZ1yq/P8hHnF4Q==", "00f1e2d3c4b5a69788796a5b4c3d2e1f"
     run.environment.update(PCCL_SECRET=secret)
     run.start_master()
@@ -489,7 +489,7 @@ def test_shared_secret(run):
 
 
 def test_shared_secret_with_a_state(run):
-    """With a state directory the master makes tokens, too; a key of its own there is another master's."""
+    """With a state directory the master makes tokens, too; a key file there together with a secret is refused."""
     run.secure()
     run.environment.update(PCCL_TOKEN_FILE="", PCCL_SECRET="kC3+0aVJmZ1yq/P8hHnF4Q==")
     run.start_master()
@@ -499,7 +499,7 @@ def test_shared_secret_with_a_state(run):
     guest.do("connect")
     equal(sorted(os.listdir(run.state)), ["control", "lock", "run", "tokens", "tokens.reserve"], "files")
     guest.quit()
-    restart(run, secret="00f1e2d3c4b5a69788796a5b4c3d2e1f")  # a wrong one
+    restart(run, secret="00f1e2d3c4b5a69788796a5b4c3d2e1f")  # an incorrect one
     restart(run)
     run.join(1).quit()
     token(run, "revoke", "run token")
@@ -515,14 +515,14 @@ def test_shared_secret_with_a_state(run):
 
 
 def test_master_without_token(run):
-    """A peer with a token does not speak to a master that does not encrypt, and says what to do."""
+    """A peer with a token refuses a master that does not encrypt, and names the solution."""
     run.start_master()
     refused(run.peer(token=TOKEN), run.address, "--token-file")
     run.master.wait_line("it wants encryption, and there is no token here")
 
 
 def test_warning_without_a_token(run):
-    """A master that others can reach says what protects it; --insecure ends that."""
+    """A public master logs its protection; --insecure silences the warning."""
     for insecure in (0, 1):
         master = run.start_master(listen="0.0.0.0:0", insecure=insecure)
         warned = [text for _, text in master.lines if "--token-file" in text]
@@ -534,14 +534,14 @@ def test_warning_without_a_token(run):
 
 
 class Stranger:
-    """Connects, says something and holds on."""
+    """Connects, sends some bytes and keeps the connection open."""
 
     def __init__(self, port, said=b""):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=harness.DEADLINE)
         self.socket.sendall(said)
 
     def heard(self):
-        """All until the other side ends it."""
+        """Returns all bytes until the other side closes."""
         heard = b""
         try:
             while more := self.socket.recv(65536):
@@ -553,8 +553,7 @@ class Stranger:
 
 
 def test_strangers_at_closed_doors(run):
-    """Handshakes that stop half-way, garbage and frames of ours in the clear end, and the members
-    notice nothing."""
+    """Incomplete handshakes, garbage and unencrypted frames are ended, without effect on the members."""
     run.secure()
     run.environment.update(PCCL_LOG_LEVEL="INFO")
     run.start_master(hello_ms=1000)
@@ -596,8 +595,8 @@ def test_strangers_at_closed_doors(run):
 
 
 def dump(process, folder):
-    """The core dump of the process, which ends it. Where the system pipes them elsewhere: the memory that one would
-    have."""
+    """Returns the core dump of the process, which ends it. If the system pipes dumps elsewhere: the memory that one
+    would contain."""
     with open("/proc/sys/kernel/core_pattern", encoding="ascii") as file:
         real = file.read()[0] not in "|/"
     if real:
@@ -620,8 +619,8 @@ def dump(process, folder):
 
 
 def test_core_dumps(run):
-    """Core dumps of a master and of a peer, in the middle of a run, have neither the token, in any form, nor the keys
-    that are made of it, nor the master's key."""
+    """Core dumps of a master and of a peer, during a run, contain neither the token, in any form, nor the keys derived
+    from it, nor the master's key."""
     run.secure()
     folders = [tempfile.mkdtemp() for _ in range(3)]
     run.at_exit += [lambda folder=folder: shutil.rmtree(folder, ignore_errors=True) for folder in folders]
@@ -662,8 +661,8 @@ with open(sys.argv[1], "wb") as file:
 
 
 def seen_on_the_wire(run, encryption, **parameters):
-    """All that travels between a master and two peers on hosts of their own, while the peers reduce,
-    synchronize and measure. The token of the run, or None: in the clear."""
+    """Returns all traffic between a master and two peers on separate hosts, while the peers reduce, synchronize and
+    measure, and the token of the run. None for `encryption`: no encryption."""
     network = Network(3)
     network.build()
     path = tempfile.mktemp()
@@ -710,22 +709,22 @@ def captured(run, encryption, tiny, bulk):
 
 
 def test_wire_shows_payload(run):
-    """Without a token: the test can see what it looks for."""
+    """Without a token: the test detects the patterns."""
     captured(run, None, True, True)
 
 
 def test_wire_shows_nothing(run):
-    """With one."""
+    """With a token."""
     captured(run, "on", False, False)
 
 
 def test_wire_shows_payload_of_links_only(run):
-    """With `control`: links are authenticated, and what travels on them is seen."""
+    """With `control`: links are authenticated, and their traffic is readable."""
     captured(run, "control", False, True)
 
 
 def test_slow_wire_shows_renewals(run):
-    """Keys are renewed while the peers work: whole exchanges are seen, on control connections and links."""
+    """Keys are renewed during work: complete exchanges occur, on control connections and links."""
     if os.geteuid() != 0:
         say("skipped: needs network namespaces")
         sys.exit(SKIPPED)
@@ -738,8 +737,8 @@ def test_slow_wire_shows_renewals(run):
 
 @in_both_sizes
 def renewals(run, count):
-    """Keys are renewed every few milliseconds: results are right, one is killed, another one joins, and the master
-    restarts beside it."""
+    """Keys are renewed every few milliseconds: results are correct while one peer is killed, another one joins, and the
+    master restarts."""
     run.secure()
     run.start_master()
     peers = run.join(3, rekey_ms=10)

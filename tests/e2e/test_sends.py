@@ -1,4 +1,4 @@
-"""Send and receive: whoever loses its other peer is told whom, and nobody else notices."""
+"""Send and receive: a peer that loses its partner gets the error with its name, and no other peer is affected."""
 
 import random
 import time
@@ -18,13 +18,13 @@ def begun(peer, verb, *arguments):
 
 
 def meet(send, receive):
-    """Both have been launched, or will be: what is received is what was sent."""
+    """Checks that both succeed, and that the received data equals the sent data."""
     sent, got = send.wait(rc=SUCCESS), receive.wait(rc=SUCCESS)
     check(got["right"] and got["first"] == sent["first"] and sent["right"], f"{sent} arrives as {got}")
 
 
 def works(peers, tag):
-    """Between all of them, in both directions."""
+    """Sends between all of them, in both directions."""
     calls = []
     for count in (SMALL, BULK):
         for i, source in enumerate(peers):
@@ -39,14 +39,14 @@ def works(peers, tag):
 
 
 def told(call, gone):
-    """It has failed because that peer is gone, and says so."""
+    """Checks that the call failed because of the loss of this peer, and names it."""
     result = call.wait(rc=LOST)
     equal([lost[: len(gone)] for lost in result["lost"]], [gone], "those lost")
     check(gone in result["words"], result["words"])
 
 
 class Streams:
-    """What others do all the time, which no death elsewhere ends."""
+    """Continuous sends between other peers, which no loss elsewhere may end."""
 
     def __init__(self, seed, count=BULK):
         self.seed, self.count, self.calls = seed, count, {}
@@ -57,7 +57,7 @@ class Streams:
             self.calls[peer] = peer.start("stream", ranks[other], self.seed, self.count)
 
     def more(self, peers, turns=3):
-        """They go on."""
+        """Waits for further steps."""
         last = {peer: len(self.calls[peer].steps) for peer in peers}
 
         def done():
@@ -68,7 +68,7 @@ class Streams:
         harness.wait_until(done, f"{turns} more turns of all streams")
 
     def stop(self, peers):
-        """All that was sent was right."""
+        """Checks that all data arrived correctly."""
         for peer in peers[::2]:
             peer.do("stop")
         for peer in peers:
@@ -77,8 +77,8 @@ class Streams:
 
 
 def lose(run, count, end, **master):
-    """Of each of two pairs one end goes: of one before the other end has called, of one in the middle. A
-    pair beside them goes on, and so do the two that are left, with each other."""
+    """In each of two pairs one end is lost: in one before the other end has called, in the other during a send. A third
+    pair continues, and the two remaining peers can send to each other."""
     peers = phases.start(run, 5, **master)
     gone = run.id_of(peers[4])
     beside = Streams(1)
@@ -118,8 +118,8 @@ def test_leave_one(run):
 
 
 def test_kill_at_random(run):
-    """Of one of three pairs that send to each other all the time, one end is killed, at any moment: its
-    partner is told, and the others go on. Then a newcomer is its partner."""
+    """In one of three pairs that send continuously, one end is killed at a random moment: its partner gets the error,
+    and the others continue. Then a newcomer is its partner."""
     seed = random.SystemRandom().randrange(1 << 32)
     say(f"seed {seed}")
     chance = random.Random(seed)
@@ -131,7 +131,7 @@ def test_kill_at_random(run):
         for pair in pairs:
             streams.start(peers, *pair)
         streams.more(peers, 1)
-        time.sleep(chance.uniform(0, 0.03))  # the moment is what the test is about
+        time.sleep(chance.uniform(0, 0.03))  # a random moment, as part of the test
         victim, left = chance.sample(pairs[0], 2)
         gone, others = run.id_of(victim), order[2:]
         victim.kill()
@@ -145,7 +145,7 @@ def test_kill_at_random(run):
 
 
 def test_master_restart(run):
-    """The master dies while many sends are under way, and of some pairs one end has not called."""
+    """The master is killed during many sends, some of which only one end has called."""
     peers = phases.start(run, 4)
     streams = Streams(3)
     streams.start(peers, *peers[:2])
@@ -164,7 +164,7 @@ def test_master_restart(run):
 
 
 def test_large_group(run):
-    """Not all pairs have a link. The first large send opens one, and deaths of other peers do not end it."""
+    """Some pairs have no link. The first large send opens one, and losses of other peers do not end it."""
     peers = phases.start(run, 18)
     meet(begun(peers[2], "send", 9, 1, SMALL, 5), peers[9].start("recv", 2, 1, SMALL))
     meet(begun(peers[2], "send", 9, 1, BULK, 5), peers[9].start("recv", 2, 1, BULK))
@@ -180,7 +180,7 @@ def test_large_group(run):
 
 
 def test_large_group_differ(run):
-    """Without a link, too, both ends are told how their calls differ."""
+    """Even without a link, both ends get the difference between their calls."""
     peers = phases.start(run, 18)
     for count, other in ((BULK, BULK + 1), (SMALL, BULK), (BULK, SMALL)):
         for first in (0, 1):
@@ -192,7 +192,7 @@ def test_large_group_differ(run):
 
 
 def microbatches(stages, many, first):
-    """Each stage passes them on; all are launched at once. Returns the receives and the sends of each stage."""
+    """Each stage forwards micro-batches; all are launched at once. Returns the receives and the sends of each stage."""
     calls = {stage: ([], []) for stage in stages}
     for number in range(many):
         for stage, peer in enumerate(stages):
@@ -210,8 +210,8 @@ def all_right(stages, calls):
 
 
 def test_pipeline(run):
-    """Twenty stages pass 1 MiB on, and back. One is killed in the middle: its neighbors are told, the others finish,
-    and those who are left are a pipeline."""
+    """Twenty stages forward 1 MiB, and back. One is killed during this: its neighbors get the error, the others finish,
+    and the remaining ones form a pipeline."""
     stages = phases.start(run, 20)
     all_right(stages, microbatches(stages, 2, 10))
     back = stages[1::-1]
@@ -231,7 +231,7 @@ def test_pipeline(run):
 
 
 def test_slow_any_two_of_forty(run):
-    """1 MiB between any two of 40, in no order: each has one link more for each that it sends to."""
+    """1 MiB between any two of 40, in random order: each peer has one more link for each destination."""
     peers = phases.start(run, 40)
     chance = random.Random(5)
     for turn in range(4):
@@ -244,8 +244,8 @@ def test_slow_any_two_of_forty(run):
 
 
 def test_slow_ten_thousand_in_flight(run):
-    """Each of four peers has 2,500 sends of 64 KiB in flight before the first receive. An operation takes memory, its
-    bytes take none."""
+    """Each of four peers has 2,500 sends of 64 KiB in flight before the first receive. An operation needs memory; its
+    bytes need none."""
     peers = phases.start(run, 18)
     count, many = 16384, 2500
     before = [peer.rss_kib() for peer in peers[:4]]
@@ -261,7 +261,7 @@ def test_slow_ten_thousand_in_flight(run):
 
 
 def test_deadline(run):
-    """A receiver that does not call: its sender is told whom it waited for, and the next ones meet."""
+    """A receiver does not call: its sender gets an error that names it, and the next calls match."""
     run.environment["PCCL_OP_TIMEOUT_MS"] = "700"
     peers = phases.start(run, 3)
     for tag, count in enumerate((SMALL, BULK)):
@@ -273,7 +273,7 @@ def test_deadline(run):
 
 
 def test_differ(run):
-    """Both ends are told what each of them asked for."""
+    """The errors at both ends contain both counts."""
     peers = phases.start(run, 2)
     for count, other in ((SMALL, SMALL + 1), (BULK, BULK + 1), (SMALL, BULK)):
         calls = [begun(peers[0], "send", 1, 1, count, 1), begun(peers[1], "recv", 0, 1, other)]

@@ -1,4 +1,4 @@
-"""System calls that fail now and then: shim.c is loaded before the library, in master and peers."""
+"""System calls that sometimes fail: shim.c is loaded before the library, in master and peers."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def shimmed(run, **how):
 
 
 def faulty_calls(run, one_in, count):
-    """Loops, deaths, newcomers while system calls fail."""
+    """Loops, killed peers and newcomers while system calls fail."""
     shimmed(run, SHIM_ONE_IN=one_in)
     run.environment["SHIM_SEED"] = "1"
     run.start_master(silence_ms=60000, heartbeat_ms=1000)
@@ -41,7 +41,7 @@ def faulty_calls(run, one_in, count):
     harness.wait_until(lambda: rest[-1].steps, "the newcomer's first step")
     more_steps(rest, 50, world=4)
     all_right(loops + rest[-1:])
-    run.master.wait_line("departs")  # its log is behind it
+    run.master.wait_line("departs")  # the death is logged before
     equal(sum("departs" in text for _, text in run.master.lines), 1, "how many departed")
     leaver = rest.pop(0)
     leaver.peer.do("stop")
@@ -71,10 +71,10 @@ def sometimes(run, count):
 
 
 def test_late_wakes(run):
-    """The master is told to end; before its loop is woken for that, it has seen it, and is gone."""
+    """The master is terminated; before its loop gets the wake-up, it has noticed this, and has ended."""
     shimmed(run, SHIM_LATE_WAKES_MS=500)
     run.start_master(silence_ms=60000, heartbeat_ms=1000)
-    for name in ("LD_PRELOAD", "SHIM_LATE_WAKES_MS"):  # the peers do without
+    for name in ("LD_PRELOAD", "SHIM_LATE_WAKES_MS"):  # the peers run without it
         del run.environment[name]
     loops = start_loops(run.join(2))
     more_steps(loops, 20, world=2)
@@ -86,8 +86,8 @@ def test_late_wakes(run):
 
 
 def test_loss_of_power(run):
-    """The one use of a token survives a loss of power once the peer has its answer, also if all else is lost that is
-    not on disk."""
+    """The single use of a token survives a loss of power once the peer has its answer, even if all data that is not on
+    disk is lost."""
     run.secure()
     folder = tempfile.mkdtemp()
     run.at_exit.append(lambda: shutil.rmtree(folder))

@@ -1,4 +1,4 @@
-"""Synchronization of shared state without deaths. Numbers in brackets: scenarios of TESTING.md."""
+"""Synchronization of shared state without lost peers. Numbers in brackets: scenarios of TESTING.md."""
 
 import itertools
 
@@ -15,7 +15,7 @@ def weights(seed, name="w"):
     return f"{name},f32,1000,rand:{seed}"
 
 
-# ---- what moves
+# ---- transferred content
 
 
 def test_all_of_it(run):
@@ -39,7 +39,7 @@ def test_nothing(run):
 
 
 def test_one_of_two(run):
-    """[24] One of two tensors differs: only that one moves."""
+    """[24] One of two tensors differs: only this one is transferred."""
     peers = start(run, 2)
     define(peers[0], weights(1), weights(2, "m"))
     define(peers[1], weights(1), "m,f32,1000,const:3")
@@ -47,8 +47,8 @@ def test_one_of_two(run):
 
 
 def test_whole_chunks(run):
-    """Of a tensor of 3.5 MiB with one byte changed moves the chunk of 1 MiB, or the rest of half of
-    it."""
+    """One byte of a tensor of 3.5 MiB has changed: only its chunk is transferred, of 1 MiB, or half of it at the end.
+    """
     peers = start(run, 3)
     size = 3 * MIB + MIB // 2
     define(peers, f"w,u8,{size},rand:1", weights(1, "m"))
@@ -69,8 +69,7 @@ def test_whole_chunks(run):
 
 
 def test_all_types(run):
-    """Every data type, unaligned, of odd lengths, empty ones between them, and more than a
-    chunk."""
+    """Every data type, unaligned, with odd lengths, some empty, and some larger than a chunk."""
     peers = start(run, 3)
     sizes = {"u8": 1, "i16": 777, "f16": 4097, "bf16": 3, "f64": 140001}
     width = dict(u8=1, i8=1, i16=2, u16=2, u32=4, i32=4, u64=8, i64=8, f16=2, bf16=2, f32=4, f64=8)
@@ -93,7 +92,7 @@ def test_all_types(run):
 
 
 def test_nothing_at_all(run):
-    """States without a tensor, and with empty tensors only, have revisions too."""
+    """States without a tensor, and states with only empty tensors, have revisions too."""
     peers = start(run, 2)
     define(peers)
     nothing_moved(sync(peers, [0, 5]))
@@ -104,7 +103,7 @@ def test_nothing_at_all(run):
 
 
 def test_beyond_4_gib(run):
-    """A tensor of more than 4 GiB, of untouched memory: its last bytes move."""
+    """A tensor of more than 4 GiB, of untouched memory: its last bytes are transferred."""
     peers = start(run, 3)
     size = (4 << 30) + 5
     define(peers, f"w,u8,{size},zero", "m,u8,1,const:1")
@@ -114,7 +113,7 @@ def test_beyond_4_gib(run):
 
 
 def test_many_tensors(run):
-    """[26] Thousands of tensors, of which some differ here and others there."""
+    """[26] Thousands of tensors, of which different ones differ at different peers."""
     peers = start(run, 3)
     define(peers, "t,u32,25,ramp:1:1,times=5000")
     before = held(peers[0])
@@ -122,7 +121,7 @@ def test_many_tensors(run):
         for number in range(first, first + 200, 10):
             peer.do("poke", f"t{number}", 99, 200)
     results = sync(peers, 0)
-    # all three differ from one another: a tie, which one of them wins
+    # all three differ: a tie, which one of them wins
     equal(sorted(result["rx"] for result in results), [0, 40 * 100, 40 * 100], "bytes received")
     moved(results)
     changed = [a != b for a, b in zip(results[0]["tensors"], before)]
@@ -138,11 +137,11 @@ def test_without_statistics(run):
     same(wait_all(calls))
 
 
-# ---- who wins
+# ---- the winner
 
 
 def test_minority(run):
-    """[25, 26] Two against one: the one is overwritten, in whatever order they vote."""
+    """[25, 26] Two against one: the one is overwritten, in any order of votes."""
     peers = start(run, 3)
     revision = 0
     for order in itertools.permutations(range(3)):
@@ -156,7 +155,7 @@ def test_minority(run):
 
 
 def test_tie(run):
-    """One against one: both end with the same of the two, in either order of the votes."""
+    """One against one: both end with the same one of the two, in either order of the votes."""
     peers = start(run, 2)
     winners = []
     for revision, order in enumerate(([0, 1], [1, 0], [0, 1])):
@@ -184,8 +183,7 @@ def test_tie_with_a_newcomer(run):
 
 
 def test_first_revision(run):
-    """[37] The first synchronization: 13 against 0, in either order; the peer with 0 receives, and
-    holds 13."""
+    """[37] The first synchronization: 13 against 0, in either order; the peer with 0 receives, and gets 13."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -201,8 +199,7 @@ def test_first_revision(run):
 
 
 def test_first_revision_beats_number(run):
-    """One with revision 13 against two with 5: the highest revision is the group's, whatever the
-    others hold."""
+    """One with revision 13 against two with 5: the group takes the highest revision, regardless of the majority."""
     peers = start(run, 3)
     define(peers[:2], weights(1))
     define(peers[2], weights(2))
@@ -212,7 +209,7 @@ def test_first_revision_beats_number(run):
 
 
 def test_first_revision_of_a_receiver(run):
-    """A RECEIVE_ONLY peer has no say in the first revision either, in any order."""
+    """A RECEIVE_ONLY peer does not determine the first revision either, in any order."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -230,7 +227,7 @@ def test_first_revision_of_a_receiver(run):
 
 
 def train(peers, steps, content, first=0, revisions=None):
-    """Steps with the content of content(place, step); the results of each."""
+    """Makes steps with content(place, step); returns the results of each."""
     done = []
     for step in range(first, first + steps):
         for place, peer in enumerate(peers):
@@ -243,14 +240,14 @@ def train(peers, steps, content, first=0, revisions=None):
 
 
 def test_steps(run):
-    """[31] The same update everywhere, the revision counts the steps: no bytes."""
+    """[31] The same update everywhere, revisions count the steps: no bytes."""
     for results in train(start(run, 2), 6, lambda place, step: [weights(step)]):
         nothing_moved(results)
 
 
 def test_dragged_along(run):
-    """[32] The third never counts and keeps its content: it receives once, then nothing, and is
-    dragged along."""
+    """[32] The third one never increments its revision and keeps its content: it receives once, then nothing, and still
+    follows."""
     peers = start(run, 3)
 
     def content(place, step):
@@ -267,7 +264,7 @@ def advancing(place, step):
 
 
 def test_left_behind(run):
-    """[33] Two advance, the third does not: it receives what has changed, each step."""
+    """[33] Two advance, the third does not: it receives the changes in each step."""
     for results in train(start(run, 3), 4, advancing, revisions=lambda step: [step, step, 0]):
         received(results, 0, 0, W)
 
@@ -290,7 +287,7 @@ def test_left_behind_in_two_groups(run):
 
 
 def test_counts_by_one(run):
-    """[36] Both count by two: the first synchronization is good, at the second both are out."""
+    """[36] Both increment by two: the first synchronization succeeds, at the second both are removed."""
     peers = start(run, 2)
     define(peers, weights(1))
     sync(peers, 0)
@@ -299,8 +296,7 @@ def test_counts_by_one(run):
 
 
 def test_one_counts_wrong(run):
-    """[36] One of three counts by two: it is out, the others succeed, whoever votes last; it may
-    come back."""
+    """[36] One of three increments by two: it is removed, the others succeed, in any order; it may rejoin."""
     peers = start(run, 3)
     define(peers, weights(1))
     sync(peers, 0)
@@ -315,8 +311,7 @@ def test_one_counts_wrong(run):
 
 
 def test_joins_between_steps(run):
-    """[39] One comes between two steps with the content and the revision of the others: no
-    bytes."""
+    """[39] A peer joins between two steps with the content and the revision of the others: no bytes."""
     peers = start(run, 2)
     for results in train(peers, 3, lambda place, step: [weights(step)]):
         nothing_moved(results)
@@ -326,7 +321,7 @@ def test_joins_between_steps(run):
 
 
 def test_joins_with_nothing(run):
-    """One comes between two steps with revision 0 and other content: it receives all, once."""
+    """A peer joins between two steps with revision 0 and other content: it receives all, once."""
     peers = start(run, 2)
     train(peers, 2, lambda place, step: [weights(step)])
     peers.append(run.join(1, peers))
@@ -337,7 +332,7 @@ def test_joins_with_nothing(run):
 
 
 def test_alone(run):
-    """In a world of one it succeeds at once, and counts; peers that come later follow it."""
+    """With a single peer it succeeds at once, and counts; later peers follow it."""
     peer = start(run, 1)[0]
     define(peer, weights(1))
     for revision in (7, 8, 9):
@@ -348,8 +343,8 @@ def test_alone(run):
 
 
 def test_nobody_has_the_revision(run):
-    """All are outdated: it fails for all of them, with a reason, and they stay members; one with
-    the right one helps."""
+    """All are outdated: it fails for all of them, with a reason, and they remain members; a peer with the correct
+    revision resolves this."""
     peers = start(run, 2)
     define(peers, weights(1))
     for revision in range(3):
@@ -364,7 +359,7 @@ def test_nobody_has_the_revision(run):
 
 
 def test_receiver_alone(run):
-    """A world of one that only receives is out."""
+    """A single peer that only receives is removed."""
     peer = start(run, 1)[0]
     define(peer, weights(1))
     for call in votes([peer], 0, "receive"):
@@ -389,8 +384,7 @@ STRUCTURES = {
 
 
 def test_structure(run):
-    """[38] One of three has other tensors: it is removed, with a reason; the others go on, whatever
-    the order."""
+    """[38] One of three has other tensors: it is removed, with a reason; the others continue, in any order."""
     peers = start(run, 3)
     usual = ["w,f32,1000,rand:1", "m,f32,100,rand:2"]
     define(peers[:2], *usual)
@@ -408,7 +402,7 @@ def test_structure(run):
 
 
 def test_expelled_is_told_so(run):
-    """With extended results the code is Expelled, and the others' is success."""
+    """With extended results its code is Expelled, and the others' code is success."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     peers = []
@@ -428,8 +422,7 @@ def test_expelled_is_told_so(run):
 
 
 def test_groups(run):
-    """[27-30, 35] Two groups, with the same and with other names, one after the other, at once, and
-    in any phase."""
+    """[27-30, 35] Two groups, with equal and with different names, sequentially, concurrently, and in any phase."""
     peers = start(run, 2)
     other = group(run, 2, peers, 1)
     define(peers, weights(1))
@@ -452,7 +445,7 @@ def test_groups(run):
 
 
 def test_same_names_in_groups(run):
-    """[30] Other content under the same names in another group is none of ours."""
+    """[30] Other content under the same names in another group has no effect."""
     peers = start(run, 3)
     other = group(run, 3, peers, 1)
     define(peers[:2], weights(1))
@@ -470,8 +463,8 @@ def test_same_names_in_groups(run):
 
 
 def strategies(run, which, seeds, good, moves=None):
-    """In all orders of votes: those at the places `good` succeed and hold what the first of them
-    held, the others are out. moves: what the good ones receive."""
+    """In all orders of votes: peers at the places `good` succeed with the content of the first of them, the others are
+    removed. moves: bytes that the good ones receive."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -492,7 +485,7 @@ def strategies(run, which, seeds, good, moves=None):
 
 
 def test_senders_differ(run):
-    """[40] Two SEND_ONLY with different content: one is out, the other succeeds."""
+    """[40] Two SEND_ONLY with different content: one is removed, the other succeeds."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master()
     members = []
@@ -514,17 +507,17 @@ def test_senders_differ(run):
 
 
 def test_senders_majority(run):
-    """Two SEND_ONLY against one: the one is out."""
+    """Two SEND_ONLY against one: the one is removed."""
     strategies(run, ["send"] * 3, [1, 1, 2], [0, 1])
 
 
 def test_receivers_only(run):
-    """[41] Two RECEIVE_ONLY with different content: both are out."""
+    """[41] Two RECEIVE_ONLY with different content: both are removed."""
     strategies(run, ["receive"] * 2, [1, 2], [])
 
 
 def test_receivers_only_equal(run):
-    """[42] And with the same content."""
+    """[42] The same with equal content."""
     strategies(run, ["receive"] * 2, [1, 1], [])
 
 
@@ -549,7 +542,7 @@ def test_all_three(run):
 
 
 def test_sender_and_receiver(run):
-    """SEND_ONLY and RECEIVE_ONLY: the receiver gets the sender's."""
+    """SEND_ONLY and RECEIVE_ONLY: the receiver gets the sender's content."""
     strategies(run, ["send", "receive"], [1, 2], [0, 1], moves=[0, W])
 
 
@@ -559,7 +552,7 @@ def test_receivers_are_more(run):
 
 
 def test_receiver_sends_nothing(run):
-    """A RECEIVE_ONLY peer with the right content is no donor: all comes from the sender."""
+    """A RECEIVE_ONLY peer with the correct content is no donor: all content is from the sender."""
     peers = start(run, 3)
     define(peers[:2], f"w,u8,{20 * MIB},rand:1")
     define(peers[2], f"w,u8,{20 * MIB},rand:2")
@@ -578,8 +571,8 @@ def test_strategies_in_groups(run):
 
 
 def test_outdated_sender(run):
-    """A SEND_ONLY peer that would have to receive, since its revision is too low, is out; so is one
-    with less votes."""
+    """A SEND_ONLY peer that would have to receive, since its revision is too low, is removed; so is one with fewer
+    votes."""
     peers = start(run, 3)
     define(peers, weights(1))
     sync(peers, 0)
@@ -596,7 +589,7 @@ def own(seed):
 
 
 def test_unequal(run):
-    """They are compared with nothing, and nothing of them moves among those who begin together."""
+    """They are not compared, and not transferred among peers that start together."""
     peers = start(run, 3)
     for place, peer in enumerate(peers):
         define(peer, *own(place))
@@ -608,8 +601,7 @@ def test_unequal(run):
 
 
 def test_unequal_to_newcomers(run):
-    """A newcomer gets one of them, once: whether its revision and content are those of the others
-    or not."""
+    """A newcomer receives them once, from one donor, no matter if its revision and content equal the others'."""
     peers = start(run, 2)
     for place, peer in enumerate(peers):
         define(peer, *own(place))
@@ -632,8 +624,7 @@ def test_unequal_to_newcomers(run):
 
 
 def test_unequal_beside_equal(run):
-    """An established peer that differs in what must be equal receives that, and keeps its own
-    content otherwise."""
+    """An established peer receives the equal tensors in which it differs, and keeps its other content."""
     peers = start(run, 3)
     for place, peer in enumerate(peers):
         define(peer, *own(place))
@@ -645,12 +636,12 @@ def test_unequal_beside_equal(run):
     equal(results[2]["tensors"], before, "content")
 
 
-# ---- arguments and moments
+# ---- arguments and concurrent calls
 
 
 def test_arguments(run):
-    """Calls that are refused at once, with a reason that names the mistake; the others are not
-    told, and the run continues."""
+    """Calls with errors are refused at once, with a reason that names the mistake; the others are not affected, and the
+    run continues."""
     peers = start(run, 2)
     a = peers[0]
     for tensors, part in (
@@ -681,7 +672,7 @@ def test_unconnected(run):
 
 
 def test_pending_operations(run):
-    """[15] Not while operations are launched and not awaited; the operation goes on."""
+    """[15] Refused while operations are launched and not awaited; the operation continues."""
     peers = start(run, 2)
     define(peers, weights(1))
     peers[0].do("launch", 9, 4, "i32", "sum", "const:1")
@@ -694,7 +685,7 @@ def test_pending_operations(run):
 
 
 def test_no_launch_meanwhile(run):
-    """While one thread synchronizes, another one may neither launch, nor synchronize, nor ask who is pending."""
+    """While one thread synchronizes, another one may not launch, synchronize, or query pending peers."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = peers[0].start("sync", "popular", 0)
@@ -708,7 +699,7 @@ def test_no_launch_meanwhile(run):
 
 
 def test_between_reductions(run):
-    """Synchronizations and reductions of both kinds by turns: each finds its own."""
+    """Alternating synchronizations and reductions of both kinds match correctly."""
     peers = start(run, 3)
     for step in range(6):
         define(peers, weights(step))
@@ -719,8 +710,7 @@ def test_between_reductions(run):
 
 
 def test_newcomer_waits(run):
-    """One that asks to join while the others synchronize is admitted afterward, and takes part in
-    the next one."""
+    """A peer that connects while the others synchronize is admitted afterward, and takes part in the next one."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = votes(peers[:1], 0)
@@ -738,8 +728,7 @@ def test_newcomer_waits(run):
 
 
 def test_deadline(run):
-    """One never votes: the others wait, until call_timeout_ms takes their votes back; then all can
-    meet."""
+    """One peer never votes: the others wait, until call_timeout_ms withdraws their votes; then all can match."""
     deadline_ms = 2500
     run.start_master()
     peers = run.join(3, call_timeout_ms=deadline_ms)
@@ -755,7 +744,7 @@ def test_deadline(run):
 
 
 def test_named_while_waiting(run):
-    """That one waits in a synchronization, and for whom, is told."""
+    """Reports say that a peer waits in a synchronization, and for which peers."""
     peers = start(run, 2)
     define(peers, weights(1))
     waiting = peers[0].start("sync", "popular", 0)
@@ -768,7 +757,7 @@ def test_named_while_waiting(run):
 
 
 def test_leave_during_vote(run):
-    """One leaves in good order while the others wait for its vote: they go on without it."""
+    """One peer leaves in order while the others wait for its vote: they continue without it."""
     *peers, leaver = start(run, 3)
     define(peers, weights(1))
     calls = votes(peers, 0)

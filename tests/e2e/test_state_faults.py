@@ -1,8 +1,8 @@
-"""Deaths, stops, restarts and strangers while shared state is synchronized.
+"""Lost peers, stops, restarts and strangers during synchronization of shared state.
 
-Donors that must stand still in the middle of a transfer are reached through gates: proxies that let
-some bytes through and then hold, until they are opened. `test_state_faults.py --soak SECONDS` is
-the churn for so long."""
+Donors that must stall during a transfer are reached through gates: proxies that pass some bytes and then hold, until
+they are opened. `test_state_faults.py --soak SECONDS` runs the churn for this time.
+"""
 
 import random
 import statistics
@@ -27,8 +27,7 @@ SOAK_S = 0.0
 
 
 class Gates:
-    """Members, of which the donors are reached through gates, and the requesters hold something
-    else."""
+    """Members with donors behind gates, and requesters with different content."""
 
     def __init__(self, run, donors, requesters, room=3 * MIB, size=SIZE, master=None):
         self.run = run
@@ -55,7 +54,7 @@ class Gates:
         self.peers.append(peer)
 
     def begin(self, revisions=None, wait=True):
-        """The calls, when every gate is shut: in the middle of the transfer."""
+        """Starts the calls; returns them when every gate is shut, during the transfer."""
         default = [1] * len(self.donors) + [0] * len(self.requesters)
         calls = votes(self.peers, revisions or default)
         if wait:
@@ -68,14 +67,14 @@ class Gates:
             gate.hold(False)
 
     def complete(self, calls, revision=1):
-        """All of these have succeeded, and hold what the donors held."""
+        """Checks that all of these have succeeded, with the donors' content."""
         results = [call.wait(rc=SUCCESS) for call in calls]
         for result in results:
             equal((result["tensors"], result["revision"]), (self.want, revision), f"result: {result['rc']}")
         return results
 
     def go_on(self, peers, revision=2):
-        """These can synchronize again, and let a newcomer in that gets it all."""
+        """Checks that these can synchronize again, and admit a newcomer that receives all content."""
         update(peers)
         nothing_moved(sync(peers, revision))
         newcomer = self.run.join(1, peers)
@@ -88,7 +87,7 @@ class Gates:
 
 
 def test_kill_donor(run):
-    """One of three donors is killed in the middle: the others give the missing content."""
+    """One of three donors is killed during the transfer: the others send the missing content."""
     gates = Gates(run, 3, 1)
     calls = gates.begin()
     since_us = gates.donors[0].kill()
@@ -110,7 +109,7 @@ def test_kill_two_donors(run):
 
 
 def test_kill_requester(run):
-    """The only requester is killed in the middle: the donors have nothing to wait for."""
+    """The only requester is killed during the transfer: the donors do not wait."""
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     since_us = gates.requesters[0].kill()
@@ -130,8 +129,8 @@ def test_kill_one_of_two_requesters(run):
 
 
 def test_kill_all_donors(run):
-    """No donor is left: alike for all who request, in words, with the revision as it was. One who
-    comes with the content gives it to them."""
+    """No donor is left: the call fails alike for all requesters, with a reason, and the old revision. A new peer with
+    the content sends it to them."""
     gates = Gates(run, 2, 2)
     calls = gates.begin()
     for donor in gates.donors:
@@ -148,8 +147,7 @@ def test_kill_all_donors(run):
 
 
 def test_kill_voter(run):
-    """One who has voted, and one who has not, are killed while the others wait: these go on without
-    them."""
+    """One peer that has voted, and one that has not, are killed while the others wait: they continue without them."""
     peers = states.start(run, 5, **PATIENT)
     define(peers, "w,f32,1000,rand:1")
     for revision in range(2):
@@ -168,8 +166,7 @@ def test_kill_voter(run):
 
 
 def test_kill_winner(run):
-    """The only peer with the highest revision dies before all have voted: the others agree without
-    it."""
+    """The only peer with the highest revision is killed before all have voted: the others agree without it."""
     peers = states.start(run, 3, **PATIENT)
     define(peers[:1], "w,f32,1000,rand:1")
     define(peers[1:], "w,f32,1000,rand:2")
@@ -183,8 +180,8 @@ def test_kill_winner(run):
 
 
 def test_kill_at_random(run):
-    """A donor or the requester is killed at a random moment of the call, and replaced: the others
-    hold the same, and nobody waits."""
+    """A donor or the requester is killed at a random moment of the call, and replaced: the others have equal content,
+    and no peer waits."""
     seed = random.SystemRandom().randrange(1 << 32)
     say(f"seed {seed}")
     dice = random.Random(seed)
@@ -199,7 +196,7 @@ def test_kill_at_random(run):
         calls = votes(peers, [revision] * 3 + [0])
         for call in calls:
             call.begun()
-        time.sleep(dice.uniform(0, took_ms) / 1000)  # the moment is what the test is about
+        time.sleep(dice.uniform(0, took_ms) / 1000)  # a random moment, as part of the test
         victim = dice.choice(peers)
         victim.kill()
         survivors = [peer for peer in peers if peer is not victim]
@@ -218,8 +215,8 @@ def test_kill_at_random(run):
 
 
 def test_stop_donor(run):
-    """One of three donors stands still in the middle: the others give what is missing long before
-    it counts as dead. It comes back in time, and has succeeded too."""
+    """One of three donors is stopped during the transfer: the others send the missing content long before it counts as
+    lost. It resumes in time, and has succeeded too."""
     gates = Gates(run, 3, 1)
     calls = gates.begin()
     since_us = gates.donors[0].stop()
@@ -231,12 +228,12 @@ def test_stop_donor(run):
 
 
 def test_stop_only_donor(run):
-    """The only donor stands still: it is waited for; it comes back in time, and all is well."""
+    """The only donor is stopped: the requester waits; the donor resumes in time, and all succeed."""
     gates = Gates(run, 1, 1)
     calls = gates.begin()
     gates.donors[0].stop()
     gates.open()
-    wait_ms(1500)  # longer than a donor is waited for when there are others
+    wait_ms(1500)  # longer than the limit for a donor that others can replace
     still(calls, "its only donor stands still")
     gates.donors[0].resume()
     gates.complete(calls)
@@ -244,8 +241,8 @@ def test_stop_only_donor(run):
 
 
 def test_stop_requester(run):
-    """The requester stands still: the donors wait for it until the silence limit; it learns that it
-    is out, and its state is that of an unfinished transfer."""
+    """The requester is stopped: the donors wait for it until the silence limit; it gets the error of its removal, and
+    its state is from an incomplete transfer."""
     gates = Gates(run, 2, 1, master=STRICT)
     calls = gates.begin()
     since_us = gates.requesters[0].stop()
@@ -260,7 +257,7 @@ def test_stop_requester(run):
 
 
 def test_stop_voter(run):
-    """One that does not vote because it stands still: the others wait until the silence limit."""
+    """One peer does not vote because it is stopped: the others wait until the silence limit."""
     peers = states.start(run, 3, **STRICT)
     define(peers, "w,f32,1000,rand:1")
     calls = votes(peers[:2], 0)
@@ -282,8 +279,7 @@ def restart(run):
 
 
 def test_master_restart_in_vote(run):
-    """The master dies while votes are out and one is missing; the next one elects. The revision is
-    remembered."""
+    """The master is killed while one vote is missing; the next one counts them. The revision is remembered."""
     peers = states.start(run, 3, **RESTARTED)
     define(peers[:2], "w,f32,1000,rand:1")
     define(peers[2:], "w,f32,1000,rand:2")
@@ -303,8 +299,8 @@ def test_master_restart_in_vote(run):
 
 
 def test_master_restart_in_transfer(run):
-    """The master dies in the middle of the transfer, once while it stands still, once while it goes
-    on: it is completed all the same."""
+    """The master is killed during the transfer, once while it stalls, once while it continues: the transfer completes
+    nevertheless."""
     gates = Gates(run, 2, 1, master=RESTARTED)
     calls = gates.begin()
     restart(run)
@@ -321,7 +317,7 @@ def test_master_restart_in_transfer(run):
 
 
 def test_master_restart_and_a_death(run):
-    """The master and a donor die together in the middle of the transfer."""
+    """The master and a donor are killed together during the transfer."""
     gates = Gates(run, 3, 1, master=RESTARTED)
     calls = gates.begin()
     run.master.kill()
@@ -333,8 +329,8 @@ def test_master_restart_and_a_death(run):
 
 
 def test_master_gone(run):
-    """The master dies in the middle and does not return: all calls end in words after
-    master_lost_ms."""
+    """The master is killed during the transfer and does not return: all calls end with a reason after master_lost_ms.
+    """
     lost_ms = 4000
     run.environment.update(PCCL_MASTER_LOST_MS=str(lost_ms), PCCL_ALONE_MS=str(RESTARTED["recover_ms"]))
     gates = Gates(run, 2, 1, master=RESTARTED)
@@ -351,8 +347,7 @@ def test_master_gone(run):
 
 
 def test_groups_are_independent(run):
-    """While one group stands in the middle of a transfer, another one synchronizes; a death there
-    does nothing."""
+    """While one group stalls in a transfer, another one synchronizes; a killed peer there has no effect."""
     gates = Gates(run, 2, 1)
     others = group(run, 3, gates.peers, 7)
     define(others, "w,f32,1000,rand:1")
@@ -369,8 +364,8 @@ def test_groups_are_independent(run):
 
 
 def test_strangers(run):
-    """Garbage, silence, and someone who asks for the content, at every door in the middle of a
-    transfer: no harm, and nothing is given away."""
+    """Garbage, silence, and a stranger that requests the content, at every port during a transfer: no effect, and no
+    content is revealed."""
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     forge = run.forge
@@ -405,7 +400,7 @@ def test_strangers(run):
 
 
 def test_join_in_transfer(run):
-    """A newcomer that asks to join in the middle waits for the end."""
+    """A newcomer that connects during the transfer waits for its end."""
     gates = Gates(run, 2, 1)
     calls = gates.begin()
     newcomer = run.peer()
@@ -424,10 +419,10 @@ def test_join_in_transfer(run):
 
 
 class Churn:
-    """Eight who train together, of whom one is never killed; others come and go."""
+    """Eight peers that train together, of which one is never killed; others join and leave."""
 
     PEERS = 8
-    GROWTH_KIB = 16384  # of a peer, from one third of the time to the end; its reductions' scratch comes and goes
+    GROWTH_KIB = 16384  # of a peer, from one third of the time to the end; its reductions' scratch varies
 
     def __init__(self, run, seconds):
         self.run, self.seconds = run, seconds
@@ -445,9 +440,8 @@ class Churn:
         self.loops[peer] = None
 
     def came_too_early(self, peer):
-        """It asked a restarted master before anybody of the run was back there, so that one began a
-        run with it, which ended when they came (PROTOCOL 12.1). Nobody who was ever in the run
-        hears these words."""
+        """Returns true if the peer asked a restarted master before any member had returned, so that it started a run,
+        which ended with their return (PROTOCOL 12.1). A peer that was ever in the run does not get this error."""
         loop, connected = self.loops[peer], self.connects[peer].result
         ended = loop and loop.result
         if not ended or "an older run came back to this master" not in ended.get("words", ""):
@@ -455,7 +449,7 @@ class Churn:
         return self.restarts > 0 and connected["at"] > self.restarted_us
 
     def come_again(self, peer):
-        """As a user would. What it did in that other run does not count."""
+        """Rejoins, like a user's program. Its steps in that other run do not count."""
         self.too_early += 1
         peer.do("destroy")
         peer.create(self.run.address)
@@ -471,7 +465,7 @@ class Churn:
                 continue
             check(loop is None or loop.result is None, f"{peer.name} has stopped: {loop and loop.result}")
             connected = self.connects[peer].result
-            if connected and connected["rc"] == MASTER_FAILED and self.restarts:  # it came while there was none
+            if connected and connected["rc"] == MASTER_FAILED and self.restarts:  # without a master
                 self.connects[peer] = peer.start("connect")
             elif loop is None and connected:
                 equal(connected["rc"], SUCCESS, f"connect: {connected}")
@@ -479,7 +473,7 @@ class Churn:
                 self.loops[peer] = peer.start("train", self.bits, self.seed % 1000, 3 * MIB + 12)
 
     def all_steps(self, least=2):
-        """Until each has made so many steps more."""
+        """Waits until each has made at least this number of further steps."""
         seen = {loop: len(loop.steps) for loop in self.loops.values() if loop}
 
         def done():
@@ -489,12 +483,12 @@ class Churn:
         harness.wait_until(done, "steps of all")
 
     def change(self):
-        """One comes or goes."""
+        """A peer joins or is killed."""
         ready = [peer for peer, loop in self.loops.items() if loop and loop.steps]
         if len(self.loops) < self.PEERS - 3 or (len(self.loops) < self.PEERS and self.dice.random() < 0.5):
             self.spawn()
         elif len(ready) > 4:
-            victim = self.dice.choice(ready[1:])  # the first one stays
+            victim = self.dice.choice(ready[1:])  # the first one remains
             victim.kill()
             self.dead[victim] = self.loops.pop(victim)
 
@@ -511,7 +505,7 @@ class Churn:
         end = time.monotonic() + self.seconds
         settled, restarts_due = None, [0.4] if self.seconds < 30 else [0.2, 0.5, 0.8]
         while time.monotonic() < end:
-            time.sleep(self.dice.uniform(0.3, 1.0))  # the time between two changes is what the test is about
+            time.sleep(self.dice.uniform(0.3, 1.0))  # the time between two changes is part of the test
             self.follow()
             self.change()
             gone = 1 - (end - time.monotonic()) / self.seconds
@@ -557,8 +551,7 @@ def churn(run, seconds):
 
 
 def test_churn(run):
-    """12 seconds of kills and joins under training, and a restart of the master: at every revision
-    all are equal."""
+    """12 seconds of kills and joins during training, and a restart of the master: at every revision all are equal."""
     churn(run, SOAK_S or 12)
 
 

@@ -1,5 +1,4 @@
-"""Connections that are no peers: garbage, silence, other versions and liars harm only themselves.
-"""
+"""Connections of strangers: garbage, silence, other versions and malicious peers harm only themselves."""
 
 import random
 import re
@@ -14,18 +13,18 @@ from harness import INVALID_USAGE, LOST, MASTER_FAILED, SLOW, SUCCESS, TOO_FEW, 
 from harness import check, equal, within
 from loops import all_right, in_both_sizes, more_steps, start_loop
 
-PATIENCE_MS = 600000  # for a hello, so that no connection of a test is late with it on a busy machine
-HELLO_MS = 3000  # where the test waits for the end of this time
+PATIENCE_MS = 600000  # for a hello, so that no connection of a test exceeds it on a busy machine
+HELLO_MS = 3000  # if the test waits for the end of this time
 GROWTH_KIB = 4096
 
 
 def start_members(run, elements, hello_ms=PATIENCE_MS):
-    """Members that loop, undisturbed as long as every step is right and has all of them."""
+    """Starts members that loop. They are undisturbed if every step is correct and includes all of them."""
     run.environment.update(PCCL_LOG_LEVEL="WARN")
     run.start_master(hello_ms=hello_ms)
     peers, loops = [], []
     for bit in range(2):
-        peer = run.peer(connect_timeout_ms=hello_ms)  # which is also what strangers have time for
+        peer = run.peer(connect_timeout_ms=hello_ms)  # which is also the limit for strangers
         peer.create(run.address)
         peer.do("connect")
         loops.append(start_loop(peer, bit, count=elements))
@@ -67,7 +66,7 @@ class Steady:
 
 
 def doors(run, peers):
-    """(name, port) of every port that is open in this run."""
+    """Returns (name, port) of every open port in this run."""
     found = [("master", run.port)]
     for peer in peers:
         found += [(peer.name, port) for port in peer.listening_ports()]
@@ -76,7 +75,7 @@ def doors(run, peers):
 
 
 def bad_openings(run):
-    """First messages of strangers that are refused at once."""
+    """Returns first messages of strangers that are refused at once."""
     noise = random.Random(1)
     forge = run.forge
     hello = wire.hello(wire.identity(), wire.identity())
@@ -101,8 +100,8 @@ def bad_openings(run):
 
 @in_both_sizes
 def garbage(run, count):
-    """On the master's port and on the peers': refused at once, with a reason where a frame could be
-    read, and no harm."""
+    """Garbage at the ports of master and peers: refused at once, with a reason if a frame was readable, and without
+    effect."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     for name, port in doors(run, peers):
@@ -122,8 +121,7 @@ def garbage(run, count):
 
 @in_both_sizes
 def half_said(run, count):
-    """Connections that close or reset in the middle of a hello, at every byte: each end is noticed
-    when it comes."""
+    """Connections that close or reset during a hello, at every byte: each end is noticed immediately."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
@@ -137,8 +135,8 @@ def half_said(run, count):
 
 
 def test_byte_by_byte(run):
-    """A hello that comes one byte at a time is a hello: the newcomer is pending, then refused for
-    it has no port."""
+    """A hello that arrives one byte at a time is valid: the newcomer is pending, then refused because it has no port.
+    """
     run.start_master(hello_ms=PATIENCE_MS)
     a, b = run.join(2)
     token = wire.identity()
@@ -156,15 +154,14 @@ def test_byte_by_byte(run):
 
 @in_both_sizes
 def silent(run, count):
-    """50 silent connections to every port: the loops go on, a newcomer gets in, and they are closed
-    after hello_ms."""
+    """50 silent connections to every port: the loops continue, a newcomer joins, and they are closed after hello_ms."""
     peers, loops = start_members(run, count, HELLO_MS)
     steady = Steady([run.master] + peers)
     connections = [wire.Connection(port) for _, port in doors(run, peers) for _ in range(50)]
     hello = run.forge.frame(wire.HELLO, wire.hello(wire.identity(), wire.identity()))
     for i, connection in enumerate(connections):
         if i % 2:
-            connection.send(hello[: i % len(hello)])  # half of them begin to speak
+            connection.send(hello[: i % len(hello)])  # half of them send a partial hello
     undisturbed(loops)
     newcomer = run.peer()
     newcomer.create(run.address)
@@ -179,7 +176,7 @@ def silent(run, count):
 
 @in_both_sizes
 def crowd(run, count):
-    """More silent connections than there may be strangers: one that says hello still gets in."""
+    """More silent connections than the limit of strangers: a newcomer with a hello still joins."""
     peers, loops = start_members(run, count)
     connections = [wire.Connection(run.port) for _ in range(400)]
     newcomer = run.peer()
@@ -194,8 +191,8 @@ def crowd(run, count):
 
 
 def test_flood_from_one_address(run):
-    """Hundreds of connections from one address while a hello from another is in flight, to the
-    master and to a peer: it arrives, however long its path is; the flood crowds out itself."""
+    """Hundreds of connections from one address while a hello from another is in flight, to the master and to a peer: it
+    arrives, no matter how long its path is; the flood displaces only itself."""
     run.environment.update(PCCL_LOG_LEVEL="WARN")
     run.start_master(hello_ms=PATIENCE_MS)
     peer = run.join(1, connect_timeout_ms=PATIENCE_MS)
@@ -213,7 +210,7 @@ def test_flood_from_one_address(run):
 
 
 def test_garbage_in_the_log(run):
-    """Hundreds of refused connections are told in a hundred lines within a minute."""
+    """Hundreds of refused connections cause a hundred log lines per minute."""
     run.environment.update(PCCL_LOG_LEVEL="INFO")
     run.start_master()
     for _ in range(300):
@@ -268,8 +265,7 @@ def other_version(run, count):
 
 
 def test_other_hello(run):
-    """A later version may have a longer hello: only its beginning is read, and the refusal names
-    the version."""
+    """A later version may have a longer hello: only its beginning is read, and the refusal names the version."""
     run.start_master()
     connection = wire.Connection(run.port)
     body = wire.hello(wire.identity(), wire.identity(), version=wire.VERSION + 1) + b"more that a later version says"
@@ -302,8 +298,7 @@ def fake_master(answers):
 
 
 def test_master_of_another_version(run):
-    """connect fails with a reason with a master that refuses this version, and with one that
-    answers in its own."""
+    """connect fails with a reason if the master refuses this version, or answers in its version."""
     run.environment["PCCL_EXTENDED_RESULTS"] = "1"
     answers = [
         run.forge.frame(wire.REFUSED, wire.refused(999, 1, "come back with version 999")),
@@ -322,7 +317,8 @@ def test_master_of_another_version(run):
 
 
 def test_master_of_another_version_in_between(run):
-    """A member meets a master of another version in place of its own: it waits, and goes on when its own is back."""
+    """A member reaches a master of another version in place of its master: it waits, and continues after the return of
+    the latter."""
     master, peer = admitted_alone(run)
     call = peer.start("update")
     master.hear(wire.VOTE)
@@ -344,8 +340,7 @@ def test_master_of_another_version_in_between(run):
 
 
 def test_lying_master(run):
-    """A master that sends nonsense after a good hello: connect fails with a reason, the process
-    lives."""
+    """A master that sends nonsense after a valid hello: connect fails with a reason, the process survives."""
     answers = []
     for kind in wire.MASTER_SAYS:
         for seed in range(3):
@@ -366,13 +361,13 @@ def _try_connect(peer):
     result = peer.do("connect", rc=None)
     check(result["rc"] in (MASTER_FAILED, SUCCESS), f"connect: {result}")
     check(result["rc"] == SUCCESS or result["words"], "words")
-    if result["rc"] == SUCCESS:  # a welcome that happened to be valid; it is lost again soon
+    if result["rc"] == SUCCESS:  # a welcome that happened to be valid; the connection fails soon
         harness.poll(lambda: peer.do("attr", rc=None)["rc"] == INVALID_USAGE, "the loss of the fake master")
     return None
 
 
 class FakeMaster:
-    """The master of one peer, which sends what the test wants, in a run of that peer alone."""
+    """The master of one peer, which sends the messages of the test, in a run with only this peer."""
 
     def __init__(self, run):
         self.run, self.sent, self.received = run, 0, 0
@@ -405,7 +400,7 @@ class FakeMaster:
         self.say(wire.WELCOME, wire.epoch(1, 1) * 2 + bytes(40) + self.run_key + members + bytes(wire.COST))
 
     def greet(self):
-        """The peer has come back, and its session continues."""
+        """Accepts the returned peer, and continues its session."""
         self.connection = wire.Connection(sock=self.listener.accept()[0])
         self.hear(wire.HELLO)
         self.say(wire.HELLO_OK, wire.hello_ok(mode=2), False)
@@ -416,8 +411,8 @@ class FakeMaster:
 
 
 def test_master_counts_wrongly(run):
-    """A master answers as of an epoch that it never tells, with a peer more: what is launched then
-    waits for its view, and the process lives, whatever the size."""
+    """A master answers for an epoch that it never announces, with an additional peer: the operation waits for its view,
+    and the process survives, for any size."""
     for elements in (10, 1000000):
         master = FakeMaster(run)
         peer = run.peer(where_ms=100)
@@ -442,7 +437,7 @@ def test_master_counts_wrongly(run):
 
 
 def admitted_alone(run, **parameters):
-    """(FakeMaster, peer): in a run of that peer alone."""
+    """Returns (FakeMaster, peer), in a run with only this peer."""
     master = FakeMaster(run)
     peer = run.peer(**parameters)
     peer.create(master.address)
@@ -453,8 +448,8 @@ def admitted_alone(run, **parameters):
 
 
 def test_master_greets_alone(run):
-    """A master greets a member whenever it comes back, and cannot go on: it is dialed ever less often, and the
-    member's call ends."""
+    """A master accepts a returning member each time, but cannot continue: the member dials at growing intervals, and
+    its call ends."""
     master, peer = admitted_alone(run, master_lost_ms=800, alone_ms=500, dial_max_ms=100)
     call = peer.start("update")
     dials = 0
@@ -464,14 +459,15 @@ def test_master_greets_alone(run):
             break
         master.greet()
         dials += 1
-    within(dials, 2, 20, "dials")  # after 10, 20, 40, 80, 100, 100 ... ms, of 0.8 s
+    within(dials, 2, 20, "dials")  # after 10, 20, 40, 80, 100, 100 ... ms, in 0.8 s
     words = call.wait(rc=UPDATE_FAILED)["words"]
     check("no master came back within" in words, words)
     master.close()
 
 
 def test_master_repeats_an_invalid_message(run):
-    """The next message of the master's session cannot be decoded: the member ends at the second one, and says why."""
+    """The next message of the master's session cannot be decoded: the member ends at the second one, with the reason.
+    """
     master, peer = admitted_alone(run)
     call = peer.start("update")
     master.hear(wire.VOTE)
@@ -488,7 +484,7 @@ def test_master_repeats_an_invalid_message(run):
 
 
 class Liar:
-    """Speaks the protocol well enough to become a member, with a port that answers as it should."""
+    """Implements enough of the protocol to become a member, with a valid port."""
 
     def __init__(self, run, group=0):
         self.run = run
@@ -498,7 +494,7 @@ class Liar:
         self.links = []
         self.sent = self.received = 0
         self.rounds = [0, 0]
-        self.added = 0  # members since it came
+        self.added = 0  # members since it joined
         self.tickets = {}  # (peer, its port): the ticket to it, as the master says
         self.says_up = True
         self.state = "pending"
@@ -511,7 +507,7 @@ class Liar:
         return self.connection.send(self.run.forge.frame(kind, body, self.sent if numbered else 0, self.received))
 
     def turn(self):
-        """Answers what has arrived, as a good peer would. None while nothing has ended."""
+        """Answers received messages, like a correct peer. Returns None until the connection has ended."""
         while True:
             try:
                 self.links.append(wire.Connection(sock=self.listener.accept()[0]))
@@ -567,8 +563,8 @@ class Liar:
 
 @in_both_sizes
 def liar_before_admission(run, count):
-    """A valid hello, then each message a peer can send, with random valid contents, and beyond: the
-    loops go on."""
+    """A valid hello, then each message that a peer can send, with random valid contents, and trailing bytes: the loops
+    continue."""
     peers, loops = start_members(run, count)
     steady = Steady([run.master] + peers)
     for kind in wire.PEER_SAYS + wire.MASTER_SAYS + [0, 77, 127]:
@@ -614,10 +610,10 @@ def liar_is_a_member(run, count):
         body = run.forge.random_body(kind, noise.randrange(1000))
         for _ in range(3):
             liar.say(kind, body)
-        liar.say(wire.WELCOME, b"\0")  # whatever it was, this is not allowed
-        liar.close()  # else it could come back within the silence limit
+        liar.say(wire.WELCOME, b"\0")  # this message is never allowed
+        liar.close()  # otherwise it could return within the silence limit
         results = [call.wait() for call in calls]
-        codes = {result["rc"] for result in results}  # success if the liar was out before the launch
+        codes = {result["rc"] for result in results}  # success if the liar was removed before the launch
         check(codes in ({LOST}, {SUCCESS}), f"results after {kind}: {codes}")
         check(all(result["intact"] for result in results), "input changed")
         for call in [peer.start("multi", 2, 1, 5, count, "i32", "sum", "const:2") for peer in peers]:
@@ -650,8 +646,8 @@ class Caller:
 
 
 def spy(run, count):
-    """A newcomer that never becomes a member: it has learned the run, the members with their ports,
-    and its tickets."""
+    """Returns a newcomer that never becomes a member: it knows the run, the members with their ports, and its tickets.
+    """
     newcomer = Liar(run)
     newcomer.says_up = False
     newcomer.until(lambda: len(newcomer.tickets) == count, "the newcomer to be told of all members")
@@ -660,8 +656,8 @@ def spy(run, count):
 
 @in_both_sizes
 def without_ticket(run, count):
-    """Who knows the run, all ids and tickets of its own is still nobody else: its links are refused
-    with a reason, whatever they are for, and those of the members stay as they are."""
+    """A stranger that knows the run, all ids and its tickets cannot pose as another peer: its links are refused with a
+    reason, for any purpose, and the members' links are not affected."""
     peers, loops = start_members(run, count)
     newcomer = spy(run, len(peers))
     members = list(newcomer.tickets)
@@ -679,12 +675,12 @@ def without_ticket(run, count):
 
 @in_both_sizes
 def ahead_of_the_view(run, count):
-    """Whom the master sent may come before the members know it, and send ahead: a little of it is
-    held, then it goes, and nothing of what the members do ends by it."""
+    """A peer that the master has announced may connect before the members know it, and send early: a limited amount is
+    held, then it is removed, without effect on the members' operations."""
     peers, loops = start_members(run, count)
     newcomer = spy(run, len(peers))
     steady = Steady(peers)
-    for one in (True, False):  # in one operation, in as many
+    for one in (True, False):  # in one operation, in many
         bodies = [wire.data(7 if one else i, i if one else 0, 1) for i in range(1025)]
         segments = b"".join(run.forge.frame(wire.DATA, body) + b"x" for body in bodies)
         for member, ticket in newcomer.tickets.items():

@@ -1,4 +1,4 @@
-"""pcclOptimizeTopology and pcclGetTopology among peers of one machine, without deaths."""
+"""pcclOptimizeTopology and pcclGetTopology among peers of one machine, without lost peers."""
 
 import os
 import tempfile
@@ -10,11 +10,11 @@ from phases import PATIENT
 from topologies import Picture, join, nobody_went, optimize, picture, random_sums, reduce, start, updated
 
 BULK = 200000
-TIME = {"optimize_ms": 6000}  # the machines of tests are busy: so there is time to test all paths in one call
+TIME = {"optimize_ms": 6000}  # the machines of tests are busy: enough time to test all paths in one call
 
 
 def reductions(peers, tag=100):
-    """Small and large ones, right and equal everywhere."""
+    """Small and large reductions, correct and equal everywhere."""
     reduce(peers, tag)
     random_sums(peers, tag + 1)
     random_sums(peers, tag + 2, BULK)
@@ -37,8 +37,8 @@ def of_members(run, count):
         equal(set(one.ways), all_ways(peers), "ways")
         equal({way["source"] for way in one.ways.values()}, {"tested"}, "sources")
         equal((one.ring(), one.group), (seen[0].ring(), 0), "rings")
-    # Nothing is stale, so nothing is tested again: what is known is that much older. (The call
-    # between tells what the reductions before have shown, which may cast doubt on a figure.)
+    # No figure is stale, so no path is tested again: all figures are older by this time. (The call between includes
+    # measurements of earlier reductions, which may cast doubt on a figure.)
     optimize(peers)
     seen.append(picture(peers[0]))
     again_ms = optimize(peers)
@@ -85,7 +85,7 @@ def test_stale(run):
 
 
 def test_usage(run):
-    """A peer that may not optimize is told so, and the others do not hear of it."""
+    """A peer that may not optimize gets the reason, without effect on the others."""
     alone = start(run, 1)[0]
     check("alone" in alone.do("optimize", rc=INVALID_USAGE)["words"], "words of a peer that is alone")
     single = picture(alone)
@@ -134,8 +134,7 @@ def test_admits_nobody(run):
 
 
 def test_describe(run):
-    """The size is told, a short buffer is refused and stays empty, and it works while other calls
-    wait."""
+    """It returns the size, refuses a short buffer and leaves it empty, and works while other calls wait."""
     peers = start(run, 2, **TIME)
     optimize(peers)
     size = peers[0].do("topology", 0)
@@ -157,8 +156,7 @@ def test_describe(run):
 
 
 def test_describe_master_stands_still(run):
-    """A request to a master that does not answer waits until the deadline, or is evicted by a
-    destroy."""
+    """A request to a stopped master waits until the deadline, or is cancelled by a destroy."""
     run.start_master(**PATIENT)
     peers = [run.peer(call_timeout_ms=2500), run.peer()]
     for number, peer in enumerate(peers):
@@ -166,7 +164,7 @@ def test_describe_master_stands_still(run):
         run.admit(peer, peers[:number])
     run.master.stop()
     check("deadline" in peers[0].do("topology", 0, rc=TIMEOUT)["words"], "words of a deadline")
-    peers[0].do("topology", 0, rc=TIMEOUT)  # the first question is still open
+    peers[0].do("topology", 0, rc=TIMEOUT)  # the first request is still pending
     asking = [peers[1].start("topology", 0, "mute") for _ in range(2)]
     second = harness.wait_until(lambda: next((call for call in asking if call.result), None), "a refusal")
     second.wait(rc=INVALID_USAGE)
@@ -180,8 +178,7 @@ def test_describe_master_stands_still(run):
 
 
 def test_file(run):
-    """The master writes what is known after each optimization, a file for each group; or says why
-    it cannot."""
+    """The master writes its data after each optimization, a file for each group; or logs why it cannot."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "links")
         peers = start(run, 2, topology_file=path, **TIME)
@@ -197,7 +194,7 @@ def test_file(run):
             equal(set(written.ways), all_ways(members), f"ways in {name}")
         equal(sorted(os.listdir(folder)), ["links", "links.7"], "files")
         os.remove(path)
-        os.mkdir(path)  # it cannot be written any more
+        os.mkdir(path)  # it cannot be written
         optimize(peers + others)
         run.master.wait_line(f"cannot write {path}: ")
         equal(sorted(os.listdir(folder)), ["links", "links.7"], "files")
@@ -205,7 +202,7 @@ def test_file(run):
 
 
 def test_groups(run):
-    """Two groups are optimized at once, each for itself, and one that has a single member."""
+    """Two groups are optimized concurrently and independently, and one with a single member."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**TIME)
     groups, everybody = {}, []
@@ -227,8 +224,7 @@ def test_groups(run):
 
 
 def test_slow_twenty(run):
-    """More than are linked to all others: neighbors change, and what there is no time for is tested
-    later."""
+    """More peers than a full mesh allows: neighbors change, and paths beyond the time limit are tested later."""
     count = 20
     peers = start(run, count, optimize_ms=1000)
     reductions(peers)

@@ -1,5 +1,5 @@
-"""Deaths, standstills and restarts around pcclOptimizeTopology: the calls of the survivors end
-alike, and everything works afterward."""
+"""Lost peers, stops and restarts during pcclOptimizeTopology: the survivors' calls end alike, and all later calls work.
+"""
 
 import harness
 from harness import INVALID_USAGE, SUCCESS
@@ -35,7 +35,7 @@ def survive(run, others, calls, since_us, rejoin=True):
 
 
 def votes(peers):
-    """Each vote is counted before this returns."""
+    """Returns the calls after each vote has been counted."""
     calls = [peer.start("optimize") for peer in peers]
     for peer in peers:
         peer.until_waiting()
@@ -60,8 +60,7 @@ def test_kill_before_its_vote(run):
 
 
 def still_in_tests(run, count=4, **master):
-    """All have voted, and one of them is suspended: its tests are due, those of the others run, and
-    there is time."""
+    """All have voted, and one of them is suspended: its tests are pending, the others' tests run, and there is time."""
     victim, *others = start(run, count, **{**PATIENT, "optimize_ms": 5000, **master})
     vote = votes([victim])[0]
     victim.stop()
@@ -79,7 +78,7 @@ def test_kill_in_tests_of_its_own(run):
 
 
 def test_kill_in_tests(run):
-    """Of a peer that tests and is tested."""
+    """A peer that tests and is tested is killed."""
     victim, *others = start(run, 5, **PATIENT)
     for round_number, late_ms in enumerate((1, 10, 30, 60, 100)):
         calls = votes(others)
@@ -96,7 +95,7 @@ def test_kill_in_tests(run):
 
 
 def test_kill_of_several(run):
-    """Two of five die in the middle; then one of the others stands alone with the last one."""
+    """Two of five are killed during the tests: the other three complete theirs."""
     victim, others, _, calls = still_in_tests(run, 5)
     second = others.pop()
     since_us = second.kill()
@@ -122,7 +121,7 @@ def test_kill_afterward(run):
 
 
 def test_destroy_in_tests(run):
-    """A peer leaves while its own call is under way: the call is sent out, the others go on."""
+    """A peer leaves while its call is pending: the call ends with an error, the others continue."""
     victim, *others, leaver = start(run, 4, **PATIENT, optimize_ms=5000)
     vote = votes([victim])[0]
     victim.stop()
@@ -141,8 +140,8 @@ def test_destroy_in_tests(run):
 
 
 def test_stop_after_its_vote(run):
-    """Nobody waits longer for a suspended peer than the tests take. As long as it is not silent for
-    too long, it stays a member."""
+    """No peer waits longer for a suspended peer than the tests take. Unless it exceeds the silence limit, it remains a
+    member."""
     victim, others, vote, calls = still_in_tests(run)
     results = agree(calls, SUCCESS)
     equal({result["world"] for result in results}, {4}, "world")
@@ -153,7 +152,7 @@ def test_stop_after_its_vote(run):
 
 
 def test_stop_for_a_while(run):
-    """Shorter than anybody's patience: it takes part."""
+    """For less than all limits: it takes part."""
     victim, others, vote, calls = still_in_tests(run)
     wait_ms(300)
     victim.resume()
@@ -175,7 +174,7 @@ def out_and_back(run, victim, others):
 
 
 def test_stop_too_long(run):
-    """... and is removed in the tests, for which the master is more patient."""
+    """For longer: it is removed during the tests, for which the master has a longer limit."""
     since_us = now_us()
     victim, others, _, calls = still_in_tests(run, **STRICT, optimize_ms=9000)
     survive(run, others, calls, since_us, rejoin=False)
@@ -203,7 +202,7 @@ def test_master_restarts_in_votes(run):
 
 
 def test_master_restarts_in_tests(run):
-    """The new master starts over."""
+    """The new master starts the tests again."""
     victim, others, vote, calls = still_in_tests(run, **RESTARTED)
     since_us = run.master.kill()
     victim.resume()
@@ -216,7 +215,7 @@ def test_master_restarts_in_tests(run):
 
 
 def figure_master_restarts_ten_times(run):
-    """While an optimization is under way, 1 s apart."""
+    """During an optimization, 1 s apart."""
     peers = start(run, 4, **RESTARTED)
     since_us = now_us()
     calls = [peer.start("optimize") for peer in peers]
@@ -239,7 +238,7 @@ def test_master_and_a_member_die_in_tests(run):
 
 
 def test_master_restarts_afterward(run):
-    """The new one knows nothing of the paths, keeps the ring, and learns."""
+    """The new one has no data about the paths, keeps the ring, and measures."""
     peers = start(run, 4, **RESTARTED)
     optimize(peers)
     ring = picture(peers[0]).ring()

@@ -1,9 +1,7 @@
-"""Optimization over long links: peers on hosts of their own, each pair with a rate of its own
-(tests/wan).
+"""Optimization over slow links: peers on separate hosts, with a rate for each pair (tests/wan).
 
-Which ring is the best follows from measured rates, which a busy machine changes: that it is found
-is a figure here. That the best one is found for given rates: unit/solve, sim topology-*; that rates
-are told right from what comes when: unit/meter.
+The best ring follows from measured rates, which a busy machine changes: its discovery is only a figure here. unit/solve
+and sim topology-* test the best ring for given rates; unit/meter tests the rates from given arrivals.
 """
 
 import itertools
@@ -25,25 +23,24 @@ from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
 MEGABIT = 1e6 / 8
 DRAWS = 10
 DEGRADED = 8  # Mbit/s
-PATIENT_MS = 5000  # a host that stands still for a second is not unreachable
-LADDER = (10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 100)  # Mbit/s; what is closer, noise could tell apart
+PATIENT_MS = 5000  # a host that stalls for a second is not unreachable
+LADDER = (10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 100)  # Mbit/s; noise could separate closer rates
 FAILED = 12  # pcclTopologyOptimizationFailed
 DELAY_MS = 5
-QUEUE_MS = 20  # how long what is queued takes at the full rate
+QUEUE_MS = 20  # the duration of a full queue at the full rate
 MASTER = 0  # its host; peer i is at host 1 + i
-# Both are in the ring as the peers have joined, 0 1 2 3; without them there is 0 2 1 3 and its
-# reverse.
+# Both are in the initial ring, 0 1 2 3; only 0 2 1 3 and its reverse avoid them.
 NARROW = ({0, 1}, {2, 3})
 
 
 def best_slowest(rates, count):
-    """The rate of the slowest path of the best ring, by trying them all."""
+    """Returns the rate of the slowest path of the best ring, by exhaustive search."""
     rings = ((0, *order) for order in itertools.permutations(range(1, count)))
     return max(min(rates[way] for way in zip(ring, ring[1:] + ring[:1])) for ring in rings)
 
 
 class Far:
-    """A master and members, each on a host of its own."""
+    """A master and members, on separate hosts."""
 
     def __init__(self, run, count, rate, narrow_rate, narrow=NARROW, **master):
         queue_kib = max(64, int(rate * MEGABIT * QUEUE_MS / 1000 / 1024))
@@ -65,7 +62,7 @@ class Far:
             self.peers.append(peer)
 
     def set_rate(self, mbit, a, b):
-        """The paths between two peers, in both directions."""
+        """Sets the rate of the paths between two peers, in both directions."""
         self.wan.set_rate(mbit, 1 + a, 1 + b)
         self.wan.set_rate(mbit, 1 + b, 1 + a)
 
@@ -79,8 +76,7 @@ class Far:
         return [{self.number(a), self.number(b)} for a, b in seen.ring_ways()]
 
     def ring_seen(self, *pairs):
-        """What is known of the ring, which is the same for all, and whether it uses none of these
-        pairs."""
+        """Returns the common picture of the ring, and whether it avoids these pairs."""
         pictures = [picture(peer) for peer in self.peers]
         equal(len({tuple(seen.ring()) for seen in pictures}), 1, "different rings")
         return pictures[0], not any(pair in pairs for pair in self.ring_pairs(pictures[0]))
@@ -120,19 +116,18 @@ def leaves_narrow_pairs(run, rate, narrow_rate):
 
 
 def test_narrow_pairs(run):
-    """Two pairs carry a tenth of the others: no ring needs them."""
+    """Two pairs have a tenth of the others' rate: the ring avoids them."""
     leaves_narrow_pairs(run, 20, 2)
 
 
 def figure_goal(run):
-    """The same with four paths of 400 Mbit/s that the emulator has to carry at once."""
+    """The same with four concurrent paths of 400 Mbit/s through the emulator."""
     leaves_narrow_pairs(run, 400, 40)
 
 
 def figure_draws(run):
-    """Six peers, each of their thirty paths with a rate of its own, drawn anew ten times: how often
-    the slowest path of the ring that is adopted is that of the best one, and how often it carries
-    half of that."""
+    """Six peers with thirty paths of random rates, ten times: the share of adopted rings with the optimal slowest path,
+    and the share with at least half of its rate."""
     count, right, fair = 6, 0, 0
     seed = random.SystemRandom().randrange(1 << 32)
     dice = random.Random(seed)
@@ -163,7 +158,7 @@ UNEQUAL_FLOATS = 1 << 20  # 4 MiB
 
 
 def two_sites(far):
-    """Puts half of the peers into each of two sites, which have one line each."""
+    """Puts half of the peers into each of two sites, with one line each."""
     half = UNEQUAL // 2
     for site in (1, 2):
         hosts = range(1 + (site - 1) * half, 1 + site * half)
@@ -203,8 +198,8 @@ def figure_shared_lines(run):
 
 
 def figure_bad_pair(run):
-    """One pair of eight peers carries 2 Mbit/s, all others 100. A ring that avoids it takes 0.6 s, direct exchange
-    4.2 s."""
+    """One pair of eight peers has 2 Mbit/s, all others 100. A ring that avoids it takes 0.6 s, direct exchange 4.2 s.
+    """
     sums_on(run, lambda far: far.set_rate(PAIR_MBIT, 0, 1))
 
 
@@ -214,11 +209,11 @@ def figure_equal(run):
 
 
 def leaves_link_that_degrades(run, verb):
-    run.environment["PCCL_CONNECTION_POOL_SIZE"] = "1"  # a connection's rate is looked at after each MiB
+    run.environment["PCCL_CONNECTION_POOL_SIZE"] = "1"  # a connection's rate is measured after each MiB
     far = Far(run, 4, 80, 80, narrow=())
     optimize(far.peers)
     pair = far.ring_pairs(picture(far.peers[0]))[1]
-    for tag in range(12):  # its figure goes down bit by bit
+    for tag in range(12):  # its figure decreases gradually
         calls = [peer.start("reduce", tag, 250000, "f32", "sum", "rand:1") for peer in far.peers]
         for call in calls:
             call.begun()
@@ -236,8 +231,7 @@ def leaves_link_that_degrades(run, verb):
 
 
 def test_degrades_update(run):
-    """A link comes to carry a tenth while reductions run: the ring should leave it at the next
-    update."""
+    """The rate of a link drops to a tenth during reductions: the ring should avoid it after the next update."""
     leaves_link_that_degrades(run, "update")
 
 
@@ -246,14 +240,14 @@ def test_degrades_optimize(run):
 
 
 def sums_of_all(peers):
-    """With retry: a link that is lost or comes back fails one of them."""
+    """With retry: a link that is lost or restored fails one of them."""
     calls = [peer.start("multi", 4, 2, 50, 40000, "i64", "sum", "ramp:1:1") for peer in peers]
     equal({result["peers"] for result in agree(calls, SUCCESS)}, {len(peers)}, "peers of the sums")
 
 
 def test_pair_cut(run):
-    """Two neighbors cannot reach each other, which nobody has noticed yet: the ring avoids that
-    link, and nobody is removed."""
+    """Two neighbors cannot reach each other, which has not been detected yet: the ring avoids that link, and no peer is
+    removed."""
     far = Far(run, 4, 20, 20)
     pair = far.ring_pairs(picture(far.peers[0]))[0]
     far.cut(*pair)
@@ -263,7 +257,7 @@ def test_pair_cut(run):
         if {far.number(a), far.number(b)} == pair:
             equal(seen.ways[(a, b)]["source"], "unreachable", f"way {a} to {b}")
     say(f"{took_ms:.0f} ms")
-    sums_of_all(far.peers)  # the end of the link may come in the middle of one
+    sums_of_all(far.peers)  # the end of the link may be detected during one
     updated(far.peers)
     far.ring_without(pair)
     optimize(far.peers)
@@ -275,9 +269,8 @@ def test_pair_cut(run):
 
 
 def test_no_ring(run):
-    """Of four only two pairs reach each other, and the master is told to be patient with links: all
-    are told that there is no ring, nobody goes, and when the network is whole again everything is
-    as before."""
+    """Among four peers only two pairs reach each other, and the master has a long limit for links: all get the error
+    that there is no ring, no peer is removed, and after the repair all works as before."""
     far = Far(run, 4, 20, 20, settle_ms=60000)
     for a in (0, 1):
         for b in (2, 3):
@@ -288,14 +281,14 @@ def test_no_ring(run):
         equal(len({result["rc"] for result in results}), 1, f"different results {results}")
         return results if results[0]["rc"] == FAILED else None
 
-    for result in poll(refused, "the master to hear that the links are lost"):  # until then they are ways
+    for result in poll(refused, "the master to hear that the links are lost"):  # until then they count as paths
         check("no ring" in result["words"], f"words: {result}")
         equal(result["world"], 4, "world")
     for a in (0, 1):
         for b in (2, 3):
             far.wan.heal(1 + a, 1 + b)
     updated(far.peers)
-    sums_of_all(far.peers)  # links come back
+    sums_of_all(far.peers)  # links are restored
     nobody_went(run)
 
 

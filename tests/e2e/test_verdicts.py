@@ -1,10 +1,7 @@
-"""Verdicts of the master: who or what is slow or stands still, with faults made in a network of hosts
-of their own (tests/wan). Judged is that the verdict on a fault comes, and what it says; a machine that is busy may
-have others, on slow peers, which are true. How often the first one is right, and how many come in sound runs, is
-counted by bench/verdicts.py.
-
-That what is planted is found in ten thousand modeled groups, and nothing in sound ones: sim verdicts-of-models.
-"""
+"""Verdicts of the master on slow or stopped peers and links, for faults in a network of separate hosts (tests/wan). The
+tests check that the verdict on a fault occurs, and its content; a busy machine may cause other, correct verdicts on
+slow peers. bench/verdicts.py counts correct first verdicts, and verdicts in healthy runs. sim verdicts-of-models checks
+ten thousand modeled groups, with planted faults and without."""
 
 import os
 import signal
@@ -33,11 +30,11 @@ SOUND_STEPS = 25
 FAST = 100  # Mbit/s of each pair, for operations along the ring ...
 RING_ELEMENTS = 1200000  # ... of 8 bytes
 LEFT_MS = 10000
-PATIENT_MS = 60000  # a host that stands still is not unreachable
+PATIENT_MS = 60000  # a host that stalls is not unreachable
 
 
 class Hosts:
-    """A master and members, each on a host of its own; peer i is at host 1 + i."""
+    """A master and members, on separate hosts; peer i is at host 1 + i."""
 
     def __init__(self, run, count=COUNT, **master):
         self.run = run
@@ -54,7 +51,7 @@ class Hosts:
             run.admit(peer, self.peers)
             self.peers.append(peer)
         self.ids = [look(peer)["peer"] for peer in self.peers]
-        self.asked = self.peers[-1]  # no fault is made there
+        self.asked = self.peers[-1]  # without any fault
 
     def set_rates(self, mbit, senders, receivers):
         for sender in senders:
@@ -63,7 +60,7 @@ class Hosts:
                     self.wan.set_rate(mbit, 1 + sender, 1 + receiver)
 
     def loop(self, elements=ELEMENTS, steps=SOUND_STEPS):
-        """Operations, one after another; returns when some have gone well, and without a verdict."""
+        """Runs operations, one after another; returns when some have succeeded, and without a verdict."""
         self.loops = [peer.start("loop", bit, 1, elements, 1) for bit, peer in enumerate(self.peers)]
         harness.poll(lambda: all(len(loop.steps) >= steps for loop in self.loops), "sound steps")
         equal([one for one in self.verdicts() if one["class"] != "slow peer"], [], "verdicts of a sound run")
@@ -78,7 +75,7 @@ class Hosts:
         return harness.poll(self.verdicts, "a verdict")[0]
 
     def of(self, kind, *right):
-        """The verdicts of this class on one of these: a peer, or the two ends of a link."""
+        """Returns the verdicts of this class on one of these: a peer, or the two ends of a link."""
         return [one for one in self.verdicts() if one["class"] == kind and self.number(one) in right]
 
     def has_verdict(self, kind, *right):
@@ -88,11 +85,11 @@ class Hosts:
         return found
 
     def number(self, verdict):
-        """The numbers of the peers that it is about."""
+        """Returns the numbers of the peers in the verdict."""
         return tuple(self.ids.index(verdict[key]) for key in ("peer", "other") if verdict[key])
 
     def leaves(self, sender, receiver):
-        """The ring leaves the link although nobody optimizes, and no operation fails."""
+        """Checks that the ring leaves the link without a call of optimize, and that no operation fails."""
         link = (self.peers[sender].name, self.peers[receiver].name)
         harness.poll(lambda: link not in picture(self.asked).ring_ways(), "a ring without the link")
         made = [len(loop.steps) for loop in self.loops]
@@ -104,7 +101,7 @@ class Hosts:
 
 
 class Staggering:
-    """A peer that is stopped for 20 of each 30 ms."""
+    """A peer that is stopped for 20 of every 30 ms."""
 
     def __init__(self, peer):
         self.peer = peer
@@ -126,7 +123,7 @@ class Staggering:
         self.thread.join()
 
 
-# ---- faults while operations go on
+# ---- faults during operations
 
 
 def narrow_link(hosts, mbit, sender=0, receiver=1):
@@ -146,8 +143,8 @@ def lose(hosts, percent, sender=0, receiver=1):
 
 
 def test_link_is_slow(run):
-    """From one host to another a third gets through. What acknowledges the opposite direction waits in
-    the same queue, so that the two can be told apart only by how much."""
+    """One third of the rate from one host to another. Acknowledgments of the opposite direction wait in the same queue,
+    so that only the amount distinguishes the two."""
     hosts = Hosts(run)
     hosts.loop()
     narrow_link(hosts, RATE / 3)
@@ -157,8 +154,8 @@ def test_link_is_slow(run):
 
 
 def test_long_operation_leaves_link(run):
-    """One long operation along a ring, one of whose links becomes slow: it goes on along another ring, which nobody
-    asks for, and does not fail. Nor do two others, a small one and a large one, which one peer enters only then."""
+    """One long operation along a ring, of which one link becomes slow: it continues along another ring, without a call,
+    and succeeds. So do a small and a large one that a peer enters only then."""
     hosts = Hosts(run)
     sender, receiver = picture(hosts.asked).ring_ways()[0]
     names = [peer.name for peer in hosts.peers]
@@ -178,7 +175,7 @@ def test_long_operation_leaves_link(run):
 
 
 def test_sender_is_slow(run):
-    """All that one host sends gets through at a third of the rate; then it is as before, and the verdict ends."""
+    """All traffic from one host has a third of the rate; then the rate is restored, and the verdict ends."""
     hosts = Hosts(run)
     hosts.loop()
     narrow_way_out(hosts, RATE / 3)
@@ -189,10 +186,10 @@ def test_sender_is_slow(run):
 
 
 def test_sender_in_a_ring_is_slow(run):
-    """It uses one link of each, so the verdict is of that link, and the ring leaves it; the next is slow, too."""
+    """It uses one link of each, so the verdict is on this link, and the ring leaves it; the next is slow, too."""
     hosts = Hosts(run)
     hosts.set_rates(FAST, range(COUNT), range(COUNT))
-    hosts.loop(RING_ELEMENTS, 5)  # of more than a second each
+    hosts.loop(RING_ELEMENTS, 5)  # more than a second each
     hosts.set_rates(FAST / 3, [0], range(COUNT))
     hosts.has_verdict("slow link", *((0, other) for other in range(1, COUNT)))
     hosts.has_verdict("slow sender", (0,))
@@ -200,7 +197,7 @@ def test_sender_in_a_ring_is_slow(run):
 
 
 def test_receiver_is_slow(run):
-    """All that is sent to one host gets through at a third of the rate."""
+    """All traffic to one host has a third of the rate."""
     hosts = Hosts(run)
     hosts.loop()
     narrow_way_in(hosts, RATE / 3)
@@ -209,7 +206,7 @@ def test_receiver_is_slow(run):
 
 
 def test_lossy_link(run):
-    """Two of a hundred packets are lost between two hosts, one way."""
+    """Two percent of the packets between two hosts are lost, in one direction."""
     hosts = Hosts(run)
     hosts.loop()
     lose(hosts, 2)
@@ -227,7 +224,7 @@ def test_staggering_peer(run):
 
 
 def test_late_peer(run):
-    """One of them computes for half a second longer before each operation."""
+    """One peer computes for an additional half second before each operation."""
     hosts = Hosts(run)
     tag = 0
     while not hosts.of("slow computation", (0,)) and tag < 100:
@@ -237,19 +234,19 @@ def test_late_peer(run):
 
 
 def reduce(hosts, which, tag, elements):
-    """The calls of these peers."""
+    """Starts the operation at these peers; returns the calls."""
     return [hosts.peers[i].start("reduce", tag, elements, "f32", "sum", f"mark:{i}") for i in which]
 
 
 def reduce_late(hosts, tag, late, late_ms=500):
-    """One operation, into which one of them goes late."""
+    """Runs one operation, which one of the peers enters late."""
     calls = reduce(hosts, set(range(len(hosts.peers))) - {late}, tag, ELEMENTS)
     harness.wait_ms(late_ms)
     agree(calls + reduce(hosts, [late], tag, ELEMENTS), SUCCESS)
 
 
 def stop_within(hosts, tag, which, mbit):
-    """Stops it in the middle of an operation, which takes long enough for that. Returns the calls."""
+    """Stops the peer during an operation, which takes long enough for this. Returns the calls."""
     hosts.set_rates(mbit, range(len(hosts.peers)), range(len(hosts.peers)))
     calls = reduce(hosts, range(len(hosts.peers)), tag, LARGE)
 
@@ -264,7 +261,7 @@ def stop_within(hosts, tag, which, mbit):
 
 
 def test_late_peer_is_expelled(run):
-    """By a master that is told to. The others go on; after a while it may come back."""
+    """A master with this setting expels it. The others continue; after a while it may rejoin."""
     hosts = Hosts(run, slow_peer="expel", slow_peer_limit_s=1)
     late, *others = hosts.peers
     tag, result = 0, {"rc": SUCCESS}
@@ -289,7 +286,7 @@ def test_late_peer_is_expelled(run):
 
 
 def test_stops_before(run):
-    """One is stopped before it enters an operation."""
+    """One peer is stopped before it enters an operation."""
     hosts = Hosts(run)
     hosts.peers[0].stop()
     calls = reduce(hosts, range(1, COUNT), 1, LARGE)
@@ -300,7 +297,7 @@ def test_stops_before(run):
 
 
 def test_stops_within(run):
-    """One is stopped in the middle of an operation."""
+    """One peer is stopped during an operation."""
     hosts = Hosts(run)
     calls = stop_within(hosts, 1, 0, RATE / 10)
     hosts.has_verdict("hang", (0,))
@@ -311,8 +308,8 @@ def test_stops_within(run):
 
 
 def figure_left(run):
-    """The rate of operations ten seconds after a link has become slow, as a part of what it was: the best ring
-    without the link carries as much as the one before. They are too large for direct exchange."""
+    """The rate of operations ten seconds after a link has become slow, relative to the earlier rate: the best ring
+    without the link has the same rate. The operations are too large for direct exchange."""
     hosts = Hosts(run)
     hosts.set_rates(FAST, range(COUNT), range(COUNT))
     hosts.loop(RING_ELEMENTS)
@@ -327,7 +324,7 @@ def figure_left(run):
     figure("rate ten seconds after a link became slow, of that before", round(before / after, 2), "")
 
 
-if __name__ == "__main__":  # bench/verdicts.py has the faults from here
+if __name__ == "__main__":  # bench/verdicts.py uses the faults above
     if sys.argv[1:] != ["--list"]:
         need_root()
     harness.main()

@@ -1,4 +1,4 @@
-"""The tokens of a master that has a state directory."""
+"""The tokens of a master with a state directory."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ import harness
 from namespaces import SKIPPED
 
 NEW_MOUNTS = 0x20000  # CLONE_NEWNS
-# Of a version whose texts had no checksums: the run's token, and others by their labels.
+# Of a version without checksums: the run's token, and others by their labels.
 FORMER_KEY = "pccl-key1: Dh2IK0U096OM8iNGin7-xE6Nju3Od2KLFtTbm8hl_MA\n"
 FORMER_TOKENS = {
     "run token": "pccl1.me_Bh4Xtb9pj2w2CkRoj_Q.FCktz2nmlWTbdptcy46Ei_mPb0PVEd11rNvOTjMRDfo",
@@ -26,7 +26,7 @@ end
 
 
 def token(run, *arguments, rc=0):
-    """What `pccl-master token` says."""
+    """Returns the output of `pccl-master token`."""
     command = [harness.executable("master"), "token", *arguments, "--state", run.state]
     done = subprocess.run(command, text=True, capture_output=True, timeout=60)
     harness.check(done.returncode == rc, f"{arguments}: {done.returncode}: {done.stdout}{done.stderr}")
@@ -34,12 +34,12 @@ def token(run, *arguments, rc=0):
 
 
 def peer_with(run, text, **more):
-    """A peer with that token alone."""
+    """Starts a peer with only this token."""
     return run.peer(token=text, token_file="", **more)
 
 
 def refused(peer, address, *parts):
-    """Connecting fails, and says why."""
+    """Checks that connect fails with this reason."""
     peer.create(address)
     words = peer.do("connect", rc=harness.MASTER_FAILED)["words"]
     for part in parts:
@@ -48,7 +48,7 @@ def refused(peer, address, *parts):
 
 
 def let_in(run, text, members):
-    """It joins, and steps with the others."""
+    """The peer joins, and makes a step with the others."""
     peer = peer_with(run, text)
     peer.create(run.address)
     run.admit(peer, members)
@@ -56,19 +56,19 @@ def let_in(run, text, members):
 
 
 def lines_of_book(run):
-    """What the file of tokens has, without checksums."""
+    """Returns the lines of the file of tokens, without checksums."""
     with open(f"{run.state}/tokens", encoding="utf-8") as file:
         return [line.rpartition(" ")[0] for line in file.read().splitlines() if line]
 
 
 def write_book(run, lines):
-    """In the form of former versions, which needs no checksums."""
+    """Writes it in the form of former versions, which needs no checksums."""
     with open(f"{run.state}/tokens", "w", encoding="utf-8") as file:
         file.write("\n".join([lines[0].replace("pccl-tokens 2", "pccl-tokens 1"), *lines[1:]]) + "\n")
 
 
 def use_former_state(run):
-    """A state directory that a master of a former version has left."""
+    """Makes the state directory of a master of a former version."""
     os.mkdir(run.state, 0o700)
     for name, text in (("master.key", FORMER_KEY), ("run.token", FORMER_TOKENS["run token"]), ("tokens", FORMER_BOOK)):
         with open(f"{run.state}/{name}", "w", encoding="ascii") as file:
@@ -77,7 +77,7 @@ def use_former_state(run):
 
 
 class SmallDisk:
-    """The state directory on a disk of its own, which can be full; this process and its children alone see it."""
+    """Puts the state directory on a separate disk, which can be full; only this process and its children see it."""
 
     def __init__(self, run):
         if os.geteuid() != 0 or ctypes.CDLL(None).unshare(NEW_MOUNTS) != 0:
@@ -95,7 +95,7 @@ class SmallDisk:
         harness.check(done.returncode == 0, f"{command}: {done.stderr}")
 
     def fill(self):
-        """Takes all that is free, also what the master's attempts to write free again."""
+        """Takes all free space, including space that the master's attempts to write free."""
         harness.poll(self._take_the_rest, "a full disk")
 
     def _take_the_rest(self):
@@ -110,7 +110,7 @@ class SmallDisk:
         os.unlink(f"{self.folder}/filler")
 
     def cover(self):
-        """Makes it read-only, also while a file there is open for writing."""
+        """Makes it read-only, even while a file there is open for writing."""
         self._do("mount", "--bind", self.folder, self.folder)
         self._do("mount", "-o", "remount,bind,ro", self.folder)
 

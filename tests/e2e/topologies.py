@@ -7,8 +7,7 @@ SOURCES = ("tested", "traffic", "unreachable")
 
 
 class Picture:
-    """The text of pcclGetTopology, read strictly. Peers are called by their names; a path is a pair
-    of names."""
+    """The text of pcclGetTopology, parsed strictly. Peers have their names; a path is a pair of names."""
 
     def __init__(self, text):
         self.lines = [line for line in text.split("\n") if line and not line.startswith("#")]
@@ -65,12 +64,12 @@ class Picture:
         return list(zip(names, names[1:] + names[:1]))
 
     def slowest(self):
-        """Bytes per second of the ring's slowest path; 0 where nothing is known of one."""
+        """Returns the bytes per second of the ring's slowest path; 0 if one is unknown."""
         return min(self.ways.get(way, {"rate": 0})["rate"] for way in self.ring_ways())
 
 
 def start(run, count, group=0, **master):
-    """Members with names of their own, which soon know whom they wait for."""
+    """Starts members with names, which soon report the peers for which they wait."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**master)
     return join(run, count, [], group)
@@ -91,14 +90,14 @@ def picture(peer):
 
 
 def optimize(peers, seconds=None, rc=SUCCESS):
-    """Milliseconds until all calls had ended, from the last vote on."""
+    """Returns the milliseconds from the last vote to the end of all calls."""
     calls = [peer.start("optimize") for peer in peers]
     results = [call.wait(seconds, rc=rc) for call in calls]
     return min(result["us"] for result in results) / 1000
 
 
 def reduce(peers, tag, count=60):
-    """A sum with the same right result everywhere; its digest."""
+    """Checks that a sum has the same correct result everywhere; returns its digest."""
     calls = [peer.start("reduce", tag, count, "i64", "sum", "const:3", "dump") for peer in peers]
     results = [call.wait(rc=SUCCESS) for call in calls]
     want = (3 * len(peers)).to_bytes(8, "little").hex() * count
@@ -109,7 +108,7 @@ def reduce(peers, tag, count=60):
 
 
 def random_sums(peers, tag, count=4000):
-    """Of floats, whose sum depends on the ring; the digest, the same everywhere."""
+    """Sums floats, so that the result depends on the ring; returns the digest, which is equal everywhere."""
     calls = [peer.start("reduce", tag, count, "f32", "sum", f"rand:{seed}") for seed, peer in enumerate(peers)]
     digests = {call.wait(rc=SUCCESS)["digest"] for call in calls}
     equal(len(digests), 1, "different bits")

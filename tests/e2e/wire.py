@@ -1,5 +1,5 @@
-"""The few messages that tests write themselves, from docs/WIRE.md and not from the library: a
-second opinion."""
+"""The few messages that tests encode themselves, from docs/WIRE.md and not with the library, as an independent check.
+"""
 
 import base64
 import hmac
@@ -21,7 +21,7 @@ PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "WIRE.md").read_t
 
 
 def bytes_of(structure):
-    """Of a structure of integers, as the page has it."""
+    """Returns the size of a structure of integers, as on the page."""
     fields = re.search(rf"^### {structure}\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)[1]
     return sum(int(bits) // 8 for bits in re.findall(r"^\| \w+ \| u(\d+) \|", fields, re.MULTILINE))
 
@@ -33,7 +33,7 @@ BUILD = 40  # bytes
 
 
 def build(version=VERSION, digest=DIGEST):
-    """The beginning of a greeting, behind its magic: release 0.0.1, of commit 1."""
+    """Returns the beginning of a greeting, after its magic: release 0.0.1, of commit 1."""
     return struct.pack("<IQQIQQ", version, digest, 0, 1, 1 << 16, 20260101000000)
 
 
@@ -86,8 +86,8 @@ def link_ok(peer):
 
 
 def data(tag, stripe, length, view=(1 << 31, 1)):
-    """The first step of an operation of the whole group; the payload follows. Of an era and a view that
-    nobody knows yet."""
+    """Returns the first step of an operation of the whole group; the payload follows. Its era and view are still
+    unknown."""
     return struct.pack("<QQQQQI", 0, 0, 1 << 40, 0, tag, 0) + epoch(*view) + struct.pack("<QII", stripe, 0, length)
 
 
@@ -101,7 +101,7 @@ def parse_refused(body):
 
 
 class Connection:
-    """A socket that reads whole frames and remembers whether the other side has closed it."""
+    """A socket that reads whole frames and records whether the other side has closed it."""
 
     def __init__(self, port=None, sock=None, host="127.0.0.1", source=None):
         self.socket = sock or socket.create_connection((host, port), 5, source and (source, 0))
@@ -110,7 +110,7 @@ class Connection:
         self.closed = False
 
     def send(self, data):
-        """False: the other side has closed it."""
+        """Returns false if the other side has closed it."""
         view = memoryview(data)
         while view:
             try:
@@ -123,7 +123,7 @@ class Connection:
         return True
 
     def receive(self):
-        """Takes what has arrived."""
+        """Reads all bytes that have arrived."""
         while not self.closed:
             try:
                 data = self.socket.recv(65536)
@@ -136,7 +136,7 @@ class Connection:
             self.buffer += data
 
     def next(self):
-        """(type, sequence, acknowledged, body) of the next frame that has come, or None."""
+        """Returns (type, sequence, acknowledged, body) of the next received frame, or None."""
         self.receive()
         if len(self.buffer) < HEADER:
             return None
@@ -158,7 +158,7 @@ class Connection:
 
 
 def tls_greeting():
-    """The beginning of a TLS handshake, whose rest never comes."""
+    """Returns the beginning of a TLS handshake, without its end."""
     hello = bytes.fromhex("0303") + bytes(32) + b"\0" + bytes.fromhex("00021301") + b"\x01\x00"
     extensions = bytes.fromhex("002b0003020304") + bytes.fromhex("000a00040002001d")
     extensions += bytes.fromhex("000d0004000208 07".replace(" ", ""))
