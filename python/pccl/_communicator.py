@@ -401,7 +401,7 @@ class Communicator(_Calls):
 
     @takes(SeenAllToAllV)
     def all_to_all_v_async(self, operation: SeenAllToAllV) -> AsyncBlobsHandle:
-        """Does the same as all_to_all_v without waiting. parts must stay unchanged until the handle has been awaited."""
+        """Does the same as all_to_all_v without waiting. parts must stay unchanged until the handle is awaited."""
         return self._begin("all_to_all_v_async", operation, AsyncBlobsHandle)
 
     @takes(ReduceScatter)
