@@ -56,7 +56,7 @@ class ListedOperation:
 
 @described
 class _OfMembers(ListedOperation):
-    """Has a list of members."""
+    """A listed operation with a list of members."""
 
     members: Optional[Sequence[str]] = None
     alone_ok: bool = False

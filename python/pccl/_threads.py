@@ -78,7 +78,7 @@ class Turns:
     """A turn that one thread has at a time, in the order of the claims.
 
     Not a lock: a signal handler may raise between any two instructions, so also between the acquisition of a lock and
-    the `try` that releases it. An abandoned claim ends when it is dropped with its frame.
+    the `try` that releases it. A claim that its thread abandons ends with the frame that refers to it.
     """
 
     __slots__ = ("_line",)

@@ -14,7 +14,7 @@ _BLOCK_MAX = 4096  # a power of 4, so that the root of a block's length is exact
 
 
 class Sketch(Protocol):
-    """The interface of the maps."""
+    """A linear map between changes and shorter sketches of them."""
 
     width: int
 
@@ -26,8 +26,8 @@ class Sketch(Protocol):
 
 
 class CountSketch:
-    """Adds each element, with a random sign, to one of about size / ratio sums. For `size` elements of this type of
-    numpy; `stream` is one of several arrays of a round."""
+    """Adds each element, with a random sign, to one of about size / ratio sums. size: the number of
+    elements. dtype: their numpy type. stream: distinguishes several arrays of a round."""
 
     def __init__(self, size: int, ratio: float, dtype: str, seed: int, stream: int = 0) -> None:
         self.size, self.width = size, min(size, math.ceil(size / ratio))

@@ -139,7 +139,7 @@ class ProcessGroup(Launching):
         return not getattr(opts, "asyncOp", True) and not self._coalesced
 
     def allreduce(self, tensors: Any = None, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
-        """Returns None if the caller would wait for it at once, and it has succeeded."""
+        """Returns None, not a work, if the caller waits for the result at once and the operation has succeeded."""
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)

@@ -1,8 +1,8 @@
 """A barrier that reports missing ranks. torch's function, dist.monitored_barrier(), supports gloo only.
 
-Rank 0 receives a message from each of the others, and sends each the list of missing ranks: also to these, for a later
-arrival. Each then reports whether it had given up before, for rank 0 may be the late one. So every rank takes part in
-the same number of transfers, and no transfer of one barrier is left for the next one.
+Rank 0 receives a message from each other rank, and sends each one the list of missing ranks. Missing ranks get it too,
+and read it when they arrive. Each rank then reports whether it had given up before, because rank 0 itself may be late.
+So every rank takes part in the same number of transfers, and no transfer of one barrier is left for the next one.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _fitting(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
 
 class Twin:
     """Memory of a device and its twin in page-locked memory, for as long as both are used. Copies between them use
-    separate streams, concurrently with the kernels of the caller's."""
+    separate streams, concurrently with kernels on the caller's streams."""
 
     def __init__(self, memory: torch.Tensor, host: torch.Tensor) -> None:
         self.memory, self._host = memory, host
