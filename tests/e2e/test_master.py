@@ -250,7 +250,7 @@ def restart_and_a_death(run, count):
 
 
 def pause_ms(loops, since_us):
-    """Returns the longest pause of the loops that ended later."""
+    """Returns the longest pause between two steps, the second of which ended after this time."""
     pauses = []
     for loop in loops:
         times = [step["at"] for step in loop.steps]

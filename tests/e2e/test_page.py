@@ -20,7 +20,7 @@ from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
 
 MASTER, MEMBERS = 0, 5
 HTTP = 48180
-BUDGET_MS = 2500  # the browser's time limit: the page makes two requests
+BUDGET_MS = 2500  # virtual time of the browser, in which the page makes two requests
 WIDTH, HEIGHT = 1280, 1560
 DARK = "--blink-settings=preferredColorScheme=0"
 LIGHT = "--blink-settings=preferredColorScheme=1"
