@@ -139,7 +139,7 @@ class Proxy:
             self._selector.register(outer, selectors.EVENT_READ)
 
     def passes(self, sock, data):  # pylint: disable=unused-argument
-        """Returns the bytes to forward instead of these; empty bytes cut the connection, and None holds the data back.
+        """Returns the bytes to forward instead of these. Empty bytes cut the connection; None forwards nothing for now.
         """
         return data
 
