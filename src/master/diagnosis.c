@@ -1,6 +1,6 @@
 /*
- * What the master does with the reports of peers (PROTOCOL 9.8): keeps them, has them compared (verdicts.h), and logs
- * and tells what comes of it. It does not know what is done about a verdict.
+ * Handles the peers' reports on operations (PROTOCOL 9.8): stores them, has them compared (verdicts.h), logs the
+ * verdicts and sends them to members. It does not decide the action on a verdict.
  */
 #include "master/diagnosis_internal.h"
 #include "master/operations.h"
@@ -13,8 +13,8 @@
 /* ---- reports ---- */
 
 /*
- * Who has not contributed to an operation through the master, whose outcome the member waits for: as many as there is
- * room for; nobody, as long as most have not, because then those who wait were early.
+ * Lists the members that have not contributed to an operation through the master, whose outcome `from` waits for, up to
+ * the limit of `waits`. Returns 0 while most have not contributed: then the waiting members were early.
  */
 static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_sight *sight,
                             struct pccl_seen_wait *waits)
@@ -42,7 +42,7 @@ void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const st
     if (from->witness == NULL)
         from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
     if (from->witness == NULL)
-        return; /* then the others are compared without it */
+        return; /* the others are compared without it */
     if (sight->waits_count > 0 && sight->waits[0].what == PCCL_WAIT_OUTCOME) {
         if (!pccl_master_concerns(m, from, &sight->instance))
             return;
@@ -81,12 +81,12 @@ void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 
 /* ---- comparisons ---- */
 
-/* true: a verdict has come or gone. */
+/* Compares the group's reports. Returns true if a verdict began or ended. */
 static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    group->verdicts.judged_us = m->now_us; /* also if it cannot be */
+    group->verdicts.judged_us = m->now_us; /* also if the comparison is impossible */
     if (group->ring_count == 0)
-        return false; /* those who reported have gone */
+        return false; /* the reporters have left */
     struct pccl_witnesses witnesses;
     struct pccl_reported reported = {m, group};
     bool changed = false;
@@ -96,9 +96,9 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
     return changed;
 }
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
-/* true: what is done is something else than it was. */
+/* Describes the action on a verdict. Returns true if it has changed. */
 static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
     struct pccl_text words;
@@ -113,7 +113,7 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     return true;
 }
 
-/* true: for some verdict. */
+/* Describes the actions on all verdicts. Returns true if any has changed. */
 static bool say_actions(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;
@@ -184,7 +184,7 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
     tell(m, group);
 }
 
-/* What was suspected is looked at again although nobody reports: an operation that stood may have ended. */
+/* Compares suspicions again even without new reports, because an operation that hung may have ended. */
 void pccl_master_decide_verdicts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {

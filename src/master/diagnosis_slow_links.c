@@ -1,6 +1,6 @@
 /*
- * What is done about slow links (PROTOCOL 9.12): a better ring is searched for, and taken at the next quiet round, or
- * at once by a view that only re-plans (5.4), if what is under way gains enough by it.
+ * Actions on slow links (PROTOCOL 9.12): searches for a better ring, and adopts it at the next quiet round, or at once
+ * with a re-plan (5.4) if operations under way gain enough.
  */
 #include "master/diagnosis_internal.h"
 #include "master/links.h"
@@ -11,12 +11,16 @@
 #include "master/topology.h"
 
 enum {
-    PAUSE_US = 30000000,      /* from one to the next in a group, whatever the verdicts are */
-    GAIN_US_LEAST = 1000000,  /* and a quarter of what beginning again takes: figures of links are not exact */
-    REPORT_US_MOST = 3000000, /* the age of a report of what is under way */
+    PAUSE_US = 30000000, /* minimum time between two re-plans of a group, for whatever verdicts */
+    /* least gain, beyond a quarter of the restart's duration, because link figures are inexact */
+    GAIN_US_LEAST = 1000000,
+    REPORT_US_MOST = 3000000, /* maximum age of a report on operations under way */
 };
 
-/* Its callers hold nothing, and whatever others have under way ends without it. */
+/*
+ * Returns true if the peer waits in a joint call or a synchronization. Its callers then have no operation, and
+ * operations of others end without it.
+ */
 static bool is_in_quiet_call(const struct pccl_remote *remote)
 {
     return remote->votes[PCCL_ROUND_UPDATE] || remote->votes[PCCL_ROUND_OPTIMIZE] || remote->sync_part != NULL;
@@ -41,16 +45,16 @@ void pccl_master_replan(struct pccl_master *m, struct pccl_peer_group *group, co
     pccl_master_next_epoch(m, NULL, 0, NULL, 0, why);
 }
 
-/* ---- does it pay to replan? ---- */
+/* ---- benefit of a re-plan ---- */
 
-/* What a member that sends along the ring reported last; NULL: nothing lately. */
+/* Returns the latest report of a member that sends along the ring; NULL: none recently. */
 static const struct pccl_witness *fresh_witness(const struct pccl_master *m, const struct pccl_remote *from)
 {
     const struct pccl_witness *witness = from->witness;
     return witness != NULL && m->now_us < witness->heard_us + REPORT_US_MOST ? witness : NULL;
 }
 
-/* Of the sender of a slow link that the ring uses; NULL: none has something under way. */
+/* Returns the report of the slow ring link's sender with the most bytes left; NULL: no operation is under way. */
 static const struct pccl_witness *find_delayed(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     const struct pccl_witness *delayed = NULL;
@@ -61,7 +65,7 @@ static const struct pccl_witness *find_delayed(const struct pccl_master *m, cons
         const struct pccl_remote *one = pccl_master_find(m, &entry->peer), *other = pccl_master_find(m, &entry->other);
         if (one == NULL || other == NULL)
             continue;
-        /* a verdict may take the one direction for the other */
+        /* a verdict may confuse the two directions */
         const struct pccl_witness *witness = fresh_witness(m, pccl_master_are_neighbors(one, other) ? one : other);
         if (witness != NULL && witness->ring_left > (delayed != NULL ? delayed->ring_left : 0))
             delayed = witness;
@@ -69,14 +73,16 @@ static const struct pccl_witness *find_delayed(const struct pccl_master *m, cons
     return delayed;
 }
 
-/* Of no more bytes than a report counts (verdicts.c), which fit. */
+/* Returns the duration for `bytes`, which a report limits (verdicts.c), so that nothing overflows. */
 static uint64_t time_us(uint64_t bytes, uint64_t rate)
 {
     rate = pccl_max_u64(rate, 1024);
     return bytes / rate * 1000000 + bytes % rate * 1000000 / rate;
 }
 
-/* What is left takes longer along this ring than all of it along the other one. */
+/*
+ * Returns true if finishing along the present ring takes longer, by the margin above, than restarting along the other.
+ */
 static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_ring_worth was, is;
@@ -93,7 +99,7 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
     return true;
 }
 
-/* A better ring is ready, without a link that is slow: the group gets it if what is under way gains enough by it. */
+/* Adopts a better ring that is ready, in place of one with a slow link, if the operations under way gain enough. */
 static void replan_if_it_pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text why;
@@ -107,7 +113,7 @@ static void replan_if_it_pays(struct pccl_master *m, struct pccl_peer_group *gro
 
 /* ---- leaving links ---- */
 
-/* Both ends, if the ring uses this direction or the opposite one; else false. */
+/* Finds both ends. Returns true if the ring uses this direction or the opposite one. */
 static bool is_in_ring(const struct pccl_master *m, const struct pccl_verdict_entry *entry, struct pccl_remote **from,
                        struct pccl_remote **to)
 {
@@ -122,7 +128,7 @@ static bool can_be_searched(const struct pccl_peer_group *group)
     return group->ring_count > 2 && group->ring_count <= PCCL_OPTIMIZE_PEERS_MAX;
 }
 
-/* What was known before it was judged for the first time is kept. */
+/* Lowers a figure to the measured rate. Keeps the figure from before the first judgment in `known`. */
 static void note_direction(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                            uint64_t rate, struct pccl_figure *known)
 {
@@ -137,9 +143,9 @@ static void note_direction(struct pccl_master *m, const struct pccl_remote *from
 }
 
 /*
- * Notes what the evidence says of the link; if the ring uses the opposite direction, of both, because a verdict may
- * take the one for the other. Where no optimization has tested the other links, they count as what is usual, until
- * operations show what they carry. false: out of memory.
+ * Records the evidence about the link; in both directions if the ring uses the opposite one, because a verdict may
+ * confuse them. Where no optimization has tested the other links, these count with the usual rate until operations show
+ * theirs. Returns false if out of memory.
  */
 static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry,
                       const struct pccl_remote *from, const struct pccl_remote *to)
@@ -156,8 +162,8 @@ static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, stru
 }
 
 /*
- * Once for each verdict and ring: whatever came of the search, the same one again would find the same. One that is
- * under way has begun without this link's rate.
+ * Requests the search for a ring without the link, once per verdict and ring: another search would give the same
+ * result. A search under way has started without this link's rate.
  */
 static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
@@ -185,7 +191,7 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
     replan_if_it_pays(m, group);
 }
 
-/* Is the ring to leave a link for some verdict that holds? */
+/* Returns true if the present ring has a slow link that an active verdict asks to leave. */
 static bool leaves_any(const struct pccl_peer_group *group)
 {
     const struct pccl_verdict_entry *entry;
@@ -197,13 +203,13 @@ static bool leaves_any(const struct pccl_peer_group *group)
 
 static void restore(struct pccl_figure *figure, const struct pccl_figure *known)
 {
-    if (figure != NULL && figure->judged) /* else something newer is known */
+    if (figure != NULL && figure->judged) /* otherwise a newer figure is known */
         *figure = *known;
 }
 
 /*
- * While the ring uses the link, it is sound again. But nobody knows what a link carries that the ring has left: it
- * stays what it was until a test or operations show something else, lest the ring goes to and fro.
+ * Restores the figures of a link that recovered while the ring used it. A link that the ring has left keeps the low
+ * figure until a test or operations show another one, so that the ring does not oscillate.
  */
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry)

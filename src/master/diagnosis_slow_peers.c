@@ -1,6 +1,6 @@
 /*
- * What is done about slow peers (PROTOCOL 9.11): nothing but words, or, if the master is told so, whoever has been slow
- * for too long is expelled, and stays out for a while.
+ * Actions on slow peers (PROTOCOL 9.11): only warnings or, if the master is configured so, expulsion of a peer that has
+ * been slow for too long, followed by a cool-down.
  */
 #include "master/diagnosis_internal.h"
 #include "master/output.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum {
-    COOL_DOWN_LIMITS = 4, /* the first cool-down, in limits; each one after it is twice as long ... */
+    COOL_DOWN_LIMITS = 4, /* the first cool-down, in limits; each further one is twice as long ... */
     DOUBLINGS_MAX = 6,
-    GOOD_COOL_DOWNS = 4, /* ... unless the peer was good for so many of its last one */
+    GOOD_COOL_DOWNS = 4, /* ... unless the peer was good for this many times its last one */
 };
 
-/* Is it a verdict that may cost a peer its membership? */
+/* Returns true if this verdict may cost a peer its membership. */
 static bool is_of_slow_peer(const struct pccl_verdict_entry *entry)
 {
     return entry->class == PCCL_VERDICT_SLOW_COMPUTATION || entry->class == PCCL_VERDICT_SLOW_SENDER ||
@@ -24,7 +24,7 @@ static bool is_of_slow_peer(const struct pccl_verdict_entry *entry)
 
 static uint64_t limit_us(const struct pccl_master *m) { return m->config.slow_peer_limit_s * UINT64_C(1000000); }
 
-/* Would enough members be left if one of them went? */
+/* Returns true if enough members remain after an expulsion. */
 static bool can_spare_one(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     return group->ring_count > m->config.slow_peer_floor;
@@ -46,12 +46,13 @@ bool pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
     return true;
 }
 
-/* ---- who has to stay out ---- */
+/* ---- cool-down ---- */
 
 /*
- * A peer that starts again has another id, so it is known by its token, its name, and its address as the master sees it
- * and as it reports itself: all of them. Behind one NAT many peers differ only in the last. A peer whose name was not
- * chosen is not recognized: it cannot be distinguished from the others on its host.
+ * Identification of a peer that was expelled: a restarted peer has another id, so it is recognized by its token, its
+ * name, and its address both as the master sees it and as it reports itself. Behind one NAT many peers differ only in
+ * the last. A peer without a chosen name is not recognized, because it cannot be distinguished from the others on its
+ * host.
  */
 struct known_by {
     const struct pccl_address *address, *candidates;
@@ -78,7 +79,7 @@ static bool is_it(const struct pccl_cooling *cooling, const struct known_by *by)
            pccl_address_same_site(&cooling->host, &host) && is_named(cooling, by);
 }
 
-/* NULL: none is known. Forgets whoever was good for long enough. */
+/* Returns NULL if no expulsion of this peer is known. Forgets expulsions that no longer count. */
 static struct pccl_cooling *find(struct pccl_master *m, const struct known_by *by)
 {
     struct pccl_cooling *found = NULL;
@@ -93,7 +94,7 @@ static struct pccl_cooling *find(struct pccl_master *m, const struct known_by *b
     return found;
 }
 
-/* A place for one more: whoever is forgotten first makes room. NULL: out of memory. */
+/* Returns an entry for an expulsion, if necessary the one that expires first. Returns NULL if out of memory. */
 static struct pccl_cooling *place_for_one(struct pccl_master *m)
 {
     if (m->cooling_count == PCCL_COOLING_MAX) {
@@ -110,7 +111,7 @@ static struct pccl_cooling *place_for_one(struct pccl_master *m)
     return &all[m->cooling_count++];
 }
 
-/* Returns how long it must stay out; 0: it may join at once, as it has no chosen name, or memory is short. */
+/* Returns the cool-down's length; 0 if the peer may join at once: it has no chosen name, or memory is short. */
 static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
 {
     char name[PCCL_NAME_MAX + 1];
@@ -156,13 +157,13 @@ bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hel
     const struct pccl_cooling *cooling = hello->named != 0 ? find(m, &by) : NULL;
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
-        return true; /* it is good enough if there are not enough others */
+        return true; /* a slow peer is better than too few */
     pccl_text_format(reason, "this peer was removed because it was slow, and may join again in %s; it was: %s",
                      pccl_duration_str(cooling->until_us - m->now_us), cooling->why.bytes);
     return false;
 }
 
-/* ---- who goes ---- */
+/* ---- expulsion ---- */
 
 static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
@@ -184,7 +185,7 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
 }
 
 /*
- * Only verdicts that the latest comparison has confirmed count: others may be over. The limit is also the least time
+ * Only verdicts that the latest comparison has confirmed count: others may be over. The limit is also the minimum time
  * between two expulsions in a group, regardless of the number of slow peers, because members may lie.
  */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group)

@@ -1,7 +1,4 @@
-/*
- * Facts about the members that have reported. The comparison of their reports (verdicts.h) calls the functions of this
- * file, which is below it.
- */
+/* Facts about the members that have reported. The comparison of their reports (verdicts.h) calls these functions. */
 #include "master/diagnosis_internal.h"
 #include "master/links.h"
 #include "master/operations.h"
@@ -15,8 +12,8 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
 }
 
 /*
- * Of a pair the whole group does: as one of two always comes first, only whether the others have to wait, too, tells
- * that something is wrong.
+ * Returns true if the member takes part in the operation. For a pair it counts the whole group: one of two always
+ * arrives first, so only the waits of others show a problem.
  */
 static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
 {

@@ -1,7 +1,4 @@
-/*
- * A peer group: its ring and view, its operations and outcomes, its synchronization, and its search
- * for a better ring.
- */
+/* A peer group: its ring and view, operations and outcomes, synchronization, and search for a better ring. */
 #ifndef PCCL_MASTER_GROUP_H
 #define PCCL_MASTER_GROUP_H
 
@@ -17,41 +14,42 @@ struct pccl_remote; /* master/remote.h */
 struct pccl_peer_group {
     struct pccl_table_node by_number;
     uint32_t number;
-    bool changed; /* in the epoch change under way */
-    bool replans; /* ... only its ring: what is under way begins again */
+    bool changed; /* the epoch change under way changes this group */
+    bool replans; /* ... and only its ring: operations under way restart */
     struct pccl_epoch view;
-    struct pccl_epoch firm;                                   /* the view before all that only re-plan; or `view` */
-    struct pccl_cost cost;                                    /* of the view */
-    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* as told with the answer to the last round */
+    /* last view that was not only a re-plan; may equal `view` */
+    struct pccl_epoch firm;
+    struct pccl_cost cost;                                    /* cost data of the view */
+    struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* attributes sent with the answer to the last round */
 
-    uint32_t old_ring_count; /* as reported after a restart of the master */
-    uint32_t ring_version;   /* counts its changes */
-    uint64_t ring_us;        /* when it changed last */
+    uint32_t old_ring_count; /* ring size reported after a restart of the master */
+    uint32_t ring_version;   /* number of ring changes */
+    uint64_t ring_us;        /* time of the last ring change */
     struct pccl_remote **ring;
     uint32_t ring_count, ring_capacity;
 
-    struct pccl_matrix matrix;     /* estimates of its links; without places until an optimization begins */
-    struct pccl_remote **by_place; /* the members by their places in the matrix; NULL: free */
+    struct pccl_matrix matrix;     /* estimates of its links; empty until an optimization begins */
+    struct pccl_remote **by_place; /* members by place in the matrix; NULL if free */
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
 
-    bool sync_due;                          /* something in the open round has changed, ... */
-    const struct pccl_remote *sync_news;    /* ... but only this member's part; NULL: others' parts, too */
-    bool sync_planned;                      /* the open round has elected */
-    uint8_t sync_outcome, optimize_outcome; /* of the last rounds; the reasons: why they failed */
+    bool sync_due;                          /* a change in the open round is not processed yet ... */
+    const struct pccl_remote *sync_news;    /* ... and concerns only this member's part; NULL: several parts */
+    bool sync_planned;                      /* the open round has elected a content */
+    uint8_t sync_outcome, optimize_outcome; /* outcomes of the last rounds; the reasons explain failures */
     struct pccl_text sync_reason, optimize_reason;
-    uint64_t sync, revision;      /* the open round; the next revision, 0: none yet */
-    bool sync_proven;             /* ... and the proof of the elected content is known */
-    struct pccl_proof sync_proof; /* 0: no majority could compute it */
-    uint64_t sync_revision;       /* the elected revision, of the open round or the one before */
+    uint64_t sync, revision;      /* open round; next revision, 0 if not set yet */
+    bool sync_proven;             /* the proof of the elected content is known */
+    struct pccl_proof sync_proof; /* 0 if no majority could compute it */
+    uint64_t sync_revision;       /* elected revision of the open round or the one before */
 
     struct pccl_verdicts verdicts;
-    uint64_t slow_gone_us; /* when a member was last expelled for being slow; 0: never */
+    uint64_t slow_gone_us; /* time of the last expulsion for slowness; 0: never */
     bool has_news;         /* a member has reported since the last comparison */
-    bool verdicts_untold;  /* they have changed, and the members have not received the change */
+    bool verdicts_untold;  /* the members have not received the latest change of the verdicts */
 
     uint64_t decisions, stable;
-    uint32_t behind; /* how many members were told outcomes and know none beyond `stable` */
+    uint32_t behind; /* number of members that were sent outcomes and have acknowledged none beyond `stable` */
     uint32_t held_count;
     struct pccl_table by_instance;
     struct pccl_operation *oldest, *newest;

@@ -1,4 +1,4 @@
-/* What peers lack, kept for the words of failures. It does not know what fails. */
+/* Shortages of peers, kept to explain failures. It does not decide any failure. */
 #include "master/lacks.h"
 #include "master/output.h"
 

@@ -5,9 +5,9 @@
 #include "master/roster.h"
 #include "topology/ring.h"
 
-/* Pairs of members that should not be neighbors, by their positions: a symmetric matrix of bits. */
+/* Pairs of members that should not be neighbors, by position: a symmetric matrix of bits. */
 struct pairs {
-    uint32_t count, row_words; /* members; 64-bit words of a row */
+    uint32_t count, row_words; /* number of members; 64-bit words per row */
     uint64_t *rows;
 };
 
@@ -27,7 +27,7 @@ static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 
 static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
 
-/* The bad edges of a group, and if `failing` also those that are reported to fail right now. false: no memory. */
+/* Collects a group's bad edges and, with `failing`, those reported to fail now. Returns false if out of memory. */
 static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
 {
     pairs->count = group->ring_count;
@@ -51,8 +51,10 @@ static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
     pccl_release(&m->memory, pairs->rows, pairs_bytes(pairs));
 }
 
-/* Gives the group a ring without these pairs. false: there is none (or no memory to look for it); the ring is as it
- * was. */
+/*
+ * Gives the group a ring without these pairs. Returns false, with the ring unchanged, if there is no such ring or no
+ * memory for the search.
+ */
 static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct pairs *pairs)
 {
     uint32_t count = group->ring_count;
@@ -69,8 +71,8 @@ static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct
 }
 
 /*
- * A ring without what fails right now; else without what is known as bad, since what fails now may be mended soon.
- * false: there is none.
+ * Gives the group a ring without links that fail now or are known as bad; failing that, without the known bad ones,
+ * because a present failure may end soon. Returns false if there is no such ring.
  */
 static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -118,7 +120,7 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *
     }
     drop_pairs(m, &pairs);
     struct pccl_text why;
-    if (from != NULL && find_better_ring(m, group)) /* if there is none, dialing decides who goes */
+    if (from != NULL && find_better_ring(m, group)) /* otherwise failed dials decide which peer is removed */
         log_avoided(m, from, to, &why);
 }
 

@@ -1,12 +1,12 @@
 /*
- * What was reported of links that are not as they should be: kept as edges, and read as evidence of a death (PROTOCOL
- * 9.2). It does not know what is done about them.
+ * Reports about links with a fault: stores them as edges and reads them as evidence of a death (PROTOCOL 9.2). It does
+ * not decide the action.
  */
 #include "master/links_internal.h"
 #include "master/recovery.h"
 #include "master/roster.h"
 
-/* ---- kept ---- */
+/* ---- storage ---- */
 
 struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struct pccl_id *from,
                                         const struct pccl_id *to, bool incoming)
@@ -28,7 +28,7 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
                                                                              m->edge_count + 1, sizeof *edges)
                                                                  : NULL;
         if (edges == NULL)
-            return; /* evidence lost; silence still tells */
+            return; /* evidence lost; silence still shows a death */
         m->edges = edges;
         edge = &edges[m->edge_count++];
         *edge = (struct pccl_edge){.from = *from, .to = *to, .incoming = incoming};
@@ -45,8 +45,8 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
 }
 
 /*
- * Whose word on a peer counts: that of members of its group, as others have no links to it; after a restart, of
- * those whose report is of the epoch that is law.
+ * Returns true if this peer's report about `of` counts: members of its group, because others have no links to it; after
+ * a restart, members whose report is of the winning epoch.
  */
 static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
 {
@@ -68,7 +68,7 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
             !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
-            return 2; /* more do not matter */
+            return 2; /* more make no difference */
         first = &edge->from;
     }
     if (alone != NULL)
@@ -76,9 +76,8 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
     return first != NULL;
 }
 
-/* ---- when they are decided ---- */
+/* ---- time of the decision ---- */
 
-/* Both ends, if they are members of one group that need this link; else false. */
 bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
                          struct pccl_remote **to)
 {
@@ -88,7 +87,7 @@ bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *ed
            pccl_master_is_living_member(*to) && pccl_master_needs_link(*from, *to);
 }
 
-/* The link failed, and one of its ends, a member, has not been heard since. */
+/* Returns true if the link has failed and one of its ends, a member, has been silent since. */
 static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
 {
     const struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);

@@ -1,6 +1,6 @@
 /*
- * Who is a hub. That an operation has asked for one is known when it is committed, since `done` says what it is: then
- * all members have called it. It does not know what becomes of links, or when there is a view.
+ * Chooses the hubs. An operation that needs one is known when it is committed, because `done` describes it and all
+ * members have called it by then. This file does not decide on failed links or on views.
  */
 #include "master/links_internal.h"
 
@@ -14,11 +14,13 @@ static bool may_have_hubs(const struct pccl_master *m, const struct pccl_peer_gr
     return !pccl_master_is_small(count) && count <= PCCL_HUB_PEERS_MAX && count - 1 <= m->config.hub_links;
 }
 
-/* ---- what operations ask for ---- */
+/* ---- hubs that operations need ---- */
 
 enum hubs { NO_HUB, ROOT_FROM_ALL, ROOT_TO_ALL, ALL_FROM_ALL };
 
-/* What an operation of this kind needs to go directly. Along the ring others have to pass on what it moves. */
+/*
+ * Returns the hubs that this kind of operation needs to go directly. Along the ring other members would relay its data.
+ */
 static enum hubs hubs_for(uint8_t collective)
 {
     const struct pccl_collective_row *row = pccl_collective(collective);
@@ -32,7 +34,7 @@ static struct pccl_hub *hub_of(struct pccl_remote *remote, enum hubs hubs)
     return hubs == ROOT_TO_ALL ? &remote->from_hub : &remote->to_hub;
 }
 
-/* The members that the operation needs as hubs: this one or, if it is NULL, all. Nothing if one of them is barred. */
+/* Requests the hubs of an operation: this member or, if NULL, all members. Requests none if one of them is barred. */
 static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs hubs, const struct pccl_remote *root)
 {
     bool barred = false, any = false;
@@ -90,8 +92,8 @@ static void bar(struct pccl_master *m, struct pccl_hub *hub)
 }
 
 /*
- * With one of them the hubs that only all-to-alls have asked for are of no use, and no other link of theirs is to make
- * anything fail.
+ * Ends the hubs that only all-to-alls have asked for: without one of them the rest are useless, and no other link of
+ * theirs may cause a failure.
  */
 static void end_hubs_of_all(struct pccl_peer_group *group)
 {

@@ -1,4 +1,4 @@
-/* What the files of the room of links share. */
+/* Shared by the files of links. */
 #ifndef PCCL_MASTER_LINKS_INTERNAL_H
 #define PCCL_MASTER_LINKS_INTERNAL_H
 
@@ -6,40 +6,40 @@
 
 /* ---- links_wanted.c ---- */
 
-/* Does the view use this link beside its ring, and say that it is up? */
+/* Returns true if the view uses this link beside its ring and counts it as up. */
 bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to);
 
 /* ---- links_hubs.c ---- */
 
-/* This link of hubs has failed: they are none any more, and not again for a while. */
+/* Ends the hubs of this failed link and bars them for a while. */
 void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* The same, if no view has said that it stands: nobody relies on it yet. */
+/* Does the same if no view has counted the link as up, so that no member uses it yet. */
 void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 
 /* ---- links_edges.c ---- */
 
-/* NULL: nothing was reported. */
+/* Returns NULL if nothing was reported. */
 struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struct pccl_id *from,
                                         const struct pccl_id *to, bool incoming);
-/* Both ends, if they are members of one group that need this link; else false. */
+/* Finds both ends. Returns true if they are members of one group that need this link. */
 bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
                          struct pccl_remote **to);
 
-/* Whether the dial got no answer or one from another process, or could not be made: more than a link that ended. */
+/* Returns true if the dial failed (no answer, another process, no attempt possible), not if a link ended. */
 static inline bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how)
 {
     return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
 }
 
-/* A link that ended so shows that the process is gone; strict: one that had to be dialed. */
+/* Returns true if such an end shows that the process is gone. strict: counts only ends of a dial. */
 static inline bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
 {
     return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
 }
 
 /*
- * Its control connection stands, and something has come over it since. Both ends are asked for an answer when a link is
- * lost. Who is silent may be gone altogether.
+ * Returns true if the control connection is up and has received something since then. When a link is lost, both ends
+ * are asked for an answer; an end that stays silent may be dead.
  */
 static inline bool pccl_master_was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
 {
@@ -48,10 +48,13 @@ static inline bool pccl_master_was_heard_since(const struct pccl_remote *remote,
 
 /* ---- links_avoided.c ---- */
 
-/* This link has failed: gives the group a ring without it, which `why` says. false: no such ring exists. */
+/*
+ * Changes the group's ring to one without this failed link and describes the change in `why`. Returns false if there is
+ * no such ring.
+ */
 PCCL_MUST_CHECK bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from,
                                             const struct pccl_remote *to, struct pccl_text *why);
-/* Counts the bad links of two members of one group. Zero without memory. */
+/* Counts the bad links of two members of one group. Both counts are 0 if memory is short. */
 void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
                                  uint32_t *of_one, uint32_t *of_other);
 

@@ -1,6 +1,6 @@
 /*
- * What peers report of their links, and the master's own dials: what follows for the peer that it is about. It does not
- * know what becomes of a link that stays down (links_failed.c).
+ * Handles peers' reports about their links, and the master's own dials: the effects on the reported peer. It does not
+ * decide on a link that stays down (links_failed.c).
  */
 #include "core/ticket.h"
 #include "master/links_internal.h"
@@ -36,8 +36,9 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * Its control connection is closed. One member that says its process is gone may lie: then the master looks for itself,
- * unless it could never reach that port. Even then one word alone removes one peer within the silence limit.
+ * Returns true if a peer whose control connection is closed counts as dead. A single member that reports so may lie:
+ * then the master dials, unless it could never reach that port. Even so a single report removes at most one peer within
+ * the silence limit.
  */
 static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -53,7 +54,10 @@ static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
     return true;
 }
 
-/* The master's own dial: nobody listens there, or another; or it was closed, as somebody else says of its link. */
+/*
+ * Returns true if the master's dial shows that the peer is gone: no listener, or another process; or the dial was
+ * closed and some member reports the same.
+ */
 static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_master_event *event)
 {
     return pccl_master_is_evidence(event->how, true) ||
@@ -61,8 +65,9 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
 }
 
 /*
- * It says hello, and listens nowhere: others would wait for it in vain. Where its group has members they dial it, and
- * who has addresses that the master does not dial may be reached there.
+ * Returns true if a newcomer that listens nowhere would become the first of its group, so that others would wait for it
+ * in vain. In a group with members these dial it. A peer with addresses that the master does not dial may be reachable
+ * there.
  */
 static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_master_event *event)
 {
@@ -82,7 +87,7 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_arm(m, remote->look_again_us);
         return;
     }
-    remote->probing = false; /* else somebody would be asked just now */
+    remote->probing = false; /* otherwise a dial would be under way */
     pccl_master_probe(m, remote);
 }
 
@@ -92,23 +97,23 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     if (remote == NULL || remote->departing)
         return;
     if (!event->answered && event->how == 0) {
-        probe_again_later(m, remote); /* and `probing` until somebody was asked */
+        probe_again_later(m, remote); /* `probing` stays set until a dial takes place */
         return;
     }
     remote->probing = false;
     remote->verified = remote->verified || event->answered;
     remote->unanswered_us = event->answered ? 0 : m->now_us;
     if (remote->probe_again)
-        pccl_master_probe(m, remote); /* it was asked for after this one had begun */
+        pccl_master_probe(m, remote); /* requested after this one had begun */
     else if (event->answered)
         return;
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
     else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
         probe_again_later(
-            m, remote); /* a dying process closes one thing after another: its port may still have taken this */
+            m, remote); /* a dying process closes its sockets one by one, so its port may have accepted this dial */
     else if (remote->conn == 0 && remote->verified)
-        return; /* silence will tell */
+        return; /* silence will decide */
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
                            "no answer at the port where others must reach it (is it forwarded?)");
@@ -116,7 +121,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_log(
             m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
             "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
-        pccl_master_send_heartbeat(m, remote, true); /* it may be waiting for its answer (membership_newcomers.c) */
+        /* its admission may wait for its answer (membership_newcomers.c) */
+        pccl_master_send_heartbeat(m, remote, true);
     }
 }
 
@@ -139,7 +145,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 
 /* ---- edges between the living ---- */
 
-/* The link counts for whether a newcomer could be admitted. */
+/* Schedules the newcomers that depend on this link for a check. */
 static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from->queue != NULL)
@@ -148,12 +154,12 @@ static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *f
         pccl_master_recheck_queue(m, to->group_number);
 }
 
-/* It has not said so before, or not of the ring that is: then what becomes of the edge is decided later. */
+/* Returns true if the failure is new, or new in the present ring, so that a decision on the edge must be scheduled. */
 static bool is_news(const struct pccl_edge *edge, const struct pccl_remote *from)
 {
     return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);
 }
-/* Evidence of a death, of an edge between living peers that fails, or of a newcomer that is not warm. */
+/* Handles evidence of a death, of a failing edge between living peers, or of a newcomer that is not warm. */
 static void take_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
 {
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
@@ -185,12 +191,13 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = pccl_master_find_edge(m, &from->id, &to->id, incoming);
     bool is_new = edge != NULL && pccl_master_is_failed_dialing(incoming, how) && is_news(edge, from);
-    if (is_new && to->state != PCCL_REMOTE_PENDING) { /* nobody needs one to a newcomer: it is dialed anew once in */
+    /* no member needs a link to a newcomer; it is dialed again after the admission */
+    if (is_new && to->state != PCCL_REMOTE_PENDING) {
         edge->failed_us = m->now_us;
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
     }
-    look = look || is_new; /* what it says is not all that decides */
+    look = look || is_new; /* the report alone does not decide */
     if (look && to->verified)
         pccl_master_probe(m, to);
 }
@@ -207,22 +214,22 @@ static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remo
     uint64_t known = figure != NULL ? pccl_max_u64(intent->rate, figure->rate) : intent->rate;
     return up->shared == 0 || rate > known ? rate : 0;
 }
-/* It stands, or a figure of it has moved. What it was evidence of is taken back. */
+/* Handles a link that is up or has a new figure. Withdraws the evidence about it. */
 static void take_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
 {
     const struct pccl_id *to = &up->peer;
     struct pccl_edge *edge = pccl_master_find_edge(m, &from->id, to, false);
     if (edge != NULL) {
         edge->act_us = edge->bad_until_us = 0;
-        edge->since_us = 0; /* no evidence any more */
+        edge->since_us = 0; /* no longer evidence */
     }
     struct pccl_link_intent *intent = pccl_master_find_intent(from, to);
     struct pccl_remote *remote = pccl_master_find(m, to);
     if (intent == NULL || remote == NULL)
-        return; /* not of interest any more */
+        return; /* no longer of interest */
     uint64_t rate = told_rate(from, remote, intent, up);
     pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);
-    bool stood = intent->up && up->rate != 0; /* only measured: says nothing about who is alive */
+    bool stood = intent->up && up->rate != 0; /* only new figures, no evidence of life */
     if (up->rtt_us != 0)
         intent->rtt_us = up->rtt_us;
     if (rate != 0)
@@ -231,13 +238,13 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
         return;
     edge = pccl_master_find_edge(m, to, &from->id, true);
     if (edge != NULL)
-        edge->since_us = 0; /* the other end's complaint about the link before */
+        edge->since_us = 0; /* cancels the other end's report about the previous link */
     intent->up = true;
     intent->failed = false;
     recheck_newcomers(m, from, remote);
     pccl_master_link_mended(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
-        pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* one may wait for this link */
+        pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* a round may wait for this link */
 }
 
 void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_link_gone *gone)

@@ -1,6 +1,6 @@
 /*
- * Pairs that should hold a link: ring neighbors; in a small group all members (a mesh, so that they can exchange
- * directly), in a larger one hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
+ * Pairs of members that should hold a link: ring neighbors; in a small group all members (a mesh, for direct exchange),
+ * in a larger one hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
  */
 #include "core/ticket.h"
 #include "master/links_internal.h"
@@ -36,7 +36,7 @@ bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct p
     return intent != NULL && intent->subgroups > 0;
 }
 
-/* Does the view of their group have this link beside its ring, be it up or not: of the mesh, or of a hub? */
+/* Returns true if the view of their group has this link beside its ring, up or not: of the mesh, or of a hub. */
 static bool view_wants(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;
@@ -62,7 +62,7 @@ bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl
            from != to && pccl_master_successor(from) == to;
 }
 
-/* ---- asking for them ---- */
+/* ---- requests ---- */
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
@@ -107,7 +107,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
     send_warm_up(m, from, to, false);
 }
 
-/* If that one is no member any more, a view that ends the sends to it is under way. */
+/* A destination that is no longer a member needs no answer: the view that ends the sends to it is under way. */
 void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
     const struct pccl_remote *wanted = pccl_master_find(m, to);
@@ -162,8 +162,6 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
         }
     }
 }
-
-/* ---- the links of a group ---- */
 
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group)
 {

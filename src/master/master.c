@@ -1,4 +1,4 @@
-/* The master's frame: creation, dispatch of events, and time. What events mean is in the other files. */
+/* The master's frame: creation, dispatch of events, and time. The other files handle the events. */
 #include "master/membership.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
@@ -42,7 +42,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     if (config->run_noted)
         pccl_master_expect_older_run(m);
     m->deadline_us = UINT64_MAX;
-    m->last_test = config->boot; /* so that a test of another boot is not taken for one of this boot */
+    m->last_test = config->boot; /* tests of different boots must not be confused */
     pccl_prng_seed(&m->prng, config->seed);
     pccl_hash_key_init(&m->hash, config->hash_seed);
     pccl_table_init(&m->by_id, &m->memory, &m->hash);
@@ -98,10 +98,7 @@ static void shift(uint64_t *time_us, uint64_t by_us)
         *time_us += by_us;
 }
 
-/*
- * PROTOCOL 9.5: while this process stood still it could not hear anybody, so nobody's silence
- * counts.
- */
+/* Extends all timers by a standstill of this process, in which it could not receive messages (PROTOCOL 9.5). */
 static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
     pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
@@ -143,12 +140,12 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     shift(&m->recovering_since_us, gap_us);
 }
 
-/* true: the process stood still before this event. */
+/* Returns true if the process stood still before this event. */
 static bool advance_time(struct pccl_master *m, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
     m->now_us = pccl_max_u64(m->now_us, now_us);
-    /* a quarter of the silence limit, if that is short */
+    /* a quarter of a short silence limit */
     uint64_t tolerance_us = pccl_min_u64(STANDSTILL_US, m->config.silence_ms * UINT64_C(250));
     if (m->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return false;
@@ -179,8 +176,8 @@ static void watch_remotes(struct pccl_master *m)
 }
 
 /*
- * After a standstill the input that came meanwhile is handled before anything expires. Every stage
- * asks for its next tick.
+ * Makes all stages due. After a standstill the input that arrived during it is handled before anything expires. Every
+ * stage requests its next tick.
  */
 static void tick(struct pccl_master *m, bool stood_still)
 {
@@ -246,7 +243,7 @@ static void decide(struct pccl_master *m, bool all_is_read)
     while (m->due != 0) {
         enum pccl_master_stage stage = first_due(m);
         if (stage == PCCL_STAGE_DEPARTURES && !all_is_read)
-            break; /* and so do all stages after it */
+            break; /* and all stages after it */
         m->due &= ~(1U << stage);
         stages[stage](m);
     }
@@ -282,7 +279,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
         note_training(m, from, &msg->as.training);
         return;
     }
-    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* no call of the member causes these */
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* not caused by a call of the member */
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, &msg->as.vote); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
@@ -393,8 +390,8 @@ static void closed(struct pccl_master *m, pccl_conn conn)
 }
 
 /*
- * Notes an invalid message that arrived intact. Returns false if it is the second one of connections that did not
- * last and of no valid message between them: the peer sends it again over every connection.
+ * Records an invalid message that arrived intact. Returns false if it is the second one on short-lived connections
+ * without a valid message between them: then the peer sends it again over every connection.
  */
 static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_master_event *event)
 {
@@ -409,8 +406,8 @@ static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, con
 }
 
 /*
- * Undecodable bytes end the connection only: the peer may come back on a new one, and the session
- * decides whether more is lost.
+ * Handles undecodable bytes, which end only the connection: the peer may return on a new one, and the session decides
+ * whether more is lost.
  */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {
@@ -442,7 +439,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     pccl_master_control_lost(m, remote);
 }
 
-/* Connections without a hello learn it with their hello. */
+/* Removes the peers of a revoked pass. Connections without a hello are refused at their hello. */
 static void revoked(struct pccl_master *m, uint32_t pass)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -458,7 +455,7 @@ void pccl_master_each_of_pass(const struct pccl_master *m, uint32_t pass,
             each(context, pass, &m->remotes[i]->token);
 }
 
-/* All members receive the notice of the shutdown, which ends their communicators. */
+/* Returns true if all members receive the notice of the shutdown, which ends their communicators. */
 static bool ends_for_all(const struct pccl_master *m)
 {
     bool all = m->founded && !m->recovering;
@@ -483,8 +480,8 @@ static void shut_down(struct pccl_master *m)
 }
 
 /*
- * Notes the facts first, then decides what follows from them; then acknowledges what came, if no
- * message sent meanwhile has done so.
+ * Records the facts first, then makes the decisions that follow; then acknowledges the input, unless a message sent on
+ * the way has done so.
  */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {

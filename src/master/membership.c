@@ -1,6 +1,6 @@
 /*
- * How a run begins and ends, and how somebody leaves (PROTOCOL 1.3, 6.2, 9). It does not know why somebody leaves, and
- * of newcomers only the first.
+ * Begins and ends a run, and carries out departures (PROTOCOL 1.3, 6.2, 9). It does not decide who leaves, and of the
+ * newcomers it handles only the first.
  */
 #include "core/ticket.h"
 #include "master/membership_internal.h"
@@ -71,7 +71,7 @@ void pccl_master_need_lineage(struct pccl_master *m)
 {
     if (!pccl_id_is_zero(&m->lineage))
         return;
-    struct pccl_id random = pccl_prng_id(&m->prng); /* there may be many runs in one boot */
+    struct pccl_id random = pccl_prng_id(&m->prng); /* one boot may have many runs */
     m->run_key = pccl_ticket(&m->config.secret, &random, &random);
     m->lineage = pccl_secret_digest(&m->run_key);
 }
@@ -109,8 +109,8 @@ static void hold_newcomers(struct pccl_master *m)
 }
 
 /*
- * If there is no member the first newcomer founds a run, but not before found_us: the members of a run
- * that this master does not know of may come back.
+ * Lets the first newcomer found a run if there is no member, but not before found_us: members of a run unknown to this
+ * master may return.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m)
 {
@@ -146,7 +146,7 @@ void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
         pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
-        if (!m->recovering) /* in a recovery nothing was decided, and a later member may still bring the run back */
+        if (!m->recovering) /* a recovery has decided nothing, and a later member may still bring the run back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -174,13 +174,13 @@ void pccl_master_end_run(struct pccl_master *m)
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->intent_count = 0; /* links of the ended run are of no use to a new one */
+        m->remotes[i]->intent_count = 0; /* links of the ended run are useless for a new one */
     pccl_master_recheck_all_queues(m);
 }
 
 /* ---- departures ---- */
 
-/* Tells it, if it can still hear, and forgets it. */
+/* Sends the peer the reason of its removal, if connected, and frees it. */
 static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
@@ -200,8 +200,8 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * PROTOCOL 6.2, 15.4, 16.3: commits what all who remain have finished, then ends the subgroups and
- * pairs of the departing, before the view without them.
+ * Commits operations that all remaining members have finished, then ends the subgroups and pairs of departing members,
+ * before the view without them (PROTOCOL 6.2, 15.4, 16.3).
  */
 static void commit_before_view(struct pccl_master *m)
 {
@@ -221,7 +221,7 @@ static void commit_before_view(struct pccl_master *m)
 static void expel_some(struct pccl_master *m)
 {
     commit_before_view(m);
-    struct pccl_id removed[64]; /* the others go in the next view */
+    struct pccl_id removed[64]; /* the others leave in the next view */
     uint32_t removed_count = 0;
     struct pccl_text why;
     pccl_text_clear(&why);
@@ -244,12 +244,12 @@ static void expel_some(struct pccl_master *m)
         pccl_master_next_epoch(m, NULL, 0, removed, removed_count, &why);
 }
 
-/* Marks the stages that waited for this view. */
+/* Removes the departing peers, then marks the stages that waited for this view. */
 void pccl_master_expel_departing(struct pccl_master *m)
 {
     while (m->departing_count > 0)
         expel_some(m);
-    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* peers that sending made depart are gone, too */
+    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* peers that departed while sending are removed, too */
     pccl_master_mark(m, PCCL_STAGE_RECOVERY);
     pccl_master_mark(m, PCCL_STAGE_FOUNDING);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);

@@ -1,14 +1,15 @@
 /*
- * The room of membership: how a peer comes in, and leaves, and the views that tell the others.
+ * Membership: how a peer joins and leaves, and the views that inform the others.
  *
  *   stranger   a connection without an accepted hello (membership_admission.c)
- *   newcomer   waits in the queue of its group, and gets the links that it needs (membership_queues.c,
+ *   newcomer   waits in the queue of its group and gets the links that it needs (membership_queues.c,
  *              membership_newcomers.c), until the members' vote admits it (rounds.h)
- *   member     has a place in the ring of its group (membership_rings.c); every change is a view, which all are told
- *              (membership_views.c)
- *   departing  noted at once (roster.h); takes effect behind the input that has come with it, after what the others
- * have finished is committed (membership.c). There, too: the run, which begins with its first member and ends with the
- * last.
+ *   member     has a place in the ring of its group (membership_rings.c); every change makes a view, which is sent
+ *              to all (membership_views.c)
+ *   departing  is recorded at once (roster.h) and takes effect after the input that arrived with its cause, when
+ *              operations that all others have finished are committed (membership.c)
+ *
+ * membership.c also begins a run with its first member and ends it with the last.
  */
 #ifndef PCCL_MASTER_MEMBERSHIP_H
 #define PCCL_MASTER_MEMBERSHIP_H
@@ -17,103 +18,94 @@
 
 /* ---- strangers ---- */
 
-/*
- * A connection was accepted (OPENED). If there are too many strangers, the address with the most of
- * them loses its oldest one.
- */
+/* Handles a new connection (OPENED). If there are too many strangers, the most frequent address loses its oldest. */
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event);
-/* The first message of a connection: judges the hello. Frees the stranger. */
+/* Handles the first message of a connection, which must be a hello. Frees the stranger. */
 void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
                                    const struct pccl_master_event *event);
 /* Sends `refused`; the caller closes the connection. */
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *reason);
-/* Frees it; its connection stays open. */
+/* Frees the stranger; its connection stays open. */
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
-/* Stage: refuses strangers that have not said hello in time. */
+/* Stage: refuses strangers that sent no hello in time. */
 void pccl_master_expire_strangers(struct pccl_master *m);
 
 /* ---- newcomers ---- */
 
-/* Marks the newcomers that could be admitted now (remote->eligible), in ring order per group. Returns how many. */
+/* Marks the newcomers that could be admitted now (remote->eligible), in ring order per group. Returns their number. */
 uint32_t pccl_master_eligible(struct pccl_master *m);
-/* Stage: asks for the links that newcomers need, and refuses who has not got them in time. */
+/* Stage: requests the links of newcomers and refuses those whose links are not up in time. */
 void pccl_master_plan_warm_up(struct pccl_master *m);
-/* What the newcomers of this group need, or have, may have changed: the next plan looks at them. */
+/* Schedules this group's newcomers for the next plan, because their links or needs may have changed. */
 void pccl_master_recheck_queue(struct pccl_master *m, uint32_t group_number);
-/* It is admitted or goes; the queue may end with it. Nothing happens if it is in no queue. */
+/* Removes a peer from its queue; an empty queue is freed. Does nothing if the peer is in no queue. */
 void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote);
 
-/* ---- the ring of a group; every change marks what is due after it ---- */
+/* ---- the ring of a group; every change marks the stages that depend on it ---- */
 
-/*
- * Makes a newcomer a member, last in the ring, and marks the group as changed. false: out of
- * memory.
- */
+/* Makes a newcomer a member, last in the ring, and marks the group as changed. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
                                            struct pccl_remote *remote);
 /*
- * Reorders the group's ring and marks the group as changed. order: the present positions in their
- * new order. false: out of memory.
+ * Reorders the group's ring and marks the group as changed. order: the present positions in their new order. Returns
+ * false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order);
-/* Takes a departing member out of its group's ring and marks the group as changed. */
+/* Takes a departing member out of its ring and marks the group as changed. */
 void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote);
-/*
- * Was one member admitted before the other? Numbers are distinct, unless members have lied about
- * them.
- */
+/* Returns true if `a` was admitted before `b`. Numbers are distinct unless members have lied about them. */
 bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote *b);
-/* Is there a ring that was found for the group as it is, to be adopted? */
+/* Returns true if a better ring has been found for the present members and ring. */
 bool pccl_master_has_better(const struct pccl_peer_group *group);
-/* The links of the rings to come: a new view has dropped what is not of the present ones. */
+/* Requests the links of the better ring, which a new view has dropped. */
 void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_group *group);
 
 /* ---- views ---- */
 
 /*
- * Makes the next epoch the view of every changed group, does everything that follows from it, and
- * tells all members. added may be NULL.
+ * Makes the next epoch the view of every changed group, carries out its consequences, and sends it to all members.
+ * added may be NULL.
  */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
 /*
- * The same after a restart, with epoch (inc, 1). Members that reported another epoch than law_epoch
- * are told the whole member list; so are all members unless all_here.
+ * Does the same after a restart, with epoch (inc, 1). Members that reported another epoch than law_epoch receive the
+ * whole member list; so do all members unless all_here.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here);
-/* Tells a newcomer that it is admitted, and everything that a member knows. */
+/* Sends a newcomer its admission and everything that members know. */
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /*
- * Marks the groups (changed) whose cost data are not what the view says any more: they could exchange directly by now
- * and do not, a hub is none any more, or a figure has moved (wire/cost.h). Returns how many, and if any, why.
+ * Marks as changed the groups whose cost data differ from their view: direct exchange has become possible, a hub has
+ * ended, or a figure has moved (wire/cost.h). Returns their number; sets `why` if there are any.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
-/* Tells one member; if its group has changed, with the ring. */
+/* Sends the epoch to one member, with the ring if the member's group has changed. */
 void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change);
-/* All members, for a message; owned by the caller. NULL: out of memory. */
+/* Returns all members, for a message; owned by the caller. Returns NULL if out of memory. */
 struct pccl_member *pccl_master_member_list(struct pccl_master *m);
 struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
 
 /* ---- departures ---- */
 
-/* Stage: removes all departing peers, in one view unless there are too many of them. */
+/* Stage: removes all departing peers, in one view unless there are too many. */
 void pccl_master_expel_departing(struct pccl_master *m);
-/* Frees a peer that is in no ring, with everything that belongs to it. */
+/* Frees a peer that is in no ring, with everything it owns. */
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the run ---- */
 
-/* Tells the driver which run lives; NULL: none. */
+/* Sends the driver the run that exists; NULL: none. */
 void pccl_master_note_run(struct pccl_master *m, const struct pccl_id *lineage);
-/* Members of an older run may come back: newcomers found none within recover_ms of the start. */
+/* Lets newcomers found no run within recover_ms of the start, because members of an older run may return. */
 void pccl_master_expect_older_run(struct pccl_master *m);
-/* Ends the run, which has no members left. Its former members are never taken back. */
+/* Ends the run, which has no members left. Its former members are never readmitted. */
 void pccl_master_end_run(struct pccl_master *m);
-/* This run has ended in this boot. */
+/* Returns true if this run has ended in this boot. */
 bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
 /*
- * Stage: if there is no member, the newcomer that has waited longest founds a run, unless members
- * of an older run may come back.
+ * Stage: if there is no member, lets the newcomer that has waited longest found a run, unless members of an older run
+ * may return.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m);
 

@@ -1,6 +1,5 @@
 /*
- * Strangers, which are connections without an accepted hello, and how a hello is judged: newcomer,
- * returning peer, or refused.
+ * Strangers (connections without an accepted hello) and the judgment of a hello: newcomer, returning peer, or refused.
  */
 #include "core/crowd.h"
 #include "core/ticket.h"
@@ -45,7 +44,7 @@ void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal
     pccl_master_send_loose(m, conn, &msg, 0);
 }
 
-/* The oldest stranger of the address with the most strangers. */
+/* Returns the oldest stranger of the address with the most strangers. */
 static struct pccl_stranger *most_crowded_stranger(const struct pccl_master *m)
 {
     PCCL_ASSERT(m->oldest_stranger != NULL);
@@ -89,7 +88,7 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 /* ---- removed peers ---- */
 
-/* A peer that was drained and does not know it must not take that for a removal, after which it would come again. */
+/* Refuses a removed peer. A drained one receives that reason, because after a removal it would connect again. */
 static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
                               const struct pccl_text *reason)
 {
@@ -98,7 +97,7 @@ static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stran
     turn_away(m, stranger, why == PCCL_REFUSAL_DRAINED ? why : PCCL_REFUSAL_GONE, words.bytes);
 }
 
-/* otherwise: what to say if the reason is not known. */
+/* Refuses a removed peer with its reason, or with `otherwise` if the reason is not known. */
 static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_gone *gone,
                            const char *otherwise)
 {
@@ -110,9 +109,7 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 
 /* ---- hello ---- */
 
-/*
- * Adds the peer that said this hello; no other peer may have its id. NULL: no room, or no memory.
- */
+/* Adds the peer of this hello; no other peer may have its id. Returns NULL if there is no room or no memory. */
 static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                       enum pccl_remote_state state)
 {
@@ -162,10 +159,7 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     return remote;
 }
 
-/*
- * Makes this the peer's control connection. The newest wins: the one before is closed (PROTOCOL
- * 3.2).
- */
+/* Makes this the peer's control connection. The newest wins: the previous one is closed (PROTOCOL 3.2). */
 static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                    const struct pccl_address *address)
 {
@@ -183,10 +177,7 @@ static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn 
     pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
 }
 
-/*
- * The stranger turns out to be this peer: the peer gets its connection, and what it has not
- * received is sent again.
- */
+/* Gives a peer the connection of the stranger that turned out to be it, and resends its unacknowledged messages. */
 static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                     enum pccl_hello_mode mode)
 {
@@ -221,12 +212,12 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     pccl_master_arm(m, m->now_us + m->config.heartbeat_ms * UINT64_C(1000));
 }
 
-/* A known peer: its session goes on, unless the token is wrong or the number impossible. */
+/* Continues the session of a known peer, unless the token is wrong or the sequence number impossible. */
 static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                       const struct pccl_msg_hello *hello)
 {
     if (!pccl_id_equal_secret(&remote->token,
-                              &hello->token)) { /* after a restart the first one with this id may have lied */
+                              &hello->token)) { /* after a restart the first peer with this id may have lied */
         turn_away(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
                   "wrong token for this peer id");
         return;
@@ -241,16 +232,16 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         turn_away_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
-    bool heard_nothing = hello->boot != m->config.boot; /* the hello_ok never reached it */
+    bool heard_nothing = hello->boot != m->config.boot; /* it never received the hello_ok */
     uint64_t received = heard_nothing ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {
         turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
         return;
     }
     /*
-     * `received` is no acknowledgment: what the peer said before it got these messages may still
-     * have to be resent, and may be about an operation that is forgotten once all have acknowledged
-     * its outcome. The peer drops what it receives twice.
+     * `received` is not an acknowledgment: messages that the peer sent before it received these may still have to be
+     * resent, and may concern an operation that is forgotten once all have acknowledged its outcome. The peer drops
+     * duplicates.
      */
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
@@ -259,8 +250,8 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
 }
 
 /*
- * A peer that this master removed stays out, even if its hello names no boot of this master: a
- * hello from before the removal may come late, and would begin a second session while the peer may
+ * Admits a newcomer to its queue, or refuses it. A peer that this master removed stays out even if its hello names no
+ * boot of this master: a hello from before the removal may be late and would begin a second session while the peer may
  * be in another.
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
@@ -301,9 +292,9 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 }
 
 /*
- * Anybody may claim to be a member of an older run than the present one, so a claim is remembered
- * and has to be made again. Two claims are believed against a run that has just been founded;
- * against a recovering one, more claims than members that have come back.
+ * Returns true if this claim to an older run is believed. Any peer may claim to be a member of an older run than the
+ * present one, so claims are remembered and must be repeated. Two claims are believed against a run that has just been
+ * founded; against a recovering one, more claims than members that have returned.
  */
 static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello, const struct pccl_id *lineage)
 {
@@ -328,9 +319,7 @@ static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hell
     return claims > here;
 }
 
-/*
- * A member of an older boot: an older run comes back (PROTOCOL 12.1), or the member comes too late.
- */
+/* Handles a member of an older boot: resumes its run (PROTOCOL 12.1), or refuses it if it is too late. */
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);

@@ -1,16 +1,16 @@
-/* What the files of the room of membership share. */
+/* Shared by the files of membership. */
 #ifndef PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 #define PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 
 #include "master/membership.h"
 
-/* ---- membership_queues.c: the newcomers of each group, and the addresses that they come from ---- */
+/* ---- membership_queues.c: the newcomers of each group, and their addresses ---- */
 
-/* NULL: nobody waits for this group. */
+/* Returns NULL if no newcomer waits for this group. */
 struct pccl_queue *pccl_master_find_queue(const struct pccl_master *m, uint32_t group_number);
-/* NULL: nobody of this address waits. */
+/* Returns NULL if no newcomer of this address waits. */
 struct pccl_site *pccl_master_find_site(const struct pccl_master *m, const struct pccl_address *address);
-/* false: out of memory. */
+/* Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote,
                                          const struct pccl_address *from);
 void pccl_master_recheck_all_queues(struct pccl_master *m);
@@ -18,17 +18,20 @@ void pccl_master_recheck_all_queues(struct pccl_master *m);
 /* ---- membership_newcomers.c ---- */
 
 /*
- * Makes room for one more newcomer of this group and address; another newcomer may have to go for
- * it. false: there is none, and the reason says why.
+ * Makes room for one more newcomer of this group and address; may evict another newcomer. Returns false if there is no
+ * room; `reason` says why.
  */
 PCCL_MUST_CHECK bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number,
                                            const struct pccl_address *from, struct pccl_text *reason);
 
 /* ---- membership.c ---- */
 
-/* Draws the run key, if there is none yet. */
+/* Draws the run key unless one exists. */
 void pccl_master_need_lineage(struct pccl_master *m);
-/* Milliseconds for which newcomers wait because a run may live; 0: the master has one, or founds one. */
+/*
+ * Returns the milliseconds that newcomers must still wait because an older run may exist; 0: the master has a run or
+ * may found one.
+ */
 uint32_t pccl_master_hold_ms(const struct pccl_master *m);
 
 #endif

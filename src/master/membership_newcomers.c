@@ -1,6 +1,6 @@
 /*
- * For whom of those who wait (membership_queues.c) there is room, who gets links, who is eligible by them, and who took
- * too long (PROTOCOL 11). It does not know when newcomers are admitted.
+ * Room for waiting newcomers (membership_queues.c), their links, their eligibility, and their time limit (PROTOCOL 11).
+ * It does not decide when newcomers are admitted.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
@@ -9,11 +9,11 @@
 #include "master/roster.h"
 
 enum {
-    WARM_UP_WIDTH = 16,                    /* newcomers of a group and an address that are warmed up at once */
-    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, wherever they come from */
+    WARM_UP_WIDTH = 16,                    /* newcomers of one group and address that warm up at once */
+    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, from all addresses */
 };
 
-/* The one behind `newcomer` in its queue, or the first; NULL: none. */
+/* Returns the newcomer after `newcomer` in its queue, or the first; NULL: none. */
 static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
 {
     struct pccl_list_node *node = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
@@ -23,7 +23,7 @@ static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queu
 
 /* ---- room ---- */
 
-/* The one of whose address more wait; among equals the one that came later. */
+/* Returns the newcomer whose address has more of them waiting; among equals the later one. */
 static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 {
     if (a == NULL || b == NULL)
@@ -32,8 +32,8 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 }
 
 /*
- * A newcomer of the address of which most wait goes, if that is fairer; so no address can keep others out. queue: of
- * that group; NULL: of any.
+ * Evicts a newcomer of the address with the most waiting newcomers if that is fairer, so that no address can keep
+ * others out. queue: candidates; NULL: all queues. Returns true if one was evicted.
  */
 static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
@@ -76,9 +76,9 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
     return true;
 }
 
-/* ---- whom to warm up ---- */
+/* ---- choice of newcomers to warm up ---- */
 
-/* In turn between addresses, and of each in order of arrival. Who has been chosen stays. */
+/* Chooses newcomers to warm up: addresses in turn, each in order of arrival. Chosen newcomers stay chosen. */
 static void choose(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint32_t chosen = 0;
@@ -101,7 +101,7 @@ static void choose(struct pccl_master *m, struct pccl_queue *queue)
     }
 }
 
-/* Those who are warmed up, in order of arrival. They stay in memory while the master's step lasts. */
+/* Collects the newcomers that warm up, in order of arrival. They stay in memory during the master's step. */
 static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote **warming)
 {
     uint32_t count = 0;
@@ -111,7 +111,7 @@ static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct 
     return count;
 }
 
-/* The group will be small if all of them are admitted: links between everybody. */
+/* Requests links between all members and these newcomers if the group will be small with all of them. */
 static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_remote **planned,
                       uint32_t planned_count)
 {
@@ -126,8 +126,8 @@ static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group
 }
 
 /*
- * The links newcomers n1, n2 ... of a group need to follow its ring first ... last in any prefix of their order:
- * last -> n, n -> first, and n1 -> n2 -> ...
+ * Requests the links that newcomers n1, n2 ... of a group need to follow its ring first ... last in any prefix of their
+ * order: last -> n, n -> first, and n1 -> n2 -> ...
  */
 static void plan(struct pccl_master *m, struct pccl_queue *queue)
 {
@@ -138,14 +138,14 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
     struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL] = {NULL};
     choose(m, queue);
     uint32_t count = collect(m, queue, planned);
-    for (uint32_t i = 0; i < count; i++) { /* asking may remove somebody, and the queue with the last of it */
+    for (uint32_t i = 0; i < count; i++) { /* a request may remove a peer, and with the last newcomer the queue */
         struct pccl_remote *remote = planned[i];
         if (is_new && previous == NULL) {
             first = last = previous = remote; /* alone in a new group */
             continue;
         }
         if (pccl_master_find_intent(last, &remote->id) == NULL && pccl_master_find_intent(remote, &first->id) == NULL)
-            remote->warm_since_us = m->now_us; /* its patience counts from the first request */
+            remote->warm_since_us = m->now_us; /* its time limit begins with the first request */
         pccl_master_request_link(m, last, remote);
         pccl_master_request_link(m, remote, first);
         if (previous != NULL)
@@ -155,16 +155,16 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
     plan_mesh(m, group, planned, count);
 }
 
-/* ---- who could be admitted ---- */
+/* ---- eligibility ---- */
 
 static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
 
 /*
- * warming[index], of a group (NULL: a new one), need not wait for links of the mesh any more. `eligible` of those
- * before it must be as of now.
+ * Returns true if warming[index] need not wait for links of the mesh any longer. group: its group; NULL: a new one.
+ * `eligible` of the newcomers before it must be current.
  *
- * Links of the mesh never prevent an admission: it waits for them as long as they may still come up, and not for
- * long. Of those before it in the queue, the eligible would come in before it.
+ * Links of the mesh never prevent an admission: it waits for them while they may still come up, and not for long. Of
+ * the newcomers before it in the queue, the eligible ones would be admitted before it.
  */
 static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
                             struct pccl_remote **warming, uint32_t index)
@@ -189,9 +189,9 @@ static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_
 }
 
 /*
- * The first of a new group needs no link, so the master's own dial has to reach it. Where the dial has ended in
- * vain (or was lost), the newcomer must have said something since: joint calls wait for whoever is admitted, and
- * must not wait for somebody that says hello and nothing more.
+ * Returns true if a newcomer may be the first of its group. It needs no link, so the master's own dial must reach it.
+ * If the dial failed (or was lost), the newcomer must have sent something since: joint calls wait for every member, and
+ * must not wait for a peer that sends a hello and nothing more.
  */
 static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -202,7 +202,10 @@ static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *
     return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
 }
 
-/* How many more may be admitted as the first of their groups: each change of the members is told to every one. */
+/*
+ * Returns the number of further first members of groups that may be admitted. The limit exists because each change of
+ * the members is sent to every member.
+ */
 static uint32_t room_for_firsts(const struct pccl_master *m)
 {
     uint32_t room = PCCL_UNTRIED_MAX;
@@ -211,7 +214,7 @@ static uint32_t room_for_firsts(const struct pccl_master *m)
     return room;
 }
 
-/* Returns how many of them are eligible. */
+/* Marks the eligible newcomers. Returns their number. */
 static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count,
                       uint32_t *room)
 {
@@ -229,7 +232,7 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
             continue;
         *room -= first == NULL ? 1 : 0;
         first = first != NULL ? first : remote;
-        last = remote; /* it stands between the group and those behind it */
+        last = remote; /* the next newcomer follows it in the ring */
         eligible++;
     }
     return eligible;
@@ -248,9 +251,9 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
     return eligible;
 }
 
-/* ---- who takes too long ---- */
+/* ---- time limits ---- */
 
-/* Of both ends of the links that the newcomer needs, one that has said meanwhile that it lacks something; or NULL. */
+/* Returns an end of the newcomer's links that has reported a shortage since the warm-up began; or NULL. */
 static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, const struct pccl_remote *unready)
 {
     const struct pccl_remote *ends[] = {unready, NULL, NULL};
@@ -304,7 +307,7 @@ static void reject_unready(struct pccl_master *m, struct pccl_queue *queue)
         else
             warming[unready++] = warming[i];
     }
-    for (uint32_t i = 0; i < unready; i++) /* the queue goes with the last of it */
+    for (uint32_t i = 0; i < unready; i++) /* the queue is freed with its last newcomer */
         reject(m, warming[i]);
 }
 

@@ -1,13 +1,13 @@
 /*
- * The newcomers that wait (PROTOCOL 11), in a queue for each group, counted by the address they come from. What a
- * newcomer costs depends on its group's queue and not on all who wait, and a queue is looked at only when something of
- * it has changed; so a crowd of strangers takes neither the master's time nor the room of others. It does not know who
- * of them is warmed up or admitted.
+ * Queues of waiting newcomers (PROTOCOL 11), one for each group, counted by address. The cost of a newcomer depends on
+ * its group's queue and not on all waiting newcomers, and a queue is examined only after a change in it; so a crowd of
+ * strangers takes neither the master's time nor the room of others. It does not decide which of them warm up or are
+ * admitted.
  */
 #include "master/membership_internal.h"
 #include "master/output.h"
 
-/* ---- to find and to make them ---- */
+/* ---- lookup and creation ---- */
 
 struct pccl_queue *pccl_master_find_queue(const struct pccl_master *m, uint32_t group_number)
 {
@@ -68,7 +68,7 @@ static struct pccl_site *find_or_make_site(struct pccl_master *m, const struct p
     return site;
 }
 
-/* ---- who is in them ---- */
+/* ---- contents ---- */
 
 static void recheck(struct pccl_master *m, struct pccl_queue *queue)
 {

@@ -1,5 +1,5 @@
 /*
- * Members in the rings of their groups: who comes in, in which order, who leaves, and what is due after a change. It
+ * Members in the rings of their groups: their order, joining and leaving, and the stages that a change makes due. It
  * does not know why a ring changes, or of views.
  */
 #include "master/membership_internal.h"
@@ -45,8 +45,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
-    remote->decision_known = remote->decision_told =
-        group->decisions; /* what was decided before it came does not concern it */
+    remote->decision_known = remote->decision_told = group->decisions; /* earlier decisions do not concern it */
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;

@@ -1,4 +1,4 @@
-/* The state of membership: strangers, queues of newcomers, and those who have gone. Part of state.h. */
+/* State of membership: strangers, queues of newcomers, and removed peers. Part of state.h. */
 #ifndef PCCL_MASTER_MEMBERSHIP_STATE_H
 #define PCCL_MASTER_MEMBERSHIP_STATE_H
 
@@ -14,14 +14,14 @@ struct pccl_stranger {
     pccl_conn conn;
     struct pccl_address address;
     uint64_t opened_us;
-    uint32_t pass; /* of its hello */
+    uint32_t pass; /* pass of its hello's token */
 };
 
-/* A peer that was removed, in case it comes back and needs the reason. */
+/* A removed peer, kept in case it returns and needs the reason. */
 struct pccl_gone {
     struct pccl_id id, token;
     uint64_t at_us;
-    char name[PCCL_NAME_MAX + 1]; /* "": none */
+    char name[PCCL_NAME_MAX + 1]; /* empty if it had no name */
     enum pccl_refusal why;
     struct pccl_text reason;
 };
@@ -31,21 +31,21 @@ struct pccl_claim {
     struct pccl_id lineage, peer;
 };
 
-/* The newcomers that wait for admission to one group, in order of arrival. */
+/* Newcomers that wait for admission to one group, in order of arrival. */
 struct pccl_queue {
     struct pccl_table_node by_number;
     uint32_t number, count;
     struct pccl_list_node newcomers; /* remote->in_queue */
-    struct pccl_list_node stale;     /* in master->stale_queues: the queue has changed */
-    uint64_t due_us;                 /* when the first newcomer in it runs out of time; UINT64_MAX: none does */
+    struct pccl_list_node stale;     /* in master->stale_queues if the queue has changed */
+    uint64_t due_us;                 /* time when the first of its newcomers expires; UINT64_MAX: none */
 };
 
-/* An address (IPv6: a network) that newcomers come from. */
+/* An address (IPv6: a network) of newcomers. */
 struct pccl_site {
     struct pccl_table_node by_address;
     struct pccl_address address;
     uint32_t count;        /* newcomers from here that wait for admission */
-    uint32_t warming_here; /* of the queue that is being handled: newcomers from here that warm up */
+    uint32_t warming_here; /* newcomers from here that warm up, in the queue being handled */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Views: what follows from a new one, and what members and newcomers are told (PROTOCOL 1.3, 6).
- * This file does not decide who comes and goes, or why there is a new view.
+ * Views: their effects, and the messages to members and newcomers (PROTOCOL 1.3, 6). It does not decide on members or
+ * on the reason for a view.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
@@ -47,7 +47,9 @@ static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost
 
 static bool has_hubs(const struct pccl_cost *cost) { return (cost->to_hubs | cost->from_hubs) != 0; }
 
-/* As the master knows it now: of the ring's links the longest round trip and the lowest rate. */
+/*
+ * Returns the present cost data: longest round trip and lowest rate of the ring's links, and figures of mesh or hubs.
+ */
 static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint32_t count = group->ring_count;
@@ -71,10 +73,13 @@ static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_p
     return cost;
 }
 
-/* For a new view: what the master knows of its links at this moment. */
+/* Sets the cost data for a new view. */
 static void decide_cost(const struct pccl_master *m, struct pccl_peer_group *group) { group->cost = cost_of(m, group); }
 
-/* Links of the mesh that are down have their own time to settle: figures alone must not end direct exchange. */
+/*
+ * Returns true if figures have moved. Links of the mesh that are down have their own time to settle: figures alone must
+ * not end direct exchange.
+ */
 static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
 {
     return was->mesh == now->mesh &&
@@ -83,14 +88,14 @@ static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
             pccl_rate_moved(was->mesh_share, now->mesh_share));
 }
 
-/* All links of the group's mesh or hubs stand, and the view does not count on all of them yet. */
+/* Returns true if all links of the group's mesh or hubs are up and the view does not use all of them yet. */
 static bool can_do_more(const struct pccl_cost *was, const struct pccl_cost *now)
 {
     uint64_t more = (now->to_hubs & ~was->to_hubs) | (now->from_hubs & ~was->from_hubs);
     return now->mesh != 0 && (was->mesh == 0 || more != 0);
 }
 
-/* A hub is none any more, and saying so takes nothing from the others, some of whose links may not stand now. */
+/* Returns true if a hub has ended and a new view would cost the others nothing, even if links of theirs are down. */
 static bool can_do_with_less(const struct pccl_cost *was, const struct pccl_cost *now)
 {
     uint64_t less = (was->to_hubs & ~now->to_hubs) | (was->from_hubs & ~now->from_hubs);
@@ -119,7 +124,7 @@ uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
     return found;
 }
 
-/* ---- telling ---- */
+/* ---- messages ---- */
 
 static struct pccl_id *ring_ids(struct pccl_master *m, const struct pccl_peer_group *group)
 {
@@ -223,11 +228,12 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
         removed);
 }
 
-/* ---- what follows from a view ---- */
+/* ---- effects of a view ---- */
 
 /*
- * What was launched in an earlier view members abort, or begin again, by themselves. Then the cost data stay, too: the
- * first level of an automatic codec follows from them, also for those who launch it in this view (PROTOCOL 7.12).
+ * Makes this epoch the group's view. Members abort or restart earlier operations by themselves. If they restart, the
+ * cost data stay, too: the first level of an automatic codec depends on them, also for members that launch the
+ * operation in this view (PROTOCOL 7.12).
  */
 static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -241,14 +247,14 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
         group->firm = m->epoch;
     }
     m->tally.views++;
-    pccl_master_advance_stable(m, group); /* the departed need not acknowledge outcomes any more */
+    pccl_master_advance_stable(m, group); /* departed members no longer need to acknowledge outcomes */
 }
 
 /*
- * Everything that follows from a view, in this order. The rest was noted when the ring changed
- * (membership.c): newcomers need other links, rounds and synchronizations may be complete without
- * the departed, searches for the former ring are void. Newcomers in the view are welcomed after the
- * answer to the round that admits them.
+ * Carries out the consequences of a view, in this order. The rest was recorded when the ring changed
+ * (membership_rings.c): newcomers need other links, rounds and synchronizations may be complete without the departed,
+ * searches for the former ring are void. Newcomers in the view receive `welcome` after the answer to the round that
+ * admits them.
  */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
@@ -284,9 +290,9 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 }
 
 /*
- * A recovery makes an epoch of its own, even if nothing has changed, so that members that took part
- * have a later epoch than any that did not. Views change only where they have to, so operations go
- * on. All links are asked for, last, since this master knows of none.
+ * A recovery makes its own epoch even without changes, so that members that took part have a later epoch than all
+ * others. Views change only where necessary, so operations continue. All links are requested, last, because this master
+ * knows none.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
 {
@@ -317,7 +323,8 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
     for (uint32_t i = 0; i < m->group_count; i++) {
         m->groups[i]->changed = false;
         pccl_master_request_view_links(m, m->groups[i]);
-        pccl_master_request_hub_links(m, m->groups[i]); /* of what was committed just now, and no view knows of */
+        /* hubs of operations that were committed just now and that no view contains */
+        pccl_master_request_hub_links(m, m->groups[i]);
     }
     say_epoch(m, 0, 0, &why);
 }
