@@ -1,4 +1,4 @@
-/* Decides each operation once (PROTOCOL 6), and forgets outcomes that are stable (2.3). */
+/* Decides each operation once (PROTOCOL 6), and forgets stable outcomes (2.3). */
 #include "kernels/reduce.h"
 #include "master/operations_internal.h"
 #include "master/links.h"
@@ -39,7 +39,7 @@ static void release_hold(struct pccl_peer_group *group, struct pccl_operation *o
     op->held_until_us = 0;
 }
 
-/* A founding that is not to be. */
+/* Cancels the creation of a subgroup. */
 static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
 {
     if (op->instance.subgroup != PCCL_FOUNDING || op->subgroup == NULL || op->subgroup->founded)
@@ -51,14 +51,14 @@ static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
     op->subgroup = NULL;
 }
 
-/* An operation that this participant has finished is decided, or dropped. */
+/* Counts down the participant's undecided operations when one that it has finished is decided or dropped. */
 static void count_finished(struct pccl_remote *participant)
 {
     PCCL_ASSERT(participant->under_way > 0);
     participant->under_way--;
 }
 
-/* Of a committed one: of the tensors, each counted once, however many members there are. */
+/* Returns the payload bytes of a committed operation; each tensor counts once regardless of the number of members. */
 static uint64_t bytes_of(const struct pccl_operation *op)
 {
     const struct pccl_descriptor *descriptor = &op->descriptor;
@@ -71,7 +71,7 @@ static uint64_t bytes_of(const struct pccl_operation *op)
     return descriptor->count > UINT64_MAX / size ? 0 : descriptor->count * size;
 }
 
-/* An operation that nobody described is begun and ended at once. */
+/* Counts an outcome. An operation without a descriptor is begun and ended at once. */
 static void count_outcome(struct pccl_master *m, const struct pccl_operation *op, bool committed)
 {
     uint32_t kind = op->described ? op->descriptor.collective : PCCL_COLLECTIVES;
@@ -82,7 +82,7 @@ static void count_outcome(struct pccl_master *m, const struct pccl_operation *op
 
 static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
-    if (!op->decided) /* its view has ended: the members have aborted it by themselves */
+    if (!op->decided) /* its view has ended, and members have aborted it by themselves */
         count_outcome(m, op, false);
     give_up_founding(m, op);
     pccl_table_remove(&group->by_instance, &op->by_instance);
@@ -131,7 +131,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     return op;
 }
 
-/* After a change of the ring, to which parts of the whole group do not fit any more. */
+/* Recounts the members' undecided operations after a change of the ring, which invalidates parts of the whole group. */
 static void count_under_way(struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -177,7 +177,7 @@ static bool is_of_present_era(const struct pccl_master *m, const struct pccl_pee
     return instance->joint == pccl_master_joint(m) && instance->sync == group->sync;
 }
 
-/* All operations of a group are of one era. */
+/* All operations of a group belong to one era. */
 void pccl_master_forget_ended_eras(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -202,9 +202,10 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup == subgroup->name) /* operations of its pairs included */
+        if (op->instance.subgroup == subgroup->name) /* including operations of its pairs */
             drop_operation(m, group, op);
-        else if (op->subgroup == subgroup) /* its founding is decided, and stays until all know the outcome */
+        /* its founding is decided, and is kept until all have acknowledged the outcome */
+        else if (op->subgroup == subgroup)
             op->subgroup = NULL;
     }
 }
@@ -219,9 +220,8 @@ void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_gro
 }
 
 /*
- * A member that has acknowledged all that it was told knows whatever was decided since, for that
- * does not concern it. `behind` the stable outcomes is one that is told something and knows nothing
- * later.
+ * Returns true if the member was sent outcomes and has acknowledged none beyond the stable ones. A member that has
+ * acknowledged all that it was sent counts as knowing later decisions, because these do not concern it.
  */
 static bool is_behind(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
@@ -229,9 +229,9 @@ static bool is_behind(const struct pccl_peer_group *group, const struct pccl_rem
 }
 
 /*
- * Outcomes are numbered in each group. When every member that was told of one has acknowledged it,
- * members and master forget it. To be called when the ring has changed; otherwise note_known calls
- * it when the last member has caught up.
+ * Outcomes are numbered in each group. When every member that was sent one has acknowledged it, members and master
+ * forget it. Call after a change of the ring; otherwise pccl_master_note_known calls it when the last member has caught
+ * up.
  */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -263,7 +263,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
         pccl_master_advance_stable(m, group);
 }
 
-/* It is told this outcome. If it had caught up, it knows all before it. */
+/* Records that the member is sent this outcome. A member that had caught up knows all earlier ones. */
 static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
 {
     PCCL_ASSERT(decision > remote->decision_told && (group->behind > 0 || !is_behind(group, remote)));
@@ -349,9 +349,9 @@ void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group
 }
 
 /*
- * The class must be the same at all members. A member that has not acknowledged the latest view may
- * be about to decide this operation by it, as PEER_LOST, so an abort with another class is held
- * until all have. Views do not decide operations of subgroups.
+ * Aborts with one class at all members. A member that has not acknowledged the latest view may be about to abort this
+ * operation by it, as PEER_LOST, so an abort with another class is held until all have. Views do not decide operations
+ * of subgroups.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
@@ -374,7 +374,7 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
     decide(m, group, op, class);
 }
 
-/* From the last launch to now, when it is committed. */
+/* Returns the time from the last launch to the commit, which is now. */
 static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation *op)
 {
     if (op->launched_us == 0)
@@ -385,7 +385,7 @@ static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     PCCL_ASSERT(!op->decided);
-    if (op->world == 0) { /* otherwise it is a reported outcome, told again after a restart */
+    if (op->world == 0) { /* otherwise a reported outcome, sent again after a restart */
         op->world = pccl_master_participants(group, op).count;
         if (op->choice.why != PCCL_CHOICE_NONE)
             op->choice = pccl_choice_next(&op->descriptor, &op->choice, took_us(m, op));
@@ -400,7 +400,7 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
     pccl_master_note_direct_use(m, group, op);
 }
 
-/* ---- what members say ---- */
+/* ---- messages of members ---- */
 
 enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const struct pccl_instance *instance)
 {
@@ -433,7 +433,7 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
     return standing == PCCL_STANDING_MEMBER;
 }
 
-/* false: it is in, or founds, too many subgroups, and is removed. */
+/* Returns false if the member belongs to or founds too many subgroups; then it is removed. */
 static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t world)
 {
     if (from->founded_count < PCCL_SUBGROUPS_MAX && from->seat_count + world <= PCCL_SUBGROUP_SEATS_MAX)
@@ -443,8 +443,8 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
 }
 
 /*
- * PROTOCOL 7.12: who launched last waited for nobody. What a member says too much of its time makes its
- * launch an early one, which does not count; and no launch is later than its `done`.
+ * Records a launch (PROTOCOL 7.12): the member that launched last did not wait. An exaggerated time makes the launch an
+ * early one, which does not count; and no launch is later than its `done`.
  */
 static void note_launch(const struct pccl_master *m, struct pccl_operation *op, const struct pccl_choice *choice)
 {
@@ -468,7 +468,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
 {
     bool founds = op->instance.subgroup == PCCL_FOUNDING;
     if (founds && from->departing)
-        return; /* it is in nobody's list any more */
+        return; /* no list has it any longer */
     if (founds && op->subgroup == NULL)
         op->subgroup = pccl_master_make_subgroup(m, from->group, &op->instance, &done->payload);
     if (founds && op->subgroup == NULL) {
@@ -516,8 +516,8 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
 }
 
 /*
- * The other members have to remember what was aborted before they launched it. The limit keeps one
- * member, or several together, from making them remember more than they can.
+ * The other members must remember operations that were aborted before they launched them. The limit keeps one member,
+ * or several together, from exceeding their memory.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {
@@ -545,10 +545,7 @@ bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *
     return true;
 }
 
-/*
- * After a restart: only when all reports have been read is it known which ends several members
- * reported.
- */
+/* After a restart: only all reports together show which ends several members reported. */
 void pccl_master_judge_lone_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -565,8 +562,8 @@ void pccl_master_judge_lone_aborts(struct pccl_master *m)
 }
 
 /*
- * An operation that most members say has ended was launched by them, so it does not count against
- * the member that named it first.
+ * Ends the lone abort when most members report that the operation has ended: they had launched it, so it does not count
+ * against the member that named it first.
  */
 void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op)
 {

@@ -1,12 +1,12 @@
 /*
- * The room of operations: which members have finished, failed or aborted them, and the one outcome of each for all
- * (PROTOCOL 6). An outcome is final once it is numbered, and is kept until every member has acknowledged it.
+ * Operations: which members have finished, failed or aborted them, and the one outcome of each for all (PROTOCOL 6). An
+ * outcome is final once it is numbered, and is kept until every member has acknowledged it.
  *
  *   operations.c               the table of operations, and the decision of each
- *   operations_tiny.c          what members contribute to operations whose data goes through the master, and the
- * results operations_participants.c  who takes part other than the whole group: subgroups (15) and pairs (16)
- *   operations_ends.c          how subgroups end, and what is decided before members depart
- *   operations_messages.c      messages of members, and aborts that are held
+ *   operations_tiny.c          contributions and results of operations whose data passes through the master
+ *   operations_participants.c  participants other than the whole group: subgroups (15) and pairs (16)
+ *   operations_ends.c          the end of subgroups, and decisions before members depart
+ *   operations_messages.c      messages of members, and held aborts
  */
 #ifndef PCCL_MASTER_OPERATIONS_H
 #define PCCL_MASTER_OPERATIONS_H
@@ -14,17 +14,20 @@
 #include "master/state.h"
 #include "wire/subgroup.h"
 
-/* ---- who takes part ---- */
+/* ---- participants ---- */
 
-/* Borrowed: valid until a member leaves. */
+/* Participants of an operation. Borrowed: valid until a member leaves. */
 struct pccl_participants {
-    struct pccl_remote **members; /* by seat: the parts of an operation are in this order */
+    struct pccl_remote **members; /* by seat; the parts of an operation are in this order */
     uint32_t count;
-    const uint32_t *ring;  /* the seat of each place in the ring; NULL: the same number */
-    const uint32_t *ranks; /* of each seat, the place in canonical order; NULL: remote->rank */
+    const uint32_t *ring;  /* seat of each place in the ring; NULL: equal to the place */
+    const uint32_t *ranks; /* rank of each seat in canonical order; NULL: remote->rank */
 };
 
-/* In an operation; of a founding, as far as its list is known, else the whole group. */
+/*
+ * Returns the participants of an operation; for a founding the members of its list once that is known, before that the
+ * whole group.
+ */
 static inline struct pccl_participants pccl_master_participants(const struct pccl_peer_group *group,
                                                                 const struct pccl_operation *op)
 {
@@ -34,53 +37,56 @@ static inline struct pccl_participants pccl_master_participants(const struct pcc
     return (struct pccl_participants){subgroup->members, subgroup->count, subgroup->ring, subgroup->ranks};
 }
 
-/* Of a member of the subgroup; `count`: it is not in it. */
+/* Returns the seat of a member of the subgroup; subgroup->count if it is not a member. */
 uint32_t pccl_master_seat_in(const struct pccl_subgroup *subgroup, const struct pccl_remote *remote);
-/* NULL: there is none, or not any more. */
+/* Returns NULL if there is no such subgroup, or if it has ended. */
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name);
-/* Of a participant. */
+/* Returns the seat of a participant. */
 static inline uint32_t pccl_master_seat(const struct pccl_operation *op, const struct pccl_remote *remote)
 {
     return op->subgroup == NULL ? remote->position : pccl_master_seat_in(op->subgroup, remote);
 }
-/* Returns true for a founded subgroup; also for a pair in PCCL_FOUNDING, the name of no subgroup. */
+/* Returns true for a founded subgroup, and for a pair in PCCL_FOUNDING, which names no subgroup. */
 static inline bool pccl_master_names_subgroup(const struct pccl_instance *instance)
 {
     return instance->subgroup != 0 && (instance->subgroup != PCCL_FOUNDING || instance->pair != 0);
 }
 
 enum pccl_standing {
-    PCCL_STANDING_NONE,   /* the member is not in the subgroup, the pair or the list; or the other of the pair is not */
-    PCCL_STANDING_ENDED,  /* the subgroup has ended, or the other one of the pair is no member */
-    PCCL_STANDING_MEMBER, /* the member takes part; also in a founding whose list is not known */
+    PCCL_STANDING_NONE,   /* not in the subgroup, the pair or the list; or the other end of the pair is not */
+    PCCL_STANDING_ENDED,  /* the subgroup has ended, or the other end of the pair is not a member */
+    PCCL_STANDING_MEMBER, /* takes part; also in a founding whose list is not known yet */
 };
-/* Returns whether this member takes part in an operation of its group. */
+/* Returns whether this member takes part in the operation of its group. */
 enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const struct pccl_instance *instance);
 
 /* ---- the table ---- */
 
-/* NULL: there is none; or, with create, no room or no memory. */
+/* Finds an operation. create: creates a missing one. Returns NULL without one, or if there is no room or memory. */
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_peer_group *group,
                                              const struct pccl_instance *instance, bool create);
 /*
- * false: nothing is to be done about this instance: it is of an older era, or of a subgroup or pair
- * that has ended; or it breaks the rules, and the member is removed.
+ * Returns false if this instance needs no action: it belongs to an older era, or to a subgroup or pair that has ended;
+ * or it breaks the rules, and then the member is removed.
  */
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance);
-/* Has every member acknowledged the group's view, so that none can decide an operation by it any more? */
+/* Returns true if every member has acknowledged the group's view, so that it can no longer abort an operation. */
 PCCL_MUST_CHECK bool pccl_master_is_view_known(const struct pccl_peer_group *group);
-/*
- * The member has acknowledged the message that its session marked with this decision of its group.
- */
+/* Records that the member has acknowledged the message that its session marked with this decision of its group. */
 void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, uint64_t decision);
 
 /* ---- messages ---- */
 
 /*
- * `done`: the member has finished its part; the last part commits the operation. `failed`: it cannot finish: aborts for
- * all; if a link was lost, only after the view that removes the cause. `abort_request`: aborts for all, unless the
- * operation was committed. `view_ack`: the member has taken a view, which aborted these operations there, and so aborts
- * them for all. `subgroup_end`: it closes a subgroup. `listen`: it receives from anybody.
+ * Handles a member's message about operations:
+ *
+ *   done           the member has finished its part; the last part commits the operation
+ *   failed         the member cannot finish: aborts for all; if a link was lost, only after the view that removes the
+ *   cause
+ *   abort_request  aborts for all, unless the operation was committed
+ *   view_ack       the member has taken a view, which aborted these operations there, and so aborts them for all
+ *   subgroup_end   the member closes a subgroup
+ *   listen         the member receives from any sender
  */
 void pccl_master_operation_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_forget_listens(struct pccl_master *m, struct pccl_remote *remote);
@@ -88,75 +94,75 @@ void pccl_master_forget_listens(struct pccl_master *m, struct pccl_remote *remot
 /* ---- views, eras, links, time ---- */
 
 /*
- * To be called before a view without the departing: commits what all the others have finished, ends the subgroups that
- * the departing are in, aborts such foundings, and drops the operations of their pairs.
+ * Commits the operations that all remaining members have finished, ends the subgroups of departing members, aborts
+ * their foundings, and drops the operations of their pairs. Call before a view without the departing members.
  */
 void pccl_master_settle_operations(struct pccl_master *m, struct pccl_peer_group *group);
-/* The view has ended: drops what is undecided of the whole group, which members abort by themselves. */
+/* Drops the undecided operations of the whole group when a view has ended; members abort these by themselves. */
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group);
 /*
- * The view only re-plans: all that is undecided of the whole group waits for everybody again. Nothing may be held, and
- * no earlier view unacknowledged.
+ * Resets the undecided operations of the whole group when a view only re-plans: all parts are awaited again. No abort
+ * may be held and no earlier view unacknowledged.
  */
 void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group);
-/* The ring has changed: forgets outcomes that every present member has acknowledged. */
+/* Forgets the outcomes that every present member has acknowledged. Call after a change of the ring. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: drops the operations of eras that have ended, since no member needs their outcomes. */
+/* Stage: drops the operations of ended eras, whose outcomes no member needs. */
 void pccl_master_forget_ended_eras(struct pccl_master *m);
-/* The run has ended: drops all operations of the group. */
+/* Drops all operations of the group at the end of the run. */
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: decides held aborts that have waited long enough. */
 void pccl_master_release_held_aborts(struct pccl_master *m);
-/* A link between these peers stands again: aborts that were held for it are due. */
+/* Schedules the decision of aborts held for a link between these peers, which is up again. */
 void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
-/* Links that the subgroups of the group rely on. */
+/* Requests the links that the group's subgroups use. */
 void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_group *group);
-/* A link is judged as failed: ends those that rely on it. */
+/* Ends the subgroups that use a failed link. */
 void pccl_master_end_linked_subgroups(struct pccl_master *m, const struct pccl_remote *from,
                                       const struct pccl_remote *to);
-/* The run, or the machine, ends: the same for all of the group. */
+/* Drops all subgroups of the group at the end of the run or of the machine. */
 void pccl_master_drop_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
 
-/* ---- for a restarted master, which learns of operations from reports ---- */
+/* ---- for a restarted master, which rebuilds operations from reports ---- */
 
 /*
- * Does the descriptor allow this contribution of a member to an operation of so many? Of a bulk
- * one: it is empty.
+ * Returns true if the descriptor allows this contribution of a member to an operation of `world` members. The
+ * contribution to a bulk operation is empty.
  */
 PCCL_MUST_CHECK bool pccl_master_contribution_fits(const struct pccl_msg_done *done, const struct pccl_remote *from,
                                                    uint32_t world, uint32_t most);
-/* Notes the member's part; for a tiny operation with the payload, which must fit. */
+/* Records the member's part; for a tiny operation with the payload, which must fit. */
 void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, struct pccl_remote *from,
                            const struct pccl_msg_done *done);
-/* Commits an operation that has all parts, or whose result is known. */
+/* Commits an operation that has all parts or a known result. */
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
 /*
- * Aborts an operation for all. While members may still decide it with another class, the abort is
- * held until they have acknowledged the view.
+ * Aborts an operation for all. The abort is held until all members have acknowledged the view, since until then they
+ * may decide the operation with another class.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason);
-/* Sets a result, copied. false: out of memory. */
+/* Copies the result into the operation. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_operation *op,
                                             const struct pccl_bytes *result);
 /*
- * The same after a restart, in two steps, so that the first to report is not blamed for an end that
+ * Record and judge lone aborts after a restart, in two steps, so that the first reporter is not blamed for an end that
  * others confirm.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op);
 void pccl_master_judge_lone_aborts(struct pccl_master *m);
-/*
- * This member also says that the operation has ended, or has launched it, so the operation may stop
- * counting as a lone end.
- */
+/* Records that this member, too, has ended or launched the operation, which may then not be a lone abort. */
 void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op);
-/* The subgroup with this founding and result, as somebody reports it. NULL: out of memory. */
+/* Returns the subgroup with this founding and result, as reported by a member. Returns NULL if out of memory. */
 struct pccl_subgroup *pccl_master_reported_subgroup(struct pccl_master *m, struct pccl_peer_group *group,
                                                     const struct pccl_instance *founding,
                                                     const struct pccl_bytes *founded);
-/* This member has it, or will have it when it is told how its founding ended. */
+/* Records that this member knows the subgroup, or will know it from the outcome of its founding. */
 void pccl_master_vouch(struct pccl_subgroup *subgroup, const struct pccl_remote *remote);
-/* After a restart, when all outcomes were told: those that all members have go on, the others end. */
+/*
+ * Keeps the reported subgroups that all their members know and ends the others. Call after a restart, when all outcomes
+ * have been sent.
+ */
 void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_peer_group *group);
 
 #endif

@@ -5,7 +5,7 @@
 #include "master/membership.h"
 #include "master/roster.h"
 
-/* Once, for all who know of it; each session has the outcomes that were decided before. */
+/* Ends a subgroup once, for all members that know it. The outcomes decided before are already in each session. */
 static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup,
                 const struct pccl_text *reason)
 {
@@ -25,7 +25,7 @@ static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pcc
             pccl_master_send(m, remote, &msg, 0);
     }
     pccl_master_count_subgroup_links(m, subgroup, false);
-    pccl_master_request_better_links(m, group); /* some may have been counted on */
+    pccl_master_request_better_links(m, group); /* they may have lost links with the subgroup */
     pccl_master_request_hub_links(m, group);
     pccl_master_forget_subgroup(m, group, subgroup);
 }
@@ -34,7 +34,7 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_subgroup *subgroup = pccl_master_find_subgroup(from->group, name);
     if (subgroup == NULL)
-        return; /* it has ended, and the news is under way */
+        return; /* it has ended, and the message is under way */
     if (pccl_master_seat_in(subgroup, from) == subgroup->count) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it closed a subgroup that it is not in");
         return;
@@ -45,8 +45,8 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
 }
 
 /*
- * PROTOCOL 6.2, before a view without the departing. Tiny operations need the payloads of all
- * members of their view, and who sends and who receives need one another (16.3).
+ * Commits operations that the remaining members have finished, before a view without the departing ones (PROTOCOL 6.2).
+ * Tiny operations need the payloads of all members of their view, and sender and receiver need each other (16.3).
  */
 static void commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -65,7 +65,7 @@ static void commit_remaining(struct pccl_master *m, struct pccl_peer_group *grou
     }
 }
 
-/* Before the view without the departing: ends those that they are in, and aborts such foundings. */
+/* Ends the subgroups of departing members and aborts their foundings, before the view without them. */
 static void end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text reason;

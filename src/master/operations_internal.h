@@ -1,4 +1,4 @@
-/* What the files of the room of operations share. */
+/* Shared by the files of operations. */
 #ifndef PCCL_MASTER_OPERATIONS_INTERNAL_H
 #define PCCL_MASTER_OPERATIONS_INTERNAL_H
 
@@ -6,27 +6,26 @@
 
 /* ---- operations.c ---- */
 
-/* The subgroup has ended: drops its operations. That all members know their outcomes is of no interest any more. */
+/* Drops the operations of an ended subgroup. Their acknowledgment no longer matters. */
 void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_group *group,
                                     const struct pccl_subgroup *subgroup);
-/* Before the view without the departing, which ends their pairs: drops the operations of these. */
+/* Drops the operations of pairs with a departing member. Call before the view without it, which ends these pairs. */
 void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_group *group);
 /*
- * The member ends an operation that no other has finished. true: it has ended more than the others
- * can remember, and is removed.
+ * Returns true if a member has ended too many operations that no other member has finished; the member is then removed.
  */
 PCCL_MUST_CHECK bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *from,
                                                      struct pccl_operation *op);
 /*
- * The abort is certain, but it is held until then at the latest (operations_messages.c); UINT64_MAX: until the view is
- * known. The first reason stays.
+ * Holds a certain abort until `until_us` at the latest (operations_messages.c); UINT64_MAX: until the view is
+ * acknowledged. Keeps the first reason.
  */
 void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                             enum pccl_class class, const struct pccl_text *reason, uint64_t until_us);
 
 /* ---- operations_tiny.c ---- */
 
-/* Makes the result of a tiny operation that has all parts. false: out of memory. */
+/* Computes the result of a tiny operation that has all parts. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group,
                                          struct pccl_operation *op);
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
@@ -34,52 +33,55 @@ void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
 /* ---- operations_participants.c: subgroups ---- */
 
 /*
- * Those of a founding: the list, as far as they are living members of the group. NULL: out of
- * memory. The result of it, or the list in a contribution; complete: all are.
+ * Makes the record of a founding from the list in a contribution, or from the result, with the listed peers that are
+ * living members of the group. Returns NULL if out of memory.
  */
 struct pccl_subgroup *pccl_master_make_subgroup(struct pccl_master *m, struct pccl_peer_group *group,
                                                 const struct pccl_instance *founding, const struct pccl_bytes *list);
-/* Who of the list is no living member of the group. Appends. */
+/* Appends the listed peers that are not living members of the group. */
 void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_peer_group *group,
                                const struct pccl_bytes *list, struct pccl_text *reason);
 /*
- * All have said `done`: makes the result, and the subgroup lives; its links are asked for. false: out
- * of memory, or the name is taken.
+ * Founds the subgroup of a founding that has all parts: makes the result and requests the links. Returns false if out
+ * of memory or the name is taken.
  */
 PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
-/* Of a founding that is not to be; a pair without operations. */
+/* Frees a subgroup that was not founded, or a pair without operations. */
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup);
-/* A subgroup of so many that the member is in, or has said `done` to found, has come or gone. */
+/*
+ * Adds (come) or subtracts a subgroup of `count` members in the member's totals: subgroups that it belongs to, or has
+ * agreed to found.
+ */
 void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come);
-/* Adds the subgroup's links to the counts of its members, or removes them. Does nothing if that is already so. */
+/* Adds the subgroup's links to the counts of its members, or removes them. Does nothing if that is done already. */
 void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more);
-/* A member of it that departs; NULL: none. */
+/* Returns a departing member of the subgroup, or NULL. */
 const struct pccl_remote *pccl_master_departing_of(const struct pccl_subgroup *subgroup);
-/* Frees a subgroup that has been founded. Sends nothing. */
+/* Frees a founded subgroup. Sends nothing. */
 void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup);
 
 /*
  * Pairs (PROTOCOL 16): two members, one of which sends to the other, in the whole group or in a subgroup. Pairs need no
- * founding: the name identifies the two members. A pair is kept like a subgroup while it has an operation, in the whole
- * group or in any subgroup. It has no seats and no links, and its end is not announced. Peers that receive from anybody
- * (16.6) are told of tiny sends, as many as they have asked for.
+ * founding, because the name identifies the two members. A pair is kept like a subgroup while it has an operation, in
+ * the whole group or in any subgroup. It has no seats and no links, and its end is not announced. Peers that receive
+ * from any sender (16.6) are offered as many tiny sends as they have asked for.
  */
 
-/* The same as pccl_master_standing. subgroup: in which it sends to the other one; NULL: the whole group. */
+/* Does the same as pccl_master_standing for a pair. subgroup: where the send takes place; NULL: in the whole group. */
 enum pccl_standing pccl_master_standing_in_pair(const struct pccl_remote *remote, const struct pccl_subgroup *subgroup,
                                                 uint64_t name);
-/* One more operation of a whole pair; NULL: out of memory. */
+/* Adds an operation to the pair. Returns NULL if out of memory. */
 struct pccl_subgroup *pccl_master_enter_pair(struct pccl_master *m, struct pccl_peer_group *group, uint64_t name);
-/* One less: it is forgotten with the last one. */
+/* Removes an operation from the pair, which is freed with its last one. */
 void pccl_master_leave_pair(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *pair);
-/* One more, or fewer: tells of those that are here. */
+/* Changes the number of offers that the peer accepts, and offers the sends that have arrived. */
 void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_listen *listen);
-/* One of the two has finished its part. */
+/* Offers a send whose sender has finished its part. */
 void pccl_master_offer(struct pccl_master *m, struct pccl_operation *op);
 
 /* ---- operations_ends.c ---- */
 
-/* The member closes it (`subgroup_end`). */
+/* Closes a subgroup for a member (`subgroup_end`). */
 void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from, uint64_t name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Reports of members about operations (PROTOCOL 6): which of them count, and their effects. And when aborts that are
- * held (operations.c) are decided: the view is known, links stand again, or their time is over.
+ * Handles members' reports about operations (PROTOCOL 6): which of them count, and their effects. Decides held aborts
+ * (operations.c) when the view is acknowledged, links are up again, or their time is over.
  */
 #include "master/operations_internal.h"
 #include "master/links.h"
@@ -9,7 +9,7 @@
 #include "master/where.h"
 #include "wire/describe.h"
 
-/* Do all links that its group needs stand again from and to the peer that reported the failure? */
+/* Returns true if all links that the group needs are up again from and to the peer that reported the failure. */
 static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
@@ -24,17 +24,16 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
 }
 
 /*
- * Is an abort that is held for a link held longer? It waits until all failed links of the peer are
- * decided.
+ * Returns true if an abort that is held for a link stays held. It waits until all failed links of the peer are decided.
  */
 static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
     if (m->now_us >= op->held_until_us && !is_mended(m, op))
         op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
-    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may be coming */
+    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may follow */
 }
 
-/* mended_a, mended_b: the ends of a link that has come up, or NULL. */
+/* Decides the held aborts of a group that are due. mended_a, mended_b: the ends of a link that has come up, or NULL. */
 static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
                          const struct pccl_remote *mended_b)
 {
@@ -56,7 +55,7 @@ static void release_held(struct pccl_master *m, struct pccl_peer_group *group, c
     }
 }
 
-/* The same for one group: a member has acknowledged its view. */
+/* Does the same for one group after a member has acknowledged its view. */
 static void release_held_of(struct pccl_master *m, struct pccl_peer_group *group)
 {
     release_held(m, group, NULL, NULL);
@@ -74,7 +73,10 @@ void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *fr
         release_held(m, from->group, from, to);
 }
 
-/* Of as many members as the view, the subgroup, the pair or the list has; a list has its sender. */
+/*
+ * Returns true if the contribution fits the size of the view, the subgroup, the pair or the list. A list must contain
+ * its sender.
+ */
 static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
 {
     const struct pccl_instance *instance = &done->instance;
@@ -88,7 +90,7 @@ static bool fits(const struct pccl_master *m, const struct pccl_remote *from, co
     return pccl_master_contribution_fits(done, from, world, m->config.tiny_bytes_max);
 }
 
-/* Of a founding by peers of whom some are no members. It counts as one that its sender ends. */
+/* Aborts a founding whose list contains a peer that is not a member. It counts as ended by its sender. */
 static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op,
                             const struct pccl_bytes *list)
 {
@@ -99,7 +101,7 @@ static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, str
         pccl_master_abort(m, from->group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
 }
 
-/* The member has finished its part. The last part commits the operation. */
+/* Handles a finished part. The last part commits the operation. */
 static void take_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_done *done)
 {
     if (!pccl_master_concerns(m, from, &done->instance))
@@ -107,7 +109,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     struct pccl_peer_group *group = from->group;
     int order = pccl_is_of_whole_group(&done->instance) ? pccl_epoch_compare(&done->view, &group->view) : 0;
     if (order < 0)
-        return; /* PROTOCOL 6.5: launched before the view; a `view_ack` ends it */
+        return; /* launched before the view; a `view_ack` ends it (PROTOCOL 6.5) */
     if (order > 0 || !fits(m, from, done)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
@@ -138,7 +140,10 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_offer(m, op);
 }
 
-/* PROTOCOL 6.3: it was said in a view that the group has only re-planned since, and is said again in the new one. */
+/*
+ * Returns true if the message is from a view that the group has only re-planned since: the member sends it again in the
+ * new view (PROTOCOL 6.3).
+ */
 static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
                           const struct pccl_epoch *view)
 {
@@ -147,14 +152,13 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
            pccl_epoch_compare(view, &group->firm) >= 0;
 }
 
-/* Returns the undecided operation that a failure or an abort in this view is about. NULL: there is nothing to decide.
- */
+/* Returns the undecided operation of a failure or an abort in this view; NULL: there is nothing to decide. */
 static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
                                         const struct pccl_instance *instance, const struct pccl_epoch *view)
 {
     if (is_said_again(from, instance, view) || !pccl_master_concerns(m, from, instance))
         return NULL;
-    bool founds = instance->subgroup == PCCL_FOUNDING; /* then it has said `done`, and what the list is */
+    bool founds = instance->subgroup == PCCL_FOUNDING; /* a founder has sent `done` with the list */
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
     if (op == NULL && founds) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it ended a founding that it has no part in");
@@ -171,10 +175,7 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
 }
 
-/*
- * Appends the reason of a failure and the peer that gave it; the reason of a mismatch names both
- * peers itself.
- */
+/* Appends the reason of a failure and the reporting peer; the reason of a mismatch names both peers itself. */
 static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
                          struct pccl_bytes reported, const char *otherwise)
 {
@@ -187,9 +188,9 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
 }
 
 /*
- * PROTOCOL 6.3. A failure caused by a link is held until the view that removes the cause, so that
- * one death costs one failure. If no view comes within settle_ms, or the link stands again, the
- * operation is aborted on its own.
+ * Handles a failure (PROTOCOL 6.3). One caused by a link is held until the view that removes the cause, so that one
+ * death costs one failure. If no view follows within settle_ms, or the link is up again, the operation is aborted on
+ * its own.
  */
 static void take_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
@@ -210,7 +211,7 @@ static void take_failed(struct pccl_master *m, struct pccl_remote *from, const s
     }
 }
 
-/* Why its callers say so, if the peer gave no reason. */
+/* Returns the reason for an abort request without a reason. */
 static const char *default_reason(enum pccl_class class, const struct pccl_instance *instance)
 {
     if (class != PCCL_CLASS_DEADLINE)
@@ -220,7 +221,7 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
                : "its deadline, op_timeout_ms, passed";
 }
 
-/* The member's caller asks for an abort: aborts for all, unless the operation was committed. */
+/* Handles a caller's abort request: aborts for all, unless the operation was committed. */
 static void take_abort_request(struct pccl_master *m, struct pccl_remote *from,
                                const struct pccl_msg_abort_request *request)
 {
@@ -265,8 +266,8 @@ static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, con
 }
 
 /*
- * PROTOCOL 6.4: what the view aborted at one member is aborted for all, also for those that launch
- * it later.
+ * Handles an acknowledged view (PROTOCOL 6.4): operations that the view aborted at one member are aborted for all, also
+ * for members that launch them later.
  */
 static void take_view_ack(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {

@@ -1,7 +1,4 @@
-/*
- * Members of subgroups, how they are founded, and the links that they rely on. It does not know why they end
- * (operations_ends.c).
- */
+/* Members, founding and links of subgroups; pairs and their offers. It does not end subgroups (operations_ends.c). */
 #include "master/operations_internal.h"
 #include "master/links.h"
 #include "master/output.h"
@@ -11,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- who is in them ---- */
+/* ---- members ---- */
 
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name)
 {
@@ -30,7 +27,7 @@ uint32_t pccl_master_seat_in(const struct pccl_subgroup *subgroup, const struct 
     return low < subgroup->count && subgroup->members[low] == remote ? low : subgroup->count;
 }
 
-/* One block, with the lists behind the struct. */
+/* Returns the size of the block: the struct and the lists behind it. */
 static size_t bytes_of(uint32_t world)
 {
     const struct pccl_subgroup *lists = NULL;
@@ -43,7 +40,7 @@ void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subg
     pccl_release(&m->memory, subgroup, bytes_of(subgroup->world));
 }
 
-/* Without members. NULL: out of memory. */
+/* Allocates a subgroup without members. Returns NULL if out of memory. */
 static struct pccl_subgroup *allocate_subgroup(struct pccl_master *m, uint64_t name, uint32_t world)
 {
     struct pccl_subgroup *subgroup = pccl_allocate(&m->memory, bytes_of(world));
@@ -72,7 +69,7 @@ static void enter(struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
     pccl_table_insert(&group->subgroups, &subgroup->by_name, subgroup->name);
 }
 
-/* NULL: no living member of the group. */
+/* Returns NULL if the peer is not a living member of the group. */
 static struct pccl_remote *member_of(const struct pccl_master *m, const struct pccl_peer_group *group,
                                      const struct pccl_id *id)
 {
@@ -115,7 +112,7 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
 
 /* ---- links ---- */
 
-/* The place in its ring of a member whose link from the one at `from` is wanted, behind `after`. */
+/* Returns the next place from `after` on to whose member the one at `from` needs a link; subgroup->count: none. */
 static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from, uint32_t after)
 {
     for (uint32_t place = after; place < subgroup->count; place++)
@@ -138,12 +135,16 @@ void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgrou
 
 /* ---- founding ---- */
 
-/* Members in the order of the group's ring, and in that of their admission. false: out of memory. */
+/*
+ * Sets the subgroup's ring, in the order of the group's ring, and its ranks, in order of admission. Returns false if
+ * out of memory.
+ */
 static bool order_members(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
     uint32_t places = 0, ranks = 0;
     size_t bytes = group->ring_count * sizeof(uint32_t);
-    uint32_t *by_rank = pccl_allocate(&m->memory, bytes); /* the seat of each member of the group, and 1; 0: none */
+    /* 1 + the seat of each member of the group, by rank; 0: not in the subgroup */
+    uint32_t *by_rank = pccl_allocate(&m->memory, bytes);
     if (by_rank == NULL)
         return false;
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -177,7 +178,7 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
     PCCL_ASSERT(subgroup->count == subgroup->world && op->result_bytes == pccl_founded_bytes(subgroup->count));
     if (pccl_master_find_subgroup(group, subgroup->name) != NULL || !order_members(m, group, subgroup))
         return false;
-    subgroup->cost = group->cost; /* a part of a mesh is a mesh */
+    subgroup->cost = group->cost; /* part of a mesh is a mesh */
     subgroup->cost.mesh = pccl_cost_has_all_pairs(&group->cost, group->ring_count);
     write_result(subgroup, op->result);
     subgroup->cost = pccl_founded_cost(&(struct pccl_bytes){op->result, op->result_bytes});
@@ -259,7 +260,7 @@ void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
          node = pccl_table_after(&group->subgroups, node))
         pccl_master_count_subgroup_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name),
-                                         true); /* except for a subgroup founded just now */
+                                         true); /* no effect on a subgroup founded just now */
 }
 
 /* ---- pairs (PROTOCOL 16) ---- */
@@ -270,7 +271,10 @@ static struct pccl_subgroup *find_pair(const struct pccl_peer_group *group, uint
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name) : NULL;
 }
 
-/* NULL: none. Members that lie can have one number after a restart: then the first by id has it. */
+/*
+ * Returns the member with this admission number; NULL: none. After a restart lying members can share a number: then the
+ * lowest id has it.
+ */
 static struct pccl_remote *numbered(const struct pccl_peer_group *group, uint64_t admitted)
 {
     struct pccl_remote *found = NULL;
@@ -339,7 +343,7 @@ void pccl_master_leave_pair(struct pccl_master *m, struct pccl_peer_group *group
 struct listen {
     struct pccl_table_node by_tag;
     uint64_t subgroup, tag;
-    uint32_t count; /* how many more may be offered: 1 or more */
+    uint32_t count; /* remaining offers, at least 1 */
 };
 
 static struct listen *find_listen(const struct pccl_remote *remote, uint64_t subgroup, uint64_t tag)

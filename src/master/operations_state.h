@@ -1,4 +1,4 @@
-/* The state of operations: parts, subgroups and pairs, instances. Part of state.h. */
+/* State of operations: parts, subgroups and pairs, instances. Part of state.h. */
 #ifndef PCCL_MASTER_OPERATIONS_STATE_H
 #define PCCL_MASTER_OPERATIONS_STATE_H
 
@@ -8,31 +8,32 @@
 
 struct pccl_remote; /* master/remote.h */
 
-/* One member's part of an operation. */
+/* One member's part in an operation. */
 struct pccl_part {
     bool done;
-    uint8_t *payload; /* owned; tiny: what the member contributes; NULL: nothing */
+    uint8_t *payload; /* owned; tiny: the member's contribution; NULL: empty */
     uint32_t payload_bytes;
 };
 
-/* A subgroup (PROTOCOL 15), those who are founding one, or a pair (16). */
+/* A subgroup (PROTOCOL 15), the founders of one, or a pair (16). */
 struct pccl_subgroup {
-    struct pccl_table_node by_name; /* once it is founded, or reported as founded */
+    struct pccl_table_node by_name; /* linked once founded, or reported as founded */
     uint64_t name;
     struct pccl_instance founding;
-    uint32_t world;               /* who founded it: more than `count` after a restart, if some are not back */
-    uint32_t count;               /* the living members; these arrays lie behind the struct: */
-    struct pccl_remote **members; /* ascending by id, so an index is a seat */
-    bool *knows;                  /* by seat: it has been told that it is founded, and not that it has ended */
-    uint32_t *ring, *ranks;       /* the seat of each place in its ring; of each seat, the rank */
+    uint32_t world;               /* number of founders; above `count` after a restart, if some are not back */
+    uint32_t count;               /* number of living members; the arrays are stored behind the struct */
+    struct pccl_remote **members; /* in ascending order of id; the index is the seat */
+    bool *knows;                  /* by seat: has received the founding and not the end */
+    uint32_t *ring, *ranks;       /* seat of each place in its ring; rank of each seat */
     struct pccl_cost cost;
-    bool founded;        /* it is in the table */
-    bool living;         /* ... and its members are counted; not yet: a restarted master does not know it to be whole */
-    bool holds_links;    /* its links are included in the counts of remote.h */
-    uint32_t operations; /* of a pair, which is forgotten with the last of them */
+    bool founded; /* linked in the table */
+    /* ... and its members are counted; false while a restarted master does not know whether it is complete */
+    bool living;
+    bool holds_links;    /* its links are counted (links_state.h) */
+    uint32_t operations; /* operations of a pair, which is freed with the last of them */
 };
 
-/* An instance X (PROTOCOL 6). Undecided ones of the whole group belong to its current view. */
+/* An operation instance (PROTOCOL 6). Undecided ones of the whole group belong to its current view. */
 struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
@@ -41,27 +42,28 @@ struct pccl_operation {
         *subgroup; /* participants: a subgroup, a pair, or (owned) the founders of one; NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
-    bool described; /* somebody has said what it is */
+    bool described; /* the descriptor is known */
     bool tiny;
-    bool offered; /* its receiver, which asked for such, has been told of it (operations_participants.c) */
+    bool offered; /* its receiver has been offered it (operations_participants.c) */
     bool decided;
     enum pccl_class class;
-    uint64_t first_us; /* when the master first heard of it */
+    uint64_t first_us; /* time of the first message about it */
     uint64_t decision;
     uint32_t world;
-    uint32_t part_count, done_count; /* parts by seat (operations.h); freed at the decision */
+    uint32_t part_count, done_count; /* parts by seat (operations.h), freed at the decision */
     struct pccl_part *parts;
-    struct pccl_choice choice; /* of an automatic codec: as in the first part; committed: for the next use */
-    uint64_t launched_us;      /* ... when the last member launched it, by what they say; 0: unknown */
-    bool combined;             /* tiny, to be committed or committed: this is its result */
-    uint8_t *result;           /* owned; NULL: nothing */
+    struct pccl_choice choice; /* automatic codec: choice of the first part; once committed: choice for the next use */
+    uint64_t launched_us;      /* ... and the last launch time that members reported; 0: unknown */
+    bool combined;             /* tiny, committed or about to be: the result is final */
+    uint8_t *result;           /* owned; NULL: empty */
     uint32_t result_bytes;
-    uint64_t held_until_us; /* its abort is held; 0: it is not; UINT64_MAX: until the view is known */
+    /* end of the time that its abort is held; 0: not held; UINT64_MAX: until the view is acknowledged */
+    uint64_t held_until_us;
     enum pccl_class held_class;
     struct pccl_id failed_by;
-    struct pccl_id ended_by;   /* whose lone end it is; zero: nobody's */
-    struct pccl_id named_last; /* the last peer that named it as ended */
-    uint32_t named_count;      /* how many peers have */
+    struct pccl_id ended_by;   /* member whose lone abort it is; zero: none */
+    struct pccl_id named_last; /* last peer that reported its end */
+    uint32_t named_count;      /* number of peers that have */
     struct pccl_text reason;
 };
 

@@ -1,7 +1,4 @@
-/*
- * Tiny operations, whose data goes through the master (PROTOCOL 5.8): it checks what members
- * contribute, and makes the result of it.
- */
+/* Tiny operations, whose data passes through the master (PROTOCOL 5.8): checks contributions, computes results. */
 #include "master/operations_internal.h"
 #include "core/bytes.h"
 #include "wire/coalesced.h"
@@ -49,7 +46,7 @@ void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op)
     op->combined = false;
 }
 
-/* Room for a result. */
+/* Allocates the result. Returns false if out of memory. */
 static bool make_result(struct pccl_master *m, struct pccl_operation *op, uint32_t bytes)
 {
     PCCL_ASSERT(op->tiny && !op->combined);
@@ -80,8 +77,8 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
 }
 
 /*
- * Section by section, as the first part names them: all are of one length, so whoever lies about its
- * own sections spoils the sums only, as it can anyway.
+ * Reduces section by section, using the first part's table of sections. All parts have one length, so a false table
+ * only spoils the sums, which its sender could do anyway.
  */
 static void fold_sections(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
 {
@@ -112,7 +109,7 @@ static uint32_t rank_of(const struct pccl_participants *all, uint32_t seat)
     return all->ranks != NULL ? all->ranks[seat] : all->members[seat]->rank;
 }
 
-/* In the order of the ring; so are shares of given counts, which only the members know. */
+/* Reduces in ring order; also shares of given counts, which only the members know. */
 static void reduce(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                    const void **parts)
 {
@@ -127,10 +124,7 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
         fold(m, op, parts, op->part_count, op->result);
 }
 
-/*
- * The share of each member is folded along the ring from its successor on, its own part last, as
- * the peers do it (PROTOCOL 7.8).
- */
+/* Reduces each member's share along the ring from its successor on, its own part last, as peers do (PROTOCOL 7.8). */
 static void reduce_shares(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                           const void **parts)
 {
@@ -146,7 +140,7 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
     }
 }
 
-/* For each member in canonical order: of those before it, and of itself in an inclusive scan. */
+/* Reduces, for each member in canonical order, the members before it and, in an inclusive scan, itself. */
 static void scan(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                  const void **parts)
 {
@@ -160,7 +154,7 @@ static void scan(struct pccl_master *m, const struct pccl_participants *all, con
         fold(m, op, parts, rank + inclusive, op->result + rank * bytes);
 }
 
-/* The contributions in canonical order; those of different lengths behind them. */
+/* Concatenates the contributions in canonical order; blobs follow their lengths. */
 static void gather(const struct pccl_participants *all, const struct pccl_operation *op, const void **parts)
 {
     bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
@@ -181,8 +175,7 @@ static void gather(const struct pccl_participants *all, const struct pccl_operat
 }
 
 /*
- * A reduction is as long as each part; what is gathered, as all parts, with their lengths if they
- * differ.
+ * Returns the size of the result: one part for a reduction; all parts for a gather, with their lengths if these differ.
  */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
@@ -225,7 +218,7 @@ bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group, s
     size_t bytes = op->part_count * sizeof(void *);
     const void **parts = pccl_allocate(&m->memory, bytes);
     bool made = parts != NULL && make_result(m, op, result_bytes_of(op));
-    if (made && op->result != NULL) /* of a barrier it is empty */
+    if (made && op->result != NULL) /* the result of a barrier is empty */
         make(m, &all, op, parts);
     pccl_release(&m->memory, parts, bytes);
     return made;

@@ -1,4 +1,4 @@
-/* Ticks and lines of the log, which all files of the master ask for. */
+/* Ticks and log lines, for all files of the master. */
 #include "master/output.h"
 
 #include <stdarg.h>

@@ -1,13 +1,14 @@
 /*
- * Parameters that the master's machine takes as they are, and those beside them in the order in which users see them.
- * config/params.h puts them into the table of all parameters; here are their ranges and defaults, once.
+ * Parameters of the master's machine, with ranges and defaults, and the driver's parameters between them, in the order
+ * in which users see them. config/params.h adds them to the table of all parameters.
  */
 #ifndef PCCL_MASTER_PARAMS_H
 #define PCCL_MASTER_PARAMS_H
 
 /*
  * NUMBER: a field of struct pccl_master_config. TEXT: read by the driver. X is passed on.
- *  X name env default min max help
+ *
+ * X name env default min max help
  */
 #define PCCL_MASTER_PARAMS(NUMBER, TEXT, X)                                                                            \
     NUMBER(X, silence_ms, "PCCL_SILENCE_MS", 10000, 100, 3600000,                                                      \

@@ -1,8 +1,8 @@
 /*
- * A restarted master (PROTOCOL 12): it knows nothing, collects what the members of the old run report, and decides
- * nothing until all of them have reported, or are dead by evidence, or the time for it is over. Who has not reported by
- * then is removed and never taken back. Reports are judged by the others alone (12.3): nothing here knows how a run is
- * made of them.
+ * Recovery by a restarted master (PROTOCOL 12), which knows nothing: collects the reports of the old run's members and
+ * decides nothing until all of them have reported, are proven dead, or time is up. Members that have not reported by
+ * then are removed for good. Reports are checked only against each other (12.3); recovery_rebuild.c makes the run from
+ * them.
  */
 #include "core/ticket.h"
 #include "master/links.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 /*
- * Members have slept through some recoveries, never through hundreds: whoever is that far ahead of all others lies, and
- * would use up the run's epochs.
+ * Limits how far one report may be ahead of all others. Members sleep through some recoveries, never through hundreds:
+ * a report that is further ahead is false, and would use up the run's epochs.
  */
 enum { INC_AHEAD_MAX = 64 * PCCL_INC_SPREAD };
 #define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)
@@ -33,7 +33,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = false;
-    pccl_master_expect_older_run(m); /* also if all who have come back are gone again */
+    pccl_master_expect_older_run(m); /* also if all that returned are gone again */
     m->run_key = *run_key;
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
@@ -44,9 +44,9 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     return true;
 }
 
-/* ---- who is believed ---- */
+/* ---- checks of the reports ---- */
 
-/* What the others have heard of; nobody else is here: what it has itself. */
+/* Returns the highest inc in the reports of the other peers; if there is no other report, the one in its own. */
 static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl_remote *besides)
 {
     bool others = false;
@@ -62,8 +62,8 @@ static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl
 }
 
 /*
- * A report is one run of messages: nothing else is said before its end, so somebody who lives is not silent about it
- * for long. When its time is over; UINT64_MAX: it has ended.
+ * Returns the time limit of a report; UINT64_MAX: it is complete. A report is one sequence of messages, without others
+ * in between, so a living peer is not silent about it for long.
  */
 static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
 {
@@ -73,7 +73,7 @@ static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_rep
                         report->heard_us + m->config.silence_ms * UINT64_C(1000));
 }
 
-/* Who names epochs that cannot be, and who does not come to the end of a report. */
+/* Removes the peers that report impossible epochs, or do not complete their reports in time. */
 static void expel_bad_reporters(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -92,8 +92,8 @@ static void expel_bad_reporters(struct pccl_master *m)
 }
 
 /*
- * The member that entry k of this report names; NULL: it has not reported. What a list names twice
- * counts once.
+ * Returns the peer that entry k of this report names; NULL: it has no report, or the list has named it before.
+ * Duplicates in a list count once.
  */
 static const struct pccl_remote *named_first(const struct pccl_master *m, const struct pccl_report *report, uint32_t k)
 {
@@ -116,12 +116,13 @@ static void forget_counts(struct pccl_master *m)
 }
 
 /*
- * A member that lies has the key of the run, but not the others' tokens: who comes in the name of one that has not come
- * back yet is contradicted by those who know that one. False: there was none, and the reports can be law.
+ * Removes impostors. A lying member has the key of the run, but not the others' tokens: a peer that uses the id of a
+ * member that has not returned is contradicted by the members that know that one. Returns false if there was no
+ * impostor, so that the reports can be used.
  */
 static bool expel_impostors(struct pccl_master *m)
 {
-    enum { own_word = 1 }; /* against that of a single other: either may lie */
+    enum { own_word = 1 }; /* against a single other report: either may be false */
     bool any = false;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
@@ -146,9 +147,8 @@ static bool expel_impostors(struct pccl_master *m)
 }
 
 /*
- * What this report counts, and what it may count at most, as another one says it: nobody can miss the end of two
- * rounds, since the later one needs its vote. Outcomes of its group are counted on while a member is away, but never so
- * far.
+ * Counters of a report, with limits from the other reports: a member cannot miss the end of two rounds, since the later
+ * one needs its vote. Outcomes of its group are counted on while a member is away, but never that far.
  */
 enum { COUNTERS = PCCL_ROUND_KINDS + 1 };
 
@@ -164,7 +164,10 @@ static uint64_t counter_of(const struct pccl_report *report, uint32_t counter)
     }
 }
 
-/* It is ahead of all others that its epoch has as members, and they are two at least: one may be the one that lies. */
+/*
+ * Returns true if a counter is ahead of all other reporting members of its epoch, of which there are at least two: a
+ * single one may be the liar.
+ */
 static bool counts_too_much(const struct pccl_master *m, const struct pccl_remote *remote, uint32_t counter)
 {
     bool of_group = counter == PCCL_ROUND_SYNC || counter == PCCL_ROUND_KINDS;
@@ -182,7 +185,7 @@ static bool counts_too_much(const struct pccl_master *m, const struct pccl_remot
     return others > 1 && counter_of(remote->report, counter) > most + ahead;
 }
 
-/* Who names rounds or outcomes that cannot be. False: there was nobody. */
+/* Removes the peers that report impossible rounds or outcomes. Returns false if there was none. */
 static bool expel_miscounters(struct pccl_master *m)
 {
     bool any = false;
@@ -198,7 +201,7 @@ static bool expel_miscounters(struct pccl_master *m)
     return any;
 }
 
-/* ---- numbers of admission ---- */
+/* ---- admission numbers ---- */
 
 static bool has_lists_alike(const struct pccl_report *a, const struct pccl_report *b)
 {
@@ -207,15 +210,15 @@ static bool has_lists_alike(const struct pccl_report *a, const struct pccl_repor
 }
 
 /*
- * Whether this report counts: its sender is in the list that is law. Others may know a number that
- * ended with an admission of which its peer never heard; it was admitted anew while they were away.
+ * Returns true if this report counts for admission numbers: its sender is a member in the winning epoch. Others may
+ * know a number from an admission that their peer never received; it was admitted again while they were away.
  */
 static bool knows_numbers(const struct pccl_report *report)
 {
     return report != NULL && report->ended && report->admitted != 0;
 }
 
-/* How many reports say of each member what the law says, and how many say something else. */
+/* Counts, for each member, the reports that agree and disagree with its admission number in the winning epoch. */
 static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t alike = 0;
@@ -251,9 +254,9 @@ static void count_numbers(const struct pccl_master *m, const struct pccl_report 
 }
 
 /*
- * Members and their parts are in the order of these numbers, so all must have the same. Most say
- * what is right; where as many say one thing as another, the law stands, and whoever has said
- * something else is told.
+ * Removes the senders of wrong admission numbers. Members and their parts are in the order of these numbers, so all
+ * must agree. The majority decides; at a tie the winning epoch holds, and the members that reported other numbers
+ * receive its list. Returns false if no peer was removed.
  */
 static bool expel_misnumberers(struct pccl_master *m)
 {
@@ -282,7 +285,7 @@ static bool expel_misnumberers(struct pccl_master *m)
     return any;
 }
 
-/* ---- when the reports suffice ---- */
+/* ---- completeness of the reports ---- */
 
 /* Returns how many members of the winning epoch have reported. */
 static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
@@ -321,12 +324,13 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
         if (remote != NULL && pccl_master_has_reported(remote))
             continue;
         if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
-            dead++; /* admitted by the last decision, but it never heard of it: a newcomer still */
+            dead++; /* the last decision admitted it, but it never received that: still a newcomer */
         else if ((remote == NULL || remote->conn == 0) && is_dead(m, &law->members[i].peer, here))
             dead++;
     }
     uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);
-    if (here == 1 && waited_us < alone_us) { /* its word alone: there may be others, whose run is another */
+    /* a single report: there may be other members, with another state of the run */
+    if (here == 1 && waited_us < alone_us) {
         pccl_master_arm(m, m->recovering_since_us + alone_us);
         return false;
     }
@@ -343,7 +347,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
     return false;
 }
 
-/* Nobody who resumes comes to the end of a report, though all had the time for it, and newcomers wait. */
+/* Returns true if newcomers wait and no member has completed a report although all had time for it. */
 bool pccl_master_recovery_is_hopeless(const struct pccl_master *m)
 {
     if (!m->recovering || m->newcomer_count == 0 ||
@@ -367,7 +371,7 @@ static void expel_if_hopeless(struct pccl_master *m)
     }
 }
 
-/* Everybody who could resume is gone again: nothing is left of the run. */
+/* Returns true if no peer that resumes is left, so that nothing remains of the run. */
 static bool is_abandoned(const struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -384,7 +388,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
     expel_bad_reporters(m);
     expel_if_hopeless(m);
     if (m->departing_count > 0)
-        return; /* again when they are gone */
+        return; /* repeated when they are gone */
     struct pccl_remote *best = pccl_master_highest_report(m);
     if (best == NULL) {
         if (is_abandoned(m)) {
@@ -394,6 +398,6 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         return;
     }
     if (may_conclude(m, best->report) && !expel_impostors(m) && !expel_miscounters(m) &&
-        !expel_misnumberers(m)) /* again when they are gone */
+        !expel_misnumberers(m)) /* repeated when they are gone */
         pccl_master_conclude_recovery(m, best->report);
 }

@@ -1,6 +1,6 @@
 /*
- * What reports say, and which one is law after a restart of the master (PROTOCOL 12.3): that of the highest epoch. It
- * changes nothing, and does not know when the law takes effect, or what is rebuilt from it.
+ * Contents of reports, and the winning epoch after a restart of the master (PROTOCOL 12.3): the highest one. It changes
+ * nothing, and does not know when the winning epoch takes effect or how the run is rebuilt from it.
  */
 #include "master/recovery_internal.h"
 

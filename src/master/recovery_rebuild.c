@@ -1,7 +1,7 @@
 /*
- * The run as the reports have it, once one of them is law (PROTOCOL 12.4): groups and their rings, rounds, and then
- * operations. Any outcome that one member reports is that of all, and parts add up. It does not know why that one is
- * law.
+ * Restores the run from the reports, once one of them is binding (PROTOCOL 12.4): groups and their rings, rounds, and
+ * then operations. An outcome that one member reports holds for all, and parts add up. It does not choose the binding
+ * report.
  */
 #include "master/links.h"
 #include "master/operations.h"
@@ -13,7 +13,7 @@
 #include "wire/choice.h"
 #include "wire/subgroup.h"
 
-/* Who reported but is not in the list of the highest epoch was removed before the master restarted. */
+/* Removes reporting peers that are not members in the winning epoch: they were removed before the master restarted. */
 static void expel_removed(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -28,7 +28,7 @@ static void expel_removed(struct pccl_master *m, const struct pccl_report *law)
     }
 }
 
-/* Which rounds are open. */
+/* Restores the numbers of the open rounds. */
 static void rebuild_rounds(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -43,7 +43,7 @@ static void rebuild_rounds(struct pccl_master *m)
 
 /* ---- groups ---- */
 
-/* The report of this group with the highest view: its ring and view count. */
+/* Returns the report with the highest view of this group, which determines its ring and view. */
 static const struct pccl_report *highest_of_group(const struct pccl_master *m, uint32_t number)
 {
     const struct pccl_report *best = NULL;
@@ -57,8 +57,9 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
 }
 
 /*
- * The members of one group in the order of its ring; `changed` when anything differs from what some member knows. Who
- * is alone may have launched something nevertheless, if it had heard of a later epoch: that ends by a view.
+ * Restores a group with its members in ring order. Sets `changed` if the result differs from the knowledge of some
+ * member. A sole member may still have launched an operation if it knew a later epoch: a view ends that. Returns false
+ * if out of memory.
  */
 static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
 {
@@ -86,12 +87,12 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
         group->sync = pccl_max_u64(group->sync, report->fields.sync);
     }
-    if (!group->changed) /* else positions may be those of other members */
+    if (!group->changed) /* otherwise positions may belong to other members */
         pccl_master_take_over_hubs(group);
     return true;
 }
 
-/* Who has reported becomes a member again, in its group's ring. false: out of memory. */
+/* Makes every reporting peer a member again, in its group's ring. Returns false if out of memory. */
 static bool rebuild_groups(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -108,7 +109,7 @@ static bool rebuild_groups(struct pccl_master *m)
     return true;
 }
 
-/* ---- how the last rounds ended ---- */
+/* ---- results of the last rounds ---- */
 
 static uint32_t group_size(const struct pccl_report *report, uint32_t number)
 {
@@ -118,7 +119,10 @@ static uint32_t group_size(const struct pccl_report *report, uint32_t number)
     return size;
 }
 
-/* The attributes as of this report. Its list is sorted by group, as its sender keeps it; if not, nothing breaks. */
+/*
+ * Returns the attributes according to this report. Its sender keeps the list sorted by group; if it is not sorted,
+ * nothing breaks.
+ */
 static struct pccl_attributes attributes_of(const struct pccl_report *report, uint32_t number)
 {
     struct pccl_attributes attributes = {.epoch = report->fields.epoch,
@@ -134,8 +138,7 @@ static struct pccl_attributes attributes_of(const struct pccl_report *report, ui
     return attributes;
 }
 
-/* What this peer reports of the last round of this kind, which is one of this group if it is a group's affair; or NULL.
- */
+/* Returns this peer's report on the last round of this kind (SYNC: of this group), or NULL. */
 static const struct pccl_msg_resume_round *reported_by(const struct pccl_master *m, const struct pccl_remote *remote,
                                                        const struct pccl_peer_group *group, uint32_t kind)
 {
@@ -149,8 +152,9 @@ static const struct pccl_msg_resume_round *reported_by(const struct pccl_master 
 }
 
 /*
- * What the last round of a kind answered to this group: as one of the group reports it; or as another group reports it,
- * with the size of this group from a list of that epoch; or, when nobody knows, as of the highest epoch.
+ * Returns the last answer of a round kind to this group: as a member of the group reports it; else as another group
+ * reports it, with the size of this group from a list of that epoch; without a report, the attributes of the highest
+ * epoch.
  */
 static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law,
                                          const struct pccl_peer_group *group, uint32_t kind)
@@ -173,7 +177,7 @@ static struct pccl_attributes answer_for(const struct pccl_master *m, const stru
     return answer;
 }
 
-/* How the last optimization of its group ended. */
+/* Restores the result of the last optimization of its group. */
 static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote *remote)
 {
     struct pccl_peer_group *group = remote->group;
@@ -185,7 +189,7 @@ static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote
     group->optimize_reason = remote->report->round_reason[PCCL_ROUND_OPTIMIZE];
 }
 
-/* How the last round of each kind ended, for each group. */
+/* Restores the results of the last round of each kind, for each group. */
 static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -209,8 +213,8 @@ static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law
 }
 
 /*
- * A member that has not heard how a round ended is an era behind: it must know before it hears of outcomes of the new
- * era. It had voted, or the round could not have been decided.
+ * Sends missed results of rounds. A member that has not received one is an era behind and must have it before outcomes
+ * of the new era. It had voted, or the round could not have been decided.
  */
 static void tell_missed_rounds(struct pccl_master *m)
 {
@@ -260,7 +264,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_master_note_lone_abort(from, op);
     op->tiny = fields->tiny != 0;
     if (committed && op->tiny && !pccl_master_set_result(m, op, &fields->payload)) {
-        /* its caller has it; whoever stays must not see another outcome */
+        /* its caller has the result; remaining members must not see another outcome */
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
         return;
     }
@@ -276,7 +280,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
 }
 
-/* A member that departs is not in the lists any more. */
+/* Returns false for a departing member, which the lists no longer contain. */
 static bool has_seat(const struct pccl_operation *op, const struct pccl_remote *from)
 {
     return op->subgroup == NULL || pccl_master_seat_in(op->subgroup, from) < op->subgroup->count;
@@ -287,7 +291,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
 {
     struct pccl_subgroup *founded = op->decided && op->instance.subgroup == PCCL_FOUNDING ? op->subgroup : NULL;
     if (founded != NULL)
-        pccl_master_vouch(founded, from); /* it will be told */
+        pccl_master_vouch(founded, from); /* it will receive the outcome */
     if (op->decided || (pccl_is_of_whole_group(&op->instance) && !pccl_epoch_equal(&fields->view, &from->group->view)))
         return;
     struct pccl_choice choice = {.why = PCCL_CHOICE_NONE};
@@ -303,7 +307,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
                                  .payload = fields->payload};
     if (op->parts != NULL &&
         (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))
-        return; /* it says DONE again after the recovery, and the mismatch is found then */
+        return; /* it repeats `done` after the recovery, and the mismatch is found then */
     uint32_t world = from->group->old_ring_count;
     if (!pccl_is_of_whole_group(&op->instance))
         world = op->instance.subgroup == PCCL_FOUNDING ? (uint32_t)fields->descriptor.count : op->subgroup->world;
@@ -315,8 +319,8 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
 }
 
 /*
- * Somebody reports this operation as committed, and to this peer it is unfinished: only a view without it can have made
- * that commit (6.2), and the master before us crashed before it had told that view.
+ * Removes a peer to which an operation is unfinished although a report has it as committed: only a view without the
+ * peer can have allowed that commit (6.2), and the previous master crashed before it had sent that view.
  */
 static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_operation *op)
 {
@@ -325,7 +329,7 @@ static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote,
                            "an operation was committed without it before the master restarted");
 }
 
-/* Who came back has it; or another member has heard of its founding. */
+/* Restores the subgroups of members that returned, and those whose founding another member knows. */
 static void rebuild_subgroups(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -352,8 +356,8 @@ static void rebuild_subgroups(struct pccl_master *m)
 }
 
 /*
- * Returns true if it is an operation of this era whose subgroup and pair exist. A member that departs is in no subgroup
- * any more, and may know outcomes.
+ * Returns true if the instance belongs to this era and its subgroup and pair exist. A departing member no longer
+ * belongs to any subgroup, but may know outcomes.
  */
 static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
@@ -368,7 +372,7 @@ static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const st
     return standing == PCCL_STANDING_MEMBER;
 }
 
-/* What members report as ended (outcomes), and then what is under way. */
+/* Merges the reported outcomes, or the operations under way. */
 static void merge_reports(struct pccl_master *m, bool outcomes)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -401,8 +405,9 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
 }
 
 /*
- * All members of the old view are needed. One who is missing may know another outcome of a bulk operation; and if this
- * master dies between this commit and the view without the missing, a later one would hear both.
+ * Returns true if all members of the old view have finished. A missing one may know another outcome of a bulk
+ * operation; and if this master dies between this commit and the view without the missing member, a later master would
+ * receive both.
  */
 static bool is_finished(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
@@ -415,14 +420,14 @@ static bool lacks_founders(const struct pccl_operation *op)
     return op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL && op->subgroup->count < op->subgroup->world;
 }
 
-/* Outcomes that were reported get a number of this boot; what all have finished is committed. */
+/* Announces the reported outcomes under numbers of this boot, and commits the operations that all have finished. */
 static void announce_reported(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(!m->recovering);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
         if (op->decided) {
-            op->decided = false; /* decide anew: the outcome is the reported one, the number is this boot's */
+            op->decided = false; /* decided again: the outcome is the reported one, the number belongs to this boot */
             if (op->class == PCCL_CLASS_NONE) {
                 pccl_master_commit(m, group, op);
             } else {
@@ -439,7 +444,7 @@ static void announce_reported(struct pccl_master *m, struct pccl_peer_group *gro
     }
 }
 
-/* ---- all of it ---- */
+/* ---- conclusion ---- */
 
 static void tell_recovered(struct pccl_master *m)
 {

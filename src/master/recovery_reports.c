@@ -1,6 +1,4 @@
-/*
- * What members of an older boot report after a restart of the master (PROTOCOL 12.2). A report is kept as it came.
- */
+/* Reports of members of an older boot after a restart of the master (PROTOCOL 12.2). A report is kept as received. */
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -11,12 +9,12 @@
 
 #include <string.h>
 
-/* What reports may name. The next epoch must exist. */
+/* Limit of inc in reports. The next epoch must exist. */
 #define INC_MOST (UINT32_MAX - PCCL_INC_SPREAD)
-/* Numbers of rounds and outcomes, which begin at 0 and rise one by one, stay far below what would wrap. */
+/* Limit of numbers of rounds and outcomes, which begin at 0 and rise one by one, far below an overflow. */
 #define COUNTER_MOST (UINT64_MAX / 4)
 
-/* ---- what they say ---- */
+/* ---- contents ---- */
 
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote)
 {
@@ -48,7 +46,7 @@ static bool can_be_counted(const struct pccl_msg_resume *resume)
            resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
 }
 
-/* MALFORMED: it does not make sense; MEMORY. */
+/* Returns MALFORMED if the report makes no sense, MEMORY if out of memory. */
 static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
                                     const struct pccl_msg_resume *resume)
 {
@@ -74,8 +72,8 @@ static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *r
 }
 
 /*
- * What is told again later must be what it says; contributions are judged when it is known how many
- * they are of. The master before this one may have had another limit.
+ * Returns true if the reported result, which may be sent again later, fits its operation. Contributions are checked
+ * when the number of participants is known. The previous master may have had another limit.
  */
 static bool is_plausible(const struct pccl_msg_resume_operation *fields)
 {
@@ -87,7 +85,7 @@ static bool is_plausible(const struct pccl_msg_resume_operation *fields)
            pccl_tiny_result_fits(&fields->descriptor, fields->world, &fields->payload, PCCL_TINY_BYTES_MAX);
 }
 
-/* The result of a founding that this peer took part in, and the name binds its members. */
+/* Returns OK if this is the result of a founding in which this peer took part; the name binds the members. */
 static enum pccl_status judge_founded(struct pccl_master *m, const struct pccl_remote *from,
                                       const struct pccl_instance *founding, const struct pccl_bytes *founded)
 {

@@ -1,11 +1,11 @@
-/* The state of a recovery: what a peer of an older boot has reported. Part of state.h. */
+/* State of a recovery: the report of a peer of an older boot. Part of state.h. */
 #ifndef PCCL_MASTER_RECOVERY_STATE_H
 #define PCCL_MASTER_RECOVERY_STATE_H
 
 #include "core/text.h"
 #include "wire/wire.h"
 
-/* One launch as a peer reports it after a restart of the master. */
+/* A launch as reported by a peer. */
 struct pccl_reported_op {
     struct pccl_reported_op *next;
     struct pccl_msg_resume_operation fields; /* its payload and words point into `bytes`, its choice to `choice` */
@@ -14,7 +14,7 @@ struct pccl_reported_op {
     uint8_t bytes[];
 };
 
-/* One subgroup that it has. */
+/* A reported subgroup. */
 struct pccl_reported_subgroup {
     struct pccl_reported_subgroup *next;
     struct pccl_instance founding;
@@ -22,23 +22,24 @@ struct pccl_reported_subgroup {
     uint8_t founded[];
 };
 
-/* What a peer of an older boot knows (PROTOCOL 12.2). */
+/* Report of a peer of an older boot (PROTOCOL 12.2). */
 struct pccl_report {
     bool begun, ended;
-    uint32_t confirmed, contradicted;         /* reports that say this of its peer, and another thing */
-    const struct pccl_report *named_by;       /* the report that was counted last */
-    uint64_t admitted;                        /* its peer's number in the law; 0: it is not in it */
-    bool renumbered;                          /* the law has other numbers than it says */
-    uint64_t since_us;                        /* its peer said hello */
-    uint64_t heard_us;                        /* ... and something of it was heard last */
-    struct pccl_msg_resume fields;            /* its lists point to the two arrays */
+    uint32_t confirmed, contradicted;   /* numbers of reports that confirm and contradict its peer's membership */
+    const struct pccl_report *named_by; /* last counted report */
+    /* its peer's admission number in the winning epoch; 0: not a member there */
+    uint64_t admitted;
+    bool renumbered;                          /* its admission numbers differ from the winning epoch */
+    uint64_t since_us;                        /* time of its peer's hello */
+    uint64_t heard_us;                        /* time of its latest message */
+    struct pccl_msg_resume fields;            /* lists point to the two arrays */
     struct pccl_member *members;              /* owned, fields.members_count */
     struct pccl_id *ring;                     /* owned, fields.ring_count */
     struct pccl_reported_op *ops;             /* owned, newest first */
-    uint32_t op_count, launched_count;        /* but for the aborted */
+    uint32_t op_count, launched_count;        /* excluding aborted ones */
     struct pccl_reported_subgroup *subgroups; /* owned, newest first */
     uint32_t subgroup_count, seat_count;
-    struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* but for the words: */
+    struct pccl_msg_resume_round rounds[PCCL_ROUND_KINDS]; /* without the reasons, which follow */
     struct pccl_text round_reason[PCCL_ROUND_KINDS];
     bool round_known[PCCL_ROUND_KINDS];
 };

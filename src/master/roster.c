@@ -1,6 +1,6 @@
 /*
- * Peers and groups by their names, where a peer can be reached, that one is to depart, and why others have gone. It
- * does not know the effects of a departure, or how members form a group.
+ * Peers by id, groups by number; addresses of peers, departures, and reasons of past removals. It does not know the
+ * effects of a departure, or how members form a group.
  */
 #include "master/output.h"
 #include "master/membership.h"
@@ -30,7 +30,8 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
     if (!observed_listed)
-        addresses[count++] = remote->observed; /* where the master sees it: right when it knows no better itself */
+        /* the address that the master sees: right if the peer knows no better one */
+        addresses[count++] = remote->observed;
     return count;
 }
 
@@ -44,7 +45,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     va_start(arguments, format);
     pccl_text_format_list(&remote->reason, format, arguments);
     va_end(arguments);
-    pccl_names_add_to(&m->names, &remote->reason); /* it need not know them */
+    pccl_names_add_to(&m->names, &remote->reason); /* the peer need not know the names */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
@@ -71,7 +72,7 @@ void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remo
     uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
     struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
     if (gone == NULL)
-        return; /* then it will be told that it was removed, but not why */
+        return; /* it will learn that it was removed, but not why */
     m->gone = gone;
     gone[place] = (struct pccl_gone){
         .id = remote->id, .token = remote->token, .at_us = m->now_us, .why = remote->why, .reason = remote->reason};

@@ -1,6 +1,6 @@
 /*
- * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know who is
- * eligible (membership_newcomers.c), or how a better ring is found.
+ * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know which
+ * newcomers are eligible (membership_newcomers.c), or how a better ring is found.
  */
 #include "master/rounds_internal.h"
 #include "master/commands.h"
@@ -12,7 +12,7 @@
 #include "master/roster.h"
 #include "master/topology.h"
 
-/* Every member has, in the open round of this kind. */
+/* Returns true if every member has voted in the open round of this kind. */
 static bool all_voted(const struct pccl_master *m, uint8_t kind)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -22,10 +22,10 @@ static bool all_voted(const struct pccl_master *m, uint8_t kind)
 }
 
 /*
- * Somebody has voted, and of those who have not each was the first of a new group and has never made a call.
- * A group that is new has nobody to vouch for its first member, which needed no link to be admitted. When all
- * others have come, and it has not been heard to call anything ever, it is waited for only so long: whoever reached
- * the master's port could hold up the run for ever. Others are waited for as long as they live (RELIABILITY).
+ * Returns true if some member has voted and every missing one is the first of a new group and has never made a call. In
+ * a new group no other member can vouch for its first one, which needed no link to be admitted. When all others have
+ * voted, it has limited time for its first call; otherwise any peer that reached the master's port could hold up the
+ * run for ever. Other members are waited for while they live (RELIABILITY).
  */
 static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
 {
@@ -59,14 +59,16 @@ static void clear_where(struct pccl_remote *remote, enum pccl_call call)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* An optimization ends for each group in its own way. */
+/* Returns the outcome for this member: an optimization has an outcome for each group. */
 static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote *remote, uint8_t kind)
 {
     return kind == PCCL_ROUND_OPTIMIZE ? remote->group->optimize_outcome : m->last_outcome[kind];
 }
 
-/* Tells those who voted; newcomers of this very round have not. With a quiet round begins a new era: nothing of it can
- * be launched before the view it begins with. */
+/*
+ * Sends the result to the members that voted; newcomers of this very round have not. A quiet round begins a new era,
+ * and its operations cannot be launched before the view with which it begins.
+ */
 static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
     PCCL_ASSERT(!m->recovering && kind != PCCL_ROUND_SYNC);
@@ -96,7 +98,7 @@ static void conclude_pending(struct pccl_master *m)
     conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
-/* Puts the eligible into their rings. Returns how many, with their ids in added. */
+/* Puts the eligible newcomers into their rings. Returns their number and lists them in `added`. */
 static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
 {
     uint32_t count = 0, remotes = m->remote_count;
@@ -117,7 +119,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
     return count;
 }
 
-/* PROTOCOL 11.5: EPOCH, then ROUND to the members, WELCOME to the newcomers. */
+/* Sends EPOCH, then ROUND to the members, WELCOME to the newcomers (PROTOCOL 11.5). */
 static void conclude_update(struct pccl_master *m)
 {
     PCCL_ASSERT(m->departing_count == 0);
@@ -126,7 +128,7 @@ static void conclude_update(struct pccl_master *m)
     if (added != NULL && pccl_master_eligible(m) > 0)
         added_count = admit_all(m, added);
     pccl_master_age_hubs(m);
-    struct pccl_text why, costs; /* nothing is in flight that a new view could kill */
+    struct pccl_text why, costs; /* no operation is under way that a new view could abort */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (added_count > 0)
         pccl_text_format(&why, "%u admitted", added_count);
@@ -143,7 +145,7 @@ static void conclude_update(struct pccl_master *m)
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
-/* EPOCH, if a ring or the costs have changed, then ROUND. */
+/* Sends EPOCH, if a ring or the costs have changed, then ROUND. */
 static void continue_optimization(struct pccl_master *m)
 {
     if (!pccl_master_optimize(m))
@@ -180,7 +182,7 @@ static void wait_for_untried(struct pccl_master *m, uint8_t kind)
                                pccl_duration_str(patience_us));
 }
 
-/* Sending may find somebody who has to go: then the view comes first, and this stage again behind it. */
+/* Decides complete rounds. Sending may make a peer depart: then the view is next, and this stage again after it. */
 void pccl_master_decide_rounds(struct pccl_master *m)
 {
     PCCL_ASSERT(m->departing_count == 0);
@@ -199,7 +201,7 @@ void pccl_master_decide_rounds(struct pccl_master *m)
             wait_for_untried(m, kind);
 }
 
-/* The answer of the last round, for one who has not heard it. */
+/* Sends the answer of the last round to a member that has not received it. */
 void pccl_master_answer_round(struct pccl_master *m, struct pccl_remote *to, uint8_t kind)
 {
     send_round(m, to, kind, m->rounds[kind] - 1, outcome_for(m, to, kind));
@@ -230,7 +232,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 
-/* The answer is the round's outcome if it was decided before, else that the vote is taken back. */
+/* Withdraws a vote. The answer is the round's outcome if it was already decided, else that the vote is withdrawn. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
 {
     if (kind == PCCL_ROUND_SYNC) {

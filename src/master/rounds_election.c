@@ -1,13 +1,12 @@
 /*
- * The rules, in order. Where a rule expels somebody, the election ends, and another is held without
- * them.
- * 1 A revision grows by one from one synchronization to the next; the first may have any.
- * 2 Members that enforce what is popular and members that only send or receive do not mix.
- * 3 Candidates are votes that offer their content and have the group's next revision; in the first
- *   synchronization the highest one offered. The content with most votes wins; then the one with
- *   most votes that are not fresh; then the one with the lowest peer id.
- * 4 Members with another list of tensors than the winner are expelled.
- * 5 Members that only send and do not have what was elected are expelled.
+ * Rules of the election, in order. A rule that expels a ballot ends the election; the next one is held without it.
+ *  1 A revision grows by one from one synchronization to the next; the first may have any.
+ *  2 Members that enforce the popular state do not mix with members that only send or receive.
+ *  3 Candidates are votes that offer their content and have the group's next revision; in the first
+ *    synchronization the highest one offered. The content with most votes wins; then the one with
+ *    most votes that are not fresh; then the one with the lowest peer id.
+ *  4 Members with another list of tensors than the winner are expelled.
+ *  5 Members that only send and do not have the elected content are expelled.
  */
 #include "master/rounds_election.h"
 
@@ -28,7 +27,7 @@ bool pccl_ballot_gives(const struct pccl_ballot *ballot)
 
 /* ---- rules 1 and 2 ---- */
 
-/* Returns true if any is expelled, as do the other rules. */
+/* Returns true if a ballot is expelled, as do the other rules. */
 static bool expel_jumps(struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
     bool any = false;
@@ -69,7 +68,7 @@ static uint64_t highest_offered(const struct pccl_ballot *ballots, uint32_t coun
     return highest;
 }
 
-/* The votes for one content, and the ballot of the lowest peer id among them. */
+/* Votes for one content, and the ballot with the lowest peer id among them. */
 struct tally {
     uint32_t votes, veterans, ballot;
 };
@@ -99,9 +98,8 @@ static bool beats(const struct pccl_ballot *ballots, const struct tally *a, cons
 }
 
 /*
- * false: no candidate has that revision. A content may be tallied again from a later ballot, which
- * counts fewer votes and so cannot win; in the usual case, where all hold the same, there is one
- * tally.
+ * Finds the winner. Returns false if no candidate has that revision. A content may be tallied again from a later
+ * ballot, which counts fewer votes and so cannot win; usually all members have the same content and there is one tally.
  */
 static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint64_t revision, uint32_t *winner)
 {
@@ -145,7 +143,7 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
                          revision);
 }
 
-/* ---- rules 4 and 5, and what each one gets ---- */
+/* ---- rules 4 and 5, and the result for each member ---- */
 
 static enum pccl_expulsion mismatch_of(const struct pccl_ballot *ballot, const struct pccl_ballot *winner,
                                        uint64_t revision)
@@ -172,7 +170,7 @@ static bool expel_mismatched(struct pccl_ballot *ballots, uint32_t count, const 
 
 static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pccl_ballot *winner)
 {
-    bool held = false; /* somebody holds the tensors that need not be the same */
+    bool held = false; /* a giving member that is not fresh has the tensors that need not be equal */
     for (uint32_t i = 0; i < count; i++) {
         ballots[i].takes_unequal = false;
         ballots[i].lacks = ballots[i].torn || !pccl_digest_equal(&ballots[i].content, &winner->content);

@@ -1,20 +1,19 @@
 /*
- * The synchronization of a group's shared state (PROTOCOL 10.5). All members vote with what they
- * hold; the election decides (master/rounds_election.h); a member that lacks something is told of donors
- * to fetch it from, and says when it is done. The round ends when nobody fetches any more, and only
- * then the group's revision advances. The content itself never passes the master.
+ * Synchronization of a group's shared state (PROTOCOL 10.5). All members vote with the digests of their content; the
+ * election decides (master/rounds_election.h); a member that lacks something receives the names of donors, fetches, and
+ * reports the end. The round ends when no member fetches, and only then the group's revision advances. The content
+ * itself never passes through the master.
  *
- * A member that dies has no vote and gives nothing; those that fetched from it are told of other
- * donors. If nobody is left that holds what was elected, the round fails for all. Otherwise a
- * failure of one member fails only its own call.
+ * A member that dies has no vote and gives nothing; members that fetched from it receive other donors. If no holder of
+ * the elected content is left, the round fails for all. Any other failure of a member fails only its own call.
  *
- * Equal digests show that members hold the same only if nobody lies, since other content with the
- * same digest can be made. So if somebody fetches, those that brought the elected content send its
- * proof (state/state.h), and the proof that most of them send counts, as with the votes. A member
- * with another proof gives nothing, so a forged digest gains a liar no more than a vote.
+ * Equal digests prove equal content only if all members are honest, since other content with the same digest can be
+ * made. So if a member fetches, those that voted for the elected content send its proof (state/state.h), and the
+ * majority's proof counts, as with the votes. A member with another proof gives nothing, so a forged digest gains a
+ * liar no more than a vote.
  *
- * A restarted master knows nothing of the round: members vote again with what they hold by then,
- * and another election is held.
+ * A restarted master knows nothing of the round: members vote again with their content at that time, and the election
+ * is repeated.
  */
 #include "core/ticket.h"
 #include "master/rounds_internal.h"
@@ -48,7 +47,7 @@ static struct pccl_sync_part *part_of(const struct pccl_remote *remote)
     return remote->departing ? NULL : remote->sync_part;
 }
 
-/* ---- telling ---- */
+/* ---- messages to members ---- */
 
 static void send_round(struct pccl_master *m, struct pccl_remote *to, uint64_t round, uint8_t outcome)
 {
@@ -91,7 +90,7 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
         remote->owes_view_ack = false; /* the view can only abort operations of the era that has ended */
-        remote->lone_aborts = 0;       /* they are of the ended era, too */
+        remote->lone_aborts = 0;       /* they belong to the ended era, too */
         bool takes_part = part_of(remote) != NULL;
         pccl_master_drop_sync_part(m, remote);
         if (!takes_part)
@@ -112,7 +111,9 @@ static void fail(struct pccl_master *m, struct pccl_peer_group *group, const str
 
 /* ---- donors ---- */
 
-/* Does it hold what was elected? Until the proof is known, all who brought it count. */
+/*
+ * Returns true if the member holds the elected content. Until the proof is known, all members that voted for it count.
+ */
 static bool holds(const struct pccl_peer_group *group, const struct pccl_sync_part *part)
 {
     return part != NULL && !part->ballot.lacks &&
@@ -150,9 +151,9 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
 }
 
 /*
- * Names more donors to a member that fetches, up to the limit, around the ring from its own
- * position on, so that many requesters spread over many donors. If it takes the tensors that need
- * not be the same, donors that hold those come first, since no others have them.
+ * Names more donors to a member that fetches, up to the limit, around the ring from its own position on, so that many
+ * requesters spread over many donors. If it takes the tensors that need not be equal, donors that have those come
+ * first, since no others do.
  */
 static void name_donors(struct pccl_master *m, struct pccl_remote *to)
 {
@@ -167,7 +168,7 @@ static void name_donors(struct pccl_master *m, struct pccl_remote *to)
     }
 }
 
-/* Forgets donors that died, so that others may be named. */
+/* Forgets dead donors, so that others may be named. */
 static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_part *part)
 {
     uint32_t kept = 0;
@@ -195,7 +196,7 @@ static void expel(struct pccl_master *m, const struct pccl_peer_group *group, co
     }
 }
 
-/* Tells every member its part, unless nobody has to fetch: then the round can end. */
+/* Sends every member its part in the plan, unless no member must fetch: then the round can end. */
 static void plan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_election *election)
 {
     PCCL_ASSERT(!group->sync_planned && election->winner < group->ring_count);
@@ -226,7 +227,7 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(group->ring_count > 0);
     struct pccl_text reason;
-    if (pccl_master_some_are_unable(group, PCCL_ROUND_SYNC, &reason)) { /* it may be the one that holds the state */
+    if (pccl_master_some_are_unable(group, PCCL_ROUND_SYNC, &reason)) { /* it may be the one that has the state */
         fail(m, group, &reason);
         return;
     }
@@ -251,12 +252,12 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
         expel(m, group, &election);
 }
 
-/* ---- the proof of what was elected ---- */
+/* ---- the proof of the elected content ---- */
 
-/* How many brought what was elected, and how many of them sent one certain proof. */
+/* Members with the elected content: all, those whose proof is pending, and those that sent one particular proof. */
 struct backing {
     uint32_t brought, pending, same, veterans;
-    struct pccl_id least; /* the lowest peer id among these */
+    struct pccl_id least; /* lowest peer id among the latter */
 };
 
 static struct backing backing_of(const struct pccl_peer_group *group, const struct pccl_proof *proof)
@@ -278,7 +279,7 @@ static struct backing backing_of(const struct pccl_peer_group *group, const stru
     return backing;
 }
 
-/* As in the election: most members, then most that are not fresh, then the lowest id. */
+/* Returns true if `a` wins, as in the election: most members, then most that are not fresh, then the lowest id. */
 static bool backs_more(const struct backing *a, const struct backing *b)
 {
     if (a->same != b->same)
@@ -299,8 +300,8 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
 }
 
 /*
- * true: the proof is known. It is known as soon as more than half of those that brought the content
- * have sent the same, since the others cannot change that any more.
+ * Returns true if the proof is known. It is as soon as more than half of the members with the content have sent the
+ * same one, since the others cannot change that.
  */
 static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -338,8 +339,8 @@ static bool all_have_voted(const struct pccl_peer_group *group)
 }
 
 /*
- * Tells members that fetch of donors: of `only`, which has just become one; or of all, if it is
- * NULL, after the election and after a departure.
+ * Names donors to members that fetch: `only`, which has just become a donor; or if NULL, after the election or a
+ * departure, any donors.
  */
 static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only,
                         uint32_t givers)
@@ -374,11 +375,11 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
         any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
-        group->sync_planned = group->sync_proven = false; /* none of those who voted is left: the round begins anew */
+        group->sync_planned = group->sync_proven = false; /* the voters have all left: the round starts over */
         return;
     }
     if (any_fetches && givers == 0 && any_vouches)
-        return; /* some have yet to send the proof */
+        return; /* some proofs are still pending */
     if (any_fetches ? givers == 0 : !any_holds) {
         struct pccl_text reason;
         pccl_text_format(&reason, "all members that held the elected shared state are gone");
@@ -392,10 +393,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
     name_to_all(m, group, only, givers);
 }
 
-/*
- * If sending or the election has made somebody depart, the round stays due, since the view comes
- * first.
- */
+/* Advances a due round. If sending or the election has made a peer depart, it stays due: the view is next. */
 static void decide(struct pccl_master *m, struct pccl_peer_group *group)
 {
     if (!group->sync_planned && all_have_voted(group))
@@ -436,7 +434,7 @@ static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, ui
     return false;
 }
 
-/* A member votes: what it holds, and its strategy. The last vote brings the election. */
+/* Handles a vote: the member's digests and strategy. The last vote triggers the election. */
 static void take_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
 {
     struct pccl_peer_group *group = from->group;
@@ -468,7 +466,7 @@ static void take_vote(struct pccl_master *m, struct pccl_remote *from, const str
     pccl_master_note_sync(m, group, NULL);
 }
 
-/* A member that brought the elected content sends the proof of it. */
+/* Handles the proof of a member that voted for the elected content. */
 static void take_proof(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_proof *proof)
 {
     struct pccl_peer_group *group = from->group;
@@ -485,7 +483,7 @@ static void take_proof(struct pccl_master *m, struct pccl_remote *from, const st
     pccl_master_note_sync(m, group, from);
 }
 
-/* A member has fetched what it lacked, or cannot. */
+/* Handles the end of a fetch, successful or not. */
 static void take_done(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_done *done)
 {
     struct pccl_peer_group *group = from->group;
@@ -504,7 +502,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
     part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);
     if (part->failed) {
-        part->vouches = false; /* its proof is not waited for any more */
+        part->vouches = false; /* its proof is no longer waited for */
     } else if (!part->vouches) {
         part->proof = group->sync_proof;
     }
@@ -528,7 +526,7 @@ void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, c
         take_done(m, from, &msg->as.sync_done);
 }
 
-/* Before the election the vote is withdrawn; after it the round has to end first. */
+/* Withdraws a vote before the election; after it the round must end first. */
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round)
 {
     if (round != from->group->sync || from->sync_part == NULL || from->group->sync_planned)

@@ -1,10 +1,10 @@
-/* The lists of tensors that members vote with: kept once for each structure, to name the first tensor that differs. */
+/* Lists of tensors in the members' votes: kept once for each structure, to name the first tensor that differs. */
 #include "kernels/reduce.h"
 #include "master/rounds_internal.h"
 
 #include <string.h>
 
-/* A part that has the list of tensors of this structure; NULL: none. */
+/* Returns a part that has the list of tensors of this structure; NULL: none. */
 static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_group *group,
                                                      const struct pccl_digest *structure)
 {
@@ -16,7 +16,7 @@ static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_grou
     return NULL;
 }
 
-/* Keeps names, types and lengths of the first tensors; without memory they are not kept. */
+/* Keeps names, types and lengths of the first tensors, if there is memory for them. */
 static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const struct pccl_msg_sync_vote *vote)
 {
     uint32_t count = vote->lines_count;
@@ -62,7 +62,7 @@ static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, stru
                      line->unequal != 0 ? ", allowed to differ" : "");
 }
 
-/* Is it known what the tensor of this number is, or that there is none? */
+/* Returns true if the tensor of this number is known, or known not to exist. */
 static bool has_line(const struct pccl_sync_part *part, uint32_t at)
 {
     bool kept = part->lines != NULL && part->line_names != NULL;

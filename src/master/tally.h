@@ -1,7 +1,4 @@
-/*
- * What the master counts, since it began, for those who watch it (metrics.h). Counters only rise; nothing is decided
- * by them.
- */
+/* Counters of the master since its start, for operators (ops/metrics.h). They only rise, and decide nothing. */
 #ifndef PCCL_MASTER_TALLY_H
 #define PCCL_MASTER_TALLY_H
 
@@ -11,54 +8,54 @@
 #include <stdint.h>
 
 enum {
-    PCCL_TALLY_KINDS = PCCL_COLLECTIVES + 1, /* the last: operations of which nobody said what they are */
+    PCCL_TALLY_KINDS = PCCL_COLLECTIVES + 1, /* the last: operations without a known descriptor */
     PCCL_TALLY_REASONS = PCCL_REFUSAL_DRAINED + 1,
-    PCCL_TALLY_LATENCIES = 7, /* and one more, for what took longer */
-    PCCL_TALLY_SPANS = 60,    /* of the last minutes */
+    PCCL_TALLY_LATENCIES = 7, /* plus one bucket for longer times */
+    PCCL_TALLY_SPANS = 60,    /* spans of the last minutes */
     PCCL_TALLY_SPAN_US = 10000000,
-    PCCL_TALLY_STEPS = 64, /* of a training, the latest that peers told of */
+    PCCL_TALLY_STEPS = 64, /* latest steps of a training that peers reported */
 };
 
-/* The upper bounds, in microseconds. */
+/* Upper bounds of the latency buckets, in microseconds. */
 extern const uint64_t pccl_tally_latencies_us[PCCL_TALLY_LATENCIES];
 
-/* The outcomes of ten seconds. */
+/* Outcomes within ten seconds. */
 struct pccl_span {
     uint64_t committed, aborted, bytes;
 };
 
-/* What peers told of a step of their training (PROTOCOL 9.9). */
+/* Peers' reports on one step of their training (PROTOCOL 9.9). */
 struct pccl_told_step {
     uint64_t step;
-    uint32_t count; /* of those with a loss that is a number */
+    uint32_t count; /* reports with a finite loss */
     double sum, least, most;
 };
 
 struct pccl_tally {
-    uint64_t came, newcomers;                  /* members; peers that asked for admission */
-    uint64_t members_gone[PCCL_TALLY_REASONS]; /* by enum pccl_refusal, as all that go */
+    uint64_t came, newcomers;                  /* members admitted; peers that asked for admission */
+    uint64_t members_gone[PCCL_TALLY_REASONS]; /* by enum pccl_refusal, like all departures */
     uint64_t newcomers_gone[PCCL_TALLY_REASONS];
-    uint64_t refused[PCCL_TALLY_REASONS]; /* connections, before their hello was accepted */
-    uint64_t begun[PCCL_TALLY_KINDS];     /* operations, when the first part of them is known */
+    uint64_t refused[PCCL_TALLY_REASONS]; /* connections refused before their hello was accepted */
+    uint64_t begun[PCCL_TALLY_KINDS];     /* operations, counted at the first part */
     uint64_t committed[PCCL_TALLY_KINDS], aborted[PCCL_TALLY_KINDS];
     uint64_t bytes[PCCL_TALLY_KINDS]; /* of committed operations */
     uint64_t rounds_done[PCCL_ROUND_KINDS], rounds_failed[PCCL_ROUND_KINDS];
     uint64_t views;
-    uint64_t fetches, fetches_failed;        /* of members that lacked shared state */
+    uint64_t fetches, fetches_failed;        /* fetches by members that lacked shared state */
     uint64_t verdicts[PCCL_VERDICT_CLASSES]; /* by enum pccl_verdict_class */
     uint64_t latency[PCCL_TALLY_LATENCIES + 1], latency_us;
-    uint64_t turned_us, span; /* as of when; the number of the newest, whose place is its remainder */
+    uint64_t turned_us, span; /* time of the latest turn; number of the newest span, whose index is the remainder */
     struct pccl_span spans[PCCL_TALLY_SPANS];
-    uint64_t step_count; /* ever; the latest are in a circular buffer */
+    uint64_t step_count; /* total; the latest are in a circular buffer */
     struct pccl_told_step steps[PCCL_TALLY_STEPS];
 };
 
-/* It was committed, or aborted, now and so long after the first word of it. */
+/* Counts an outcome now, `took_us` after the first message about the operation. */
 void pccl_tally_outcome(struct pccl_tally *tally, uint32_t kind, bool committed, uint64_t bytes, uint64_t took_us,
                         uint64_t now_us);
-/* Begins the span of now, if that is a new one. */
+/* Begins a new span if its time has come. */
 void pccl_tally_turn(struct pccl_tally *tally, uint64_t now_us);
-/* A peer tells of a step. A loss that is no number does not count. */
+/* Counts a training report. Ignores a loss that is not a finite number. */
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss);
 uint64_t pccl_tally_sum(const uint64_t *counts, uint32_t count);
 

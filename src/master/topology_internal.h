@@ -1,4 +1,4 @@
-/* What the files of the room of topology share. */
+/* Shared by the files of topology. */
 #ifndef PCCL_MASTER_TOPOLOGY_INTERNAL_H
 #define PCCL_MASTER_TOPOLOGY_INTERNAL_H
 
@@ -7,19 +7,19 @@
 /* ---- topology_tests.c ---- */
 
 /*
- * Nothing gets through this path. The opposite path counts as unreachable, too, unless a link
- * stands over it or something fresh is known of it.
+ * Marks a path as unreachable. The opposite path counts as unreachable, too, unless a link over it is up or it has a
+ * fresh figure.
  */
 void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /*
- * Sets tuning.share, how much operations achieve of what tests promise, by the better half of the
- * ring's links. If processors or something else that all share set the pace, links that are only
- * tested must not look better than those in use.
+ * Sets tuning.share, the fraction of the tested rates that operations achieve, from the better half of the ring's
+ * links. If something shared such as processors limits the speed, links that are only tested must not look better than
+ * those in use.
  */
 void pccl_master_calibrate_tests(struct pccl_peer_group *group);
-/* Resets the members' parts in the tests: an optimization begins. */
+/* Resets the members' parts in the tests at the start of an optimization. */
 void pccl_master_begin_tests(struct pccl_peer_group *group);
-/* Begins the tests that can begin. false: no test runs any more, and none is left to do. */
+/* Begins the tests that can begin. Returns false if no test is running or left to do. */
 PCCL_MUST_CHECK bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group);
 /* Ends overdue tests of a group. */
 void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *group);
@@ -27,8 +27,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
 /* ---- topology_reports.c ---- */
 
 /*
- * Makes the problem of a group for the solver, by the members' numbers; the caller frees it. false:
- * out of memory.
+ * Makes the solver's problem for a group, by the members' numbers; the caller frees it. Returns false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_master_build_ring_problem(struct pccl_master *m, struct pccl_peer_group *group,
                                                     struct pccl_ring_problem *problem);

@@ -1,6 +1,6 @@
 /*
- * A group as others see it: as a problem for the solver, which knows members by numbers, and as text for members that
- * ask, for the log and for the driver's file.
+ * Representations of a group: a problem for the solver, which identifies members by number, and text for members that
+ * request it, for the log and for the driver's file.
  */
 #include "master/links.h"
 #include "master/output.h"
@@ -21,7 +21,7 @@ static uint64_t solver_rate(const struct pccl_tuning *tuning, const struct pccl_
 
 static size_t problem_cells(uint32_t count) { return (size_t)count * count; }
 
-/* The same for the same members, whatever the ring: so a search can be repeated after its answer was adopted. */
+/* Numbers the members the same way for every ring, so that a search can be repeated after its answer was adopted. */
 static void number_members(struct pccl_peer_group *group)
 {
     uint32_t number = 0;
@@ -74,9 +74,9 @@ void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *p
 }
 
 enum {
-    LOGGED_MEMBERS_MAX = 32,    /* of a ring that is logged link by link */
-    LINK_LINE_BYTES_LEAST = 27, /* of a link as text */
-    KEPT_MS = 1000,             /* how long a report is kept */
+    LOGGED_MEMBERS_MAX = 32,    /* largest ring that is logged link by link */
+    LINK_LINE_BYTES_LEAST = 27, /* shortest text of a link */
+    KEPT_MS = 1000,             /* time for which a report is kept */
 };
 
 static struct pccl_topology_link link_of(const struct pccl_master *m, const struct pccl_remote *from,
@@ -92,9 +92,7 @@ static struct pccl_topology_link link_of(const struct pccl_master *m, const stru
                                        .source = figure.source};
 }
 
-/*
- * Adds the link between two members; as unreachable if a given problem says so. false: no memory.
- */
+/* Adds the link between two members; as unreachable if a given problem has it so. Returns false if out of memory. */
 static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem *problem,
                      const struct pccl_remote *from, const struct pccl_remote *to, struct pccl_topology_report *report)
 {
@@ -106,7 +104,7 @@ static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem
     return pccl_topology_report_add(report, &link);
 }
 
-/* problem: NULL: only the ring's links. false: out of memory. */
+/* Fills in the report; without a problem, only the ring's links. Returns false if out of memory. */
 static bool fill(const struct pccl_master *m, const struct pccl_peer_group *group,
                  const struct pccl_ring_problem *problem, struct pccl_topology_report *report)
 {
@@ -133,7 +131,7 @@ static bool fill(const struct pccl_master *m, const struct pccl_peer_group *grou
 }
 
 /*
- * With all links if that can be sent, else with those of the ring, else empty. Returns the length.
+ * Prints the report with all links if that fits a message, else with the ring's links, else empty. Returns the length.
  */
 static size_t print(struct pccl_master *m, struct pccl_peer_group *group, char *text)
 {
@@ -166,7 +164,7 @@ void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *gr
     tuning->text_bytes = 0;
 }
 
-/* The report is kept for a while, since all members may ask at once. */
+/* Makes the report and keeps it for a while, since all members may ask at once. */
 static void draw(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;

@@ -1,12 +1,11 @@
 /*
- * The optimization of the topology: tests (topology_tests.c), a search for the best ring in another
- * thread, links along that ring, and its adoption, all within the joint call. Each group goes
- * through these phases on its own; the round ends when all groups have.
+ * Optimization of the topology: tests (topology_tests.c), a search for the best ring in another thread, links along
+ * that ring, and its adoption, all within the joint call. Each group passes through these phases on its own; the round
+ * ends when all groups have.
  *
- * If a ring is not proven to be the best, the search continues in the background, and the next
- * joint topology call adopts what it finds, unless the membership or the ring has changed
- * meanwhile. When figures have moved, an update starts a short search and waits for it, so that a
- * group can leave a link that became slow.
+ * If a ring is not proven to be the best, the search continues in the background, and the next joint topology call
+ * adopts its result, unless the membership or the ring has changed by then. When figures have moved, an update starts a
+ * short search and waits for it, so that a group can leave a link that became slow.
  */
 #include "master/links.h"
 #include "master/lacks.h"
@@ -17,14 +16,14 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_MAX = 3,       /* searches in one optimization, since a link of the ring found may not come up */
-    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest link is so much faster, */
-    LATENCY_PERMILLE = 100, /* or if that is about as fast, and its latency so much lower */
-    LINKS_MS = 2000,        /* for the links of a new ring to come up */
-    SEEDS = 0x70636c,       /* of the first search */
+    ATTEMPTS_MAX = 3,       /* searches in one optimization, since a link of the new ring may fail to come up */
+    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest link is faster by this share, */
+    LATENCY_PERMILLE = 100, /* or about as fast, with a latency lower by this share */
+    LINKS_MS = 2000,        /* time for the links of a new ring to come up */
+    SEEDS = 0x70636c,       /* seed of the first search */
 };
 
-/* ---- what a ring is worth ---- */
+/* ---- benefit of a ring ---- */
 
 static bool is_worth_it(const struct pccl_ring_worth *now, const struct pccl_ring_worth *then)
 {
@@ -44,7 +43,7 @@ static void forget_better(struct pccl_master *m, struct pccl_tuning *tuning)
     tuning->better_count = 0;
 }
 
-/* ring: members by their numbers. */
+/* Keeps a ring, given by the members' numbers, for adoption. */
 static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -60,11 +59,11 @@ static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, co
     tuning->better_version = group->ring_version;
 }
 
-/* ---- links along a ring to come ---- */
+/* ---- links of a future ring ---- */
 
 enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
 
-/* A link that could not be opened counts as unreachable. */
+/* Returns the state of the ring's links. A link that could not be opened counts as unreachable from now on. */
 static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     enum links links = LINKS_STAND;
@@ -92,7 +91,7 @@ static void end_search(struct pccl_master *m, struct pccl_peer_group *group)
     group->tuning.ticket = 0;
 }
 
-/* Ends searches in the background, so that no call waits behind one; they begin anew later. */
+/* Ends searches in the background, so that no call waits for one; they start over later. */
 static void end_background_searches(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -104,7 +103,7 @@ static void end_background_searches(struct pccl_master *m)
     }
 }
 
-/* false: the search could not begin. */
+/* Returns false if the search could not begin. */
 static bool begin_search(struct pccl_master *m, struct pccl_peer_group *group, bool background)
 {
     PCCL_ASSERT(group->ring_count > 2);
@@ -147,7 +146,7 @@ static void fail(struct pccl_peer_group *group, const char *reason)
     group->tuning.phase = PCCL_TUNING_OVER;
 }
 
-/* Takes the ring that the search found for adoption, if it is worth the change. */
+/* Keeps the ring that the search found, if it is worth the change, and requests its links. */
 static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_ring_problem problem;
@@ -164,7 +163,7 @@ static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, co
     pccl_master_arm(m, group->tuning.patience_us);
 }
 
-/* The search of an optimization has an answer. */
+/* Handles the answer to an optimization's search. */
 static void answered(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -203,7 +202,7 @@ void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *e
         pccl_master_mark(m, PCCL_STAGE_SEARCHES);
 }
 
-/* One search at a time, since each takes a processor for seconds. */
+/* Runs one search at a time, since each takes a processor for seconds. */
 void pccl_master_search_in_background(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -213,12 +212,12 @@ void pccl_master_search_in_background(struct pccl_master *m)
         struct pccl_peer_group *group = m->groups[i];
         bool wanted = group->tuning.unproven && group->ring_count > 2;
         group->tuning.unproven = false;
-        if (wanted && begin_search(m, group, true)) /* it fails only for want of memory */
+        if (wanted && begin_search(m, group, true)) /* fails only if out of memory */
             return;
     }
 }
 
-/* Are links of the ring found for this update still coming up, and is there time left? */
+/* Returns true if links of the ring found for this update are still coming up and time is left. */
 static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
@@ -226,7 +225,7 @@ static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group
            m->now_us < tuning->patience_us && look_at_links(m, group, tuning->better) == LINKS_COME;
 }
 
-/* There is one search for each update; figures that move meanwhile are left to the next update. */
+/* Each update has one search; figures that move during it are left to the next update. */
 bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 {
     bool waits = false;
@@ -276,7 +275,7 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     struct pccl_ring_worth was, is;
     if (!pccl_master_ring_is_ready(m, group))
         return false;
-    group->tuning.replans = false; /* else whoever updates as long as pending rounds say yes would do so for ever */
+    group->tuning.replans = false; /* otherwise a peer that updates while pending rounds ask for it would never stop */
     if (!pccl_master_weigh_better_ring(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
@@ -314,7 +313,7 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     tuning->failed = false;
     tuning->attempts = 0;
     tuning->unproven = tuning->replans = false;
-    tuning->assumed_rate = 0; /* tests tell better */
+    tuning->assumed_rate = 0; /* tests are better evidence */
     end_search(m, group);     /* the estimates that it uses are about to change */
     pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
@@ -338,13 +337,13 @@ static void search(struct pccl_master *m, struct pccl_peer_group *group)
     if (group->ring_count < 3)
         return; /* only one ring is possible */
     if (tuning->attempts++ == ATTEMPTS_MAX)
-        return; /* the ring stays as it is */
+        return; /* the ring stays */
     tuning->phase = PCCL_TUNING_SEARCH;
     if (!begin_search(m, group, false))
         fail(group, "the master is out of memory");
 }
 
-/* Takes a group through the phases, as far as it can go now. */
+/* Moves a group through the phases as far as possible now. */
 static void advance(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(m->optimizing);

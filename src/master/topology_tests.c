@@ -1,15 +1,15 @@
 /*
- * What tests and operations show of the links between the members of a group: the one source for the search for rings
- * and for the cost data of views, of which this file knows nothing. And the tests of an optimization: which paths are
- * tested when.
+ * Estimates of the links between members, from tests and operations: the only source for the search for rings and for
+ * the cost data of views, of which this file knows nothing. Also the tests of an optimization: which paths are tested
+ * when.
  *
- * A test is of one path: a member loads it and reports what arrived. Each member loads one path at a time and receives
- * over one, from another member than the one it loads. So all test at once, as all send at once in a ring, and the
- * answers of a test do not wait behind the load of the opposite path. Only paths of which nothing fresh is known are
- * tested. When the time of the optimization is up no test begins; the next optimization tests the rest.
+ * A test covers one path: a member loads it and reports the received amount. Each member loads one path at a time and
+ * receives over one, from another member than the one it loads. So all test at once, as all send at once in a ring, and
+ * the answers of a test do not wait behind the load of the opposite path. Only paths without a fresh figure are tested.
+ * When the time of the optimization is up no test begins; the next optimization tests the rest.
  *
- * The tests of a member end when it dies, and one that does not report in time is not tested any more. Neither costs
- * more than the paths of that member, since the time lost by waiting for it is added to that of the others.
+ * The tests of a member end when it dies, and one that does not report in time is excluded from further tests. Neither
+ * costs more than the paths of that member, since the lost time is added to the time of the others.
  */
 #include "core/ticket.h"
 #include "master/lacks.h"
@@ -19,7 +19,7 @@
 #include "master/topology_internal.h"
 #include "wire/cost.h"
 
-enum { UNREACHABLE_FRESH_MS = 30000 }; /* then it is tried again */
+enum { UNREACHABLE_FRESH_MS = 30000 }; /* tried again after this time */
 
 /* ---- places ---- */
 
@@ -93,10 +93,7 @@ void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *f
     from->group->tuning.moved = from->group->tuning.moved || moved;
 }
 
-/*
- * A test failed locally, which shows nothing about the path: it is not repeated in this
- * optimization.
- */
+/* Records that a test failed locally, which shows nothing about the path: it is not repeated in this optimization. */
 static void note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
     struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -104,7 +101,7 @@ static void note_inconclusive(struct pccl_master *m, struct pccl_remote *from, s
         put(m, figure, PCCL_FIGURE_NONE, 0, 0);
 }
 
-/* Nothing, or nothing fresh, is known of the link. */
+/* Returns true if the link has no figure, or no fresh one. */
 static bool is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -115,7 +112,7 @@ static bool is_stale(const struct pccl_master *m, const struct pccl_remote *from
         return true;
     uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
     if (figure->source == PCCL_FIGURE_TRAFFIC && pccl_rate_moved(promised, figure->rate))
-        return true; /* its rate changes, so test it rather than trust what operations happened to show */
+        return true; /* its rate changes, so a test is better than the chance results of operations */
     uint64_t fresh_ms = m->config.fresh_ms;
     if (figure->source == PCCL_FIGURE_UNREACHABLE)
         fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);
@@ -127,13 +124,13 @@ void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *fro
     struct pccl_figure *figure = pccl_master_find_figure(from, to), *back = pccl_master_find_figure(to, from);
     if (figure == NULL || back == NULL)
         return;
-    /* If a link stands, data flows over it, and what failed was another connection. */
+    /* If a link is up, data flows over it, and another connection failed. */
     put(m, figure, pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE, 0, 0);
-    if (!pccl_master_holds_link(to, from) && is_stale(m, to, from)) /* otherwise something better is known of it */
+    if (!pccl_master_holds_link(to, from) && is_stale(m, to, from)) /* otherwise a better figure is known */
         put(m, back, PCCL_FIGURE_UNREACHABLE, 0, 0);
 }
 
-/* Notes what a test showed. */
+/* Records the result of a test. */
 static void note_test(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, uint32_t rtt_us,
                       uint64_t rate)
 {
@@ -204,11 +201,11 @@ struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, con
 
 enum {
     LIMIT_LEAST_MS = 80,    /* a shorter test shows nothing */
-    LIMIT_MOST_MS = 2000,   /* of one test */
-    ROUND_TRIPS_BEFORE = 6, /* before the first data: to dial, and to measure the round trip */
-    ROUND_TRIPS_LEAST = 12, /* of a test, at least: a connection starts slowly */
-    REPORT_MS = 4500,       /* beyond its limit: to dial, and for the report to come */
-    EXTENSION_MS = 5000,    /* at most, for tests that failed */
+    LIMIT_MOST_MS = 2000,   /* limit of one test */
+    ROUND_TRIPS_BEFORE = 6, /* before the first data: dial, and measure the round trip */
+    ROUND_TRIPS_LEAST = 12, /* minimum of a test, because a connection starts slowly */
+    REPORT_MS = 4500,       /* beyond its limit: time to dial and to deliver the report */
+    EXTENSION_MS = 5000,    /* maximum, for failed tests */
 };
 
 void pccl_master_begin_tests(struct pccl_peer_group *group)
@@ -239,7 +236,7 @@ static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
 
 /* ---- one test ---- */
 
-/* How many tests `from` has still to load or `to` to receive, whichever is more. */
+/* Returns the number of tests that `from` must still load or `to` must still receive, whichever is larger. */
 static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;
@@ -252,8 +249,8 @@ static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote
 }
 
 /*
- * Its share of the time that is left; on long paths at least as much as a connection needs to get
- * up to speed.
+ * Returns the time limit of a test: its share of the remaining time; on long paths at least the time that a connection
+ * needs to reach its full rate.
  */
 static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
@@ -301,8 +298,8 @@ static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pcc
 }
 
 /*
- * Finds a member for it to load, and one to load it. If there is none, a member that becomes free
- * later finds it. The search goes around the ring, so that the links of the ring are tested first.
+ * Finds a member for it to load, and one to load it. Without one, a member that becomes free later finds it. The search
+ * follows the ring, so that the links of the ring are tested first.
  */
 static void look(struct pccl_master *m, struct pccl_remote *remote)
 {
@@ -329,7 +326,7 @@ bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group)
     return runs;
 }
 
-/* ---- its end ---- */
+/* ---- end of a test ---- */
 
 static void end_test(struct pccl_master *m, struct pccl_remote *from)
 {
@@ -343,7 +340,7 @@ static void end_test(struct pccl_master *m, struct pccl_remote *from)
     to->test.looks = true;
 }
 
-/* Adds the time that was lost to that of the other tests. */
+/* Adds the lost time to the time of the other tests. */
 static void extend(struct pccl_master *m, const struct pccl_remote *from)
 {
     uint64_t most_us = m->tests_begin_us + (m->config.optimize_ms + (uint64_t)EXTENSION_MS) * 1000;
@@ -353,13 +350,14 @@ static void extend(struct pccl_master *m, const struct pccl_remote *from)
 void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured)
 {
     if (!from->test.running || measured->test != from->test.number)
-        return; /* it comes too late, or belongs to an earlier boot */
+        return; /* too late, or from an earlier boot */
     struct pccl_remote *to = pccl_master_find(m, &from->test.to);
     bool known = to != NULL && !to->departing && to->group == from->group;
     if (known && measured->failed == 0 && measured->rate != 0)
         note_test(m, from, to, measured->rtt_us, measured->rate);
     else if (known && measured->failed != 0 &&
-             (measured->how == 0 || pccl_master_lacks_since(to, from->test.begun_us))) /* no word about the path */
+             /* shows nothing about the path */
+             (measured->how == 0 || pccl_master_lacks_since(to, from->test.begun_us)))
         note_inconclusive(m, from, to);
     else if (known)
         pccl_master_note_unreachable(m, from, to);

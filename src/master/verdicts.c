@@ -1,15 +1,15 @@
-/* Suspicions and verdicts of a group: how reports are kept, and how what one comparison shows becomes a verdict. */
+/* Suspicions and verdicts of a group: stores reports, and turns the results of comparisons into verdicts. */
 #include "master/verdicts_internal.h"
 #include "core/rule.h"
 
 #include <string.h>
 
 enum {
-    HITS_HANG = 2, /* comparisons in a row, which are PCCL_VERDICTS_EVERY_US apart, until it is a verdict */
+    HITS_HANG = 2, /* comparisons in a row, PCCL_VERDICTS_EVERY_US apart, that make a verdict */
     HITS_SLOW = 3,
-    MISSES_HANG = 2, /* ... and until it is none any more */
+    MISSES_HANG = 2, /* ... and that end it */
     MISSES_SLOW = 3,
-    OPERATIONS_MOST = 1000000, /* in one report */
+    OPERATIONS_MOST = 1000000, /* limit for one report */
 };
 
 static const uint64_t time_most_us = UINT64_C(1000000000000), bytes_most = UINT64_C(1) << 50;
@@ -25,7 +25,7 @@ static const struct pccl_seen_link *find_link(const struct pccl_seen_link *links
     return NULL;
 }
 
-/* The time that operations took in the report's time: beside it a link may be idle. */
+/* Returns the time that operations took within the report's window; a link may be idle for the rest. */
 static uint64_t time_of(const struct pccl_msg_sight *sight)
 {
     uint64_t window_us = sight->window_ms * UINT64_C(1000);
@@ -84,7 +84,7 @@ static void drop(struct pccl_verdicts *verdicts, uint32_t at)
     memmove(&verdicts->entries[at], &verdicts->entries[at + 1], (verdicts->count - at) * sizeof *verdicts->entries);
 }
 
-/* Whether its peer has said anything new: silence neither confirms that something is slow nor takes it back. */
+/* Returns true if its peer has a new report: silence neither confirms nor refutes slowness. */
 static bool has_news(const struct pccl_judgment *j, const struct pccl_id *peer)
 {
     const struct pccl_witness *witness = pccl_witness_fresh(j, j->witnesses->find(j->witnesses->context, peer));
@@ -107,7 +107,7 @@ static void keep_open(struct pccl_verdicts *verdicts, const struct pccl_verdict_
         (struct pccl_open_link){.from = entry->peer, .to = entry->other, .sender = true, .receiver = true};
 }
 
-/* true: it has become a verdict. */
+/* Counts a confirmation. Returns true if the suspicion has become a verdict. */
 static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *entry, uint64_t *last_number)
 {
     entry->misses = 0;
@@ -121,7 +121,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
     return true;
 }
 
-/* Starts the time again after a comparison that does not show enough. */
+/* Resets the time after a comparison that does not show enough. */
 static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     if (!entry->holds || !entry->enough)
@@ -130,7 +130,7 @@ static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry
         entry->enough_us = j->now_us;
 }
 
-/* true: it is to be dropped. */
+/* Counts a comparison that did not confirm the entry. Returns true if the entry must end. */
 static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     bool hang = pccl_verdicts_is_hang(entry->class);
@@ -140,7 +140,7 @@ static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entr
     return ++entry->misses >= (hang ? MISSES_HANG : MISSES_SLOW) || !entry->holds;
 }
 
-/* A suspicion is forgotten; a verdict is over. true: it was a verdict. */
+/* Forgets a suspicion, or marks a verdict as over. Returns true if it was a verdict. */
 static bool end(struct pccl_verdicts *verdicts, uint32_t at)
 {
     struct pccl_verdict_entry *entry = &verdicts->entries[at];
@@ -153,7 +153,7 @@ static bool end(struct pccl_verdicts *verdicts, uint32_t at)
     return held;
 }
 
-/* From the last to the first, as some are dropped on the way. */
+/* Updates the entries, last to first because some are dropped. Returns true if a verdict began or ended. */
 static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
 {
     struct pccl_verdicts *verdicts = j->verdicts;

@@ -1,17 +1,17 @@
 /*
- * Who an operation stands for: from those who wait to whom they wait for, and on, to the one that waits for nobody.
- * Around a ring all wait, and if each of them waits for another one, it is a link that lets nothing through: its
- * sender has data under way that does not arrive, while its receiver waits for data.
+ * Finds the cause of an operation that hangs: follows the waits from peer to peer to one that does not wait. Around a
+ * ring all peers wait; if each of them waits for another one, the cause is a link that transfers nothing: its sender
+ * has data under way that does not arrive, while its receiver waits for data.
  */
 #include "master/verdicts_internal.h"
 
 enum {
-    LONG_MS = 1000, /* a wait that may be a hang; suspicions become verdicts later */
-    NAMED_MAX = 4,  /* peers that wait, in the evidence */
+    LONG_MS = 1000, /* shortest wait that may be a hang; suspicions become verdicts later */
+    NAMED_MAX = 4,  /* waiting peers named in the evidence */
     STUCK_BYTES = 4096,
 };
 
-/* NULL: it does not wait, as far as is known lately. */
+/* Returns NULL if the peer has not reported a wait recently. */
 static const struct pccl_witness *waiter(const struct pccl_judgment *j, uint32_t i)
 {
     const struct pccl_witness *witness = pccl_witness_fresh(j, i);
@@ -23,19 +23,19 @@ static uint32_t index_of(const struct pccl_judgment *j, const struct pccl_id *id
     return j->witnesses->find(j->witnesses->context, id);
 }
 
-/* For somebody: for whom an outcome waits only the master can say (diagnosis.c). */
+/* Returns true for a long wait for a peer. Only the master knows the peers that hold up an outcome (diagnosis.c). */
 static bool is_long(const struct pccl_seen_wait *wait)
 {
     return wait->for_ms >= LONG_MS && wait->what != PCCL_WAIT_OUTCOME && !pccl_id_is_zero(&wait->peer);
 }
 
-/* What those who wait for one that waits for nobody say of it. */
+/* Reports of the peers that wait for a peer that does not wait. */
 struct complaints {
     struct pccl_id peer;
     uint32_t waiters, for_ms;
-    bool not_ready; /* somebody waits for it to enter */
-    bool begun;     /* something of the operation came from it, or it has permitted something */
-    uint8_t what;   /* somebody waits for this */
+    bool not_ready; /* a peer waits for it to enter */
+    bool begun;     /* it has sent data of the operation, or permission to send */
+    uint8_t what;   /* last reported kind of wait */
     struct pccl_instance instance;
     struct pccl_id named[NAMED_MAX];
 };
@@ -76,8 +76,8 @@ static void add_waiters(struct pccl_text *text, const struct complaints *all)
 }
 
 /*
- * true: most of those who take part wait for nothing, so they compute, and those who wait were early. Around a ring
- * these name their neighbors only, so that it does not follow from how many are named.
+ * Returns true if most participants do not wait: they compute, and the waiting peers were early. The number of waiting
+ * peers does not show that, because around a ring they name only their neighbors.
  */
 static bool most_compute(const struct pccl_judgment *j, const struct pccl_instance *instance)
 {
@@ -110,10 +110,10 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
     (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
 }
 
-/* Those whom somebody waits for, and who wait for nobody themselves. */
+/* Peers that others wait for and that do not wait themselves. */
 struct ends {
     struct pccl_id ids[PCCL_SUSPICIONS_MAX];
-    uint32_t count; /* of which the ids have the first */
+    uint32_t count; /* number of ids */
 };
 
 static void add_end(struct ends *ends, const struct pccl_id *peer)
@@ -138,7 +138,7 @@ static void find_ends(const struct pccl_judgment *j, struct ends *ends)
     }
 }
 
-/* If most would be named, it is nobody's fault. */
+/* Suspects the ends of the waits, unless that would be most peers. Returns true if there are any. */
 static bool suspect_ends(struct pccl_judgment *j)
 {
     struct ends ends = {.count = 0};
@@ -156,7 +156,7 @@ static bool waits_for(const struct pccl_witness *peer, const struct pccl_id *oth
     return false;
 }
 
-/* Something is under way to the other end, all the time, and nothing arrives. */
+/* Returns true if data is constantly under way to the other end and none arrives. */
 static bool is_stuck(const struct pccl_witness *from, const struct pccl_seen_link *link)
 {
     uint64_t window_us = pccl_witness_latest(from)->window_ms * UINT64_C(1000);

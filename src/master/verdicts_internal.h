@@ -1,10 +1,10 @@
-/* What the files of the verdicts share: one comparison under way. */
+/* Shared by the files of verdicts: one comparison under way. */
 #ifndef PCCL_MASTER_VERDICTS_INTERNAL_H
 #define PCCL_MASTER_VERDICTS_INTERNAL_H
 
 #include "master/verdicts.h"
 
-enum { PCCL_WITNESS_FRESH_US = 3500000 }; /* whoever has said nothing for so long has nothing to say */
+enum { PCCL_WITNESS_FRESH_US = 3500000 }; /* a report older than this is ignored */
 
 struct pccl_judgment {
     struct pccl_verdicts *verdicts;
@@ -30,14 +30,17 @@ static inline bool pccl_verdicts_is_hang(enum pccl_verdict_class class)
     return class == PCCL_VERDICT_NOT_ENTERED || class == PCCL_VERDICT_HANG;
 }
 
-/* verdicts_suspect.c. other: of a link; NULL: none. Returns the suspicion, or verdict; NULL: there is no room. */
+/*
+ * Records a suspicion (verdicts_suspect.c). other: the receiver of a link, or NULL. Returns the suspicion or verdict;
+ * NULL if there is no room.
+ */
 struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
                                                  const struct pccl_id *peer, const struct pccl_id *other,
                                                  const struct pccl_text *evidence);
 
-/* verdicts_hang.c: who or what an operation stands for. true: one does, so its figures say nothing. */
+/* Finds the cause of hanging operations (verdicts_hang.c). Returns true if one hangs; then its figures mean nothing. */
 PCCL_MUST_CHECK bool pccl_verdicts_look_for_hangs(struct pccl_judgment *j);
-/* verdicts_slow.c: who or what is slower than the others. */
+/* Find slow peers and slow links (verdicts_slow.c). */
 void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j);
 void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j);
 

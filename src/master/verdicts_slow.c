@@ -1,27 +1,26 @@
 /*
- * Who or what is slower than the others. All figures are durations on one peer's own clock.
+ * Finds peers and links that are slower than the others. All figures are durations on one peer's own clock.
  *
- * Computation: in operations that all take part in, and whose outcome all learn at about the same time, whoever enters
- * late is in them for a shorter time than the others.
- * Links: how long each was busy for each byte makes a matrix. One bad cell is a link; a bad row is what a peer sends, a
- * bad column what it receives.
+ * Computation: in operations with all members, which all end at about the same time, a member that enters late spends
+ * less time than the others. Links: the busy time for each byte makes a matrix. One bad cell is a link, a bad row a
+ * slow sender, a bad column a slow receiver.
  *
- * A row holds one peer's reports. Any peer may lie about the others, so each has one vote, for any number of links. A
+ * A row has one peer's reports. Any peer may lie about the others, so each has one vote, for any number of links. A
  * peer is expelled only if its own report or two others show that it is slow, and most of the others are faster.
  */
 #include "master/verdicts_internal.h"
 #include "wire/cost.h"
 
 enum {
-    OPERATIONS_LEAST = 6,  /* for a comparison of when they are entered ... */
-    LATE_US_LEAST = 50000, /* ... and a difference that matters */
+    OPERATIONS_LEAST = 6,  /* for a comparison of entry times ... */
+    LATE_US_LEAST = 50000, /* ... and the least relevant difference */
     STALLED_LEAST = 300,   /* thousandths of the time */
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
     LOSS_LEAST = 5,          /* thousandths of the bytes */
-    QUEUE_US = 5000,         /* more than that beyond the path's round trip: data waits in a queue */
-    EXCESS_US_LEAST = 50000, /* of a link beyond what others take */
-    VOTE = 720720,           /* of one peer: divisible by every number of links up to 16 */
+    QUEUE_US = 5000,         /* round trip beyond twice the path's that shows data waiting in a queue */
+    EXCESS_US_LEAST = 50000, /* relevant excess over the usual time */
+    VOTE = 720720,           /* one peer's vote: divisible by every number of links up to 16 */
 };
 _Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share one vote");
 
@@ -56,7 +55,7 @@ static bool are_most(const struct pccl_judgment *j, uint32_t others)
     return others >= 2 && 2 * others >= j->witnesses->count;
 }
 
-/* enough: this comparison suffices to expel the peer, if the verdict holds for long enough. */
+/* Adds a suspicion. enough: this comparison suffices to expel the peer if the verdict holds for long enough. */
 static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer, bool enough,
                     const struct pccl_text *evidence)
 {
@@ -67,13 +66,13 @@ static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, cons
 
 /* ---- peers ---- */
 
-/* What a peer's latest operations say. */
+/* A peer's latest operations. */
 struct pace {
-    uint32_t index;      /* of the witness */
-    uint32_t operations; /* 0: too few */
-    uint64_t mean_us;    /* in an operation */
-    uint64_t period_us;  /* from one to the next */
-    double error;        /* the square of the standard error of the mean */
+    uint32_t index;      /* index of the witness */
+    uint32_t operations; /* number; 0: too few */
+    uint64_t mean_us;    /* mean time in an operation */
+    uint64_t period_us;  /* mean time from one to the next */
+    double error;        /* square of the standard error of the mean */
     uint32_t stalled;    /* thousandths of the latest report's time */
 };
 
@@ -98,7 +97,7 @@ static void sum_operations(const struct pccl_witness *witness, struct pace *pace
     pace->error = variance > 0 ? variance * 10000 / pace->operations : 0;
 }
 
-/* Of all that have said something lately. Returns how many. */
+/* Fills in the paces of all peers with a fresh report. Returns their number. */
 static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
 {
     uint32_t count = 0;
@@ -115,7 +114,7 @@ static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
     return count;
 }
 
-/* true: its process did not run when it wanted to, so nothing else that is said of it counts. */
+/* Returns true if the process was often ready but not running; then its other figures are meaningless. */
 static bool is_stalled(const struct pace *pace, uint64_t usual)
 {
     return pace->stalled >= STALLED_LEAST && pace->stalled >= 3 * usual + 100;
@@ -140,7 +139,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* How far the others are from what is usual, in the middle. */
+/* Returns the median distance of the others from the usual value. */
 static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const struct pace *but, uint64_t usual_us,
                                  uint64_t *values)
 {
@@ -173,7 +172,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
     if (known < 2)
         return;
     error /= known;
-    /* The median of the others, for one that is below it. */
+    /* the median of the others, if the judged one is below it */
     uint64_t usual_us = nth(values, known, known / 2);
     bool enough = are_most(j, count_usual(paces, count, usual_us));
     for (uint32_t i = 0; i < count; i++) {
@@ -213,9 +212,9 @@ void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j)
 struct cell {
     uint32_t from, to; /* indices of witnesses */
     const struct pccl_seen_link *link;
-    uint64_t pace;  /* microseconds busy for each MiB */
+    uint64_t pace;  /* busy microseconds for each MiB */
     uint32_t loss;  /* thousandths of the bytes */
-    uint64_t of_us; /* of how long */
+    uint64_t of_us; /* time that the figures cover */
     uint32_t votes; /* share of the peer's vote */
     bool slow, lossy;
     bool excused; /* the opposite direction is slower still */
@@ -244,7 +243,7 @@ static uint32_t count_links(const struct pccl_judgment *j)
     return count;
 }
 
-/* Much of the time: then its links are not to blame. */
+/* Returns true if its process did not run for much of the time: then its links are not the cause. */
 static bool stands_still(const struct pccl_witness *witness)
 {
     if (witness == NULL || witness->count == 0)
@@ -254,8 +253,8 @@ static bool stands_still(const struct pccl_witness *witness)
 }
 
 /*
- * How long operations took, of those who tell of links. Whoever comes late is in them for a short time, of which a link
- * soon takes a fifth; but what it costs is a part of the others' time.
+ * Returns the usual time in operations among peers that report links. A late peer is in them for a short time, of which
+ * a link soon takes a fifth; but the cost of a link is a part of the others' time.
  */
 static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
 {
@@ -341,7 +340,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
 {
     uint64_t usual_us = pccl_min_u64(matrix->usual_pace * (cell->link->bytes >> 10) >> 10, cell->link->busy_us);
     uint64_t excess_us = cell->link->busy_us - usual_us;
-    /* A queue that is full loses, too, but it is longer then than those of others. */
+    /* A full queue loses data, too, but then it is longer than the queues of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
                   4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
@@ -352,7 +351,10 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
 
 static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excused) || cell->lossy; }
 
-/* Of two opposite cells that both are slow: what acknowledges the one may wait in the queue of the other. */
+/*
+ * Returns true if `cell` is the worse of two slow opposite cells. The acknowledgments of one may wait in the queue of
+ * the other.
+ */
 static bool is_worse(const struct cell *cell, const struct cell *than)
 {
     return cell->pace != than->pace ? cell->pace > than->pace : cell->from < than->from;
@@ -370,7 +372,7 @@ static void excuse_cells(struct matrix *matrix)
     }
 }
 
-/* Most of a line, and more than one. */
+/* Returns true if most cells of the line, and more than one, are bad. */
 static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * line->bad >= 3 * line->known; }
 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
@@ -393,7 +395,7 @@ static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *
     return are_most(j, faster);
 }
 
-/* Returns true if at least two members, and most that operations use links from, complain. All used links count. */
+/* Returns true if at least two members complain, and most of those whose links to the peer operations use. */
 static bool do_most_complain(const struct pccl_judgment *j, uint32_t peer, uint32_t complaints)
 {
     uint32_t links = 0;
@@ -417,19 +419,19 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     pccl_text_format(&evidence, "%u of its %u links %s others are slow; of one, ", line->bad, line->known,
                      sends ? "to" : "from");
     add_cell(&evidence, matrix, example);
-    /* Who only receives may not have reported. */
+    /* a peer that only receives may not have reported */
     const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
     suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
 }
 
-/* ---- whether it is the link, or an end of it, as other links of the ends show that are in use later ---- */
+/* ---- link or end: decided by other links of the ends that are used later ---- */
 
 static bool is_usual(const struct matrix *matrix, const struct cell *cell)
 {
     return !is_bad(cell) && 4 * cell->pace <= 5 * matrix->usual_pace;
 }
 
-/* One that carries as much as others clears its sender and its receiver. */
+/* Clears the sender and the receiver of every link that carries as much as others. */
 static void settle_open_links(const struct pccl_judgment *j, const struct matrix *matrix)
 {
     for (uint32_t i = 0; i < matrix->count; i++) {
@@ -442,7 +444,7 @@ static void settle_open_links(const struct pccl_judgment *j, const struct matrix
     }
 }
 
-/* Another link from this sender, or to this receiver, that was slow; NULL: none. */
+/* Returns another link from this sender, or to this receiver, that was slow; NULL: none. */
 static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
 {
     const struct pccl_id *from = &j->witnesses->all[cell->from]->id, *to = &cell->link->peer;
@@ -455,7 +457,10 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
     return NULL;
 }
 
-/* false: another link is bad, too, so that the peers lie as between two sites, from each of which a ring goes once. */
+/*
+ * Returns true if every bad link has the peer as an end. Otherwise the peers may be at two sites, between which a ring
+ * passes once in each direction.
+ */
 static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 {
     for (uint32_t i = 0; i < matrix->count; i++)
@@ -487,7 +492,7 @@ static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
 
 /* ---- suspicions of links ---- */
 
-/* Of a link that was busy for so many microseconds for each MiB. */
+/* Returns the rate of a link with this busy time for each MiB. */
 static uint64_t rate_at(uint64_t pace)
 {
     return pccl_min_u64(UINT64_C(1000000) * (1 << 20) / (pace > 0 ? pace : 1), PCCL_RATE_MOST);
@@ -531,7 +536,8 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix)
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         const struct line *row = &rows[cell->from], *column = &columns[cell->to];
-        bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]); /* likewise */
+        /* a bad line of the opposite direction explains the cell */
+        bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]);
         bool alone = row->known == 1 && column->known == 1;
         if (!is_bad(cell) || is_bad_line(row) || is_bad_line(column) || answers)
             continue;

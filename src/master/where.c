@@ -1,6 +1,6 @@
 /*
- * "Who is where", so that nobody waits in silence (PROTOCOL 9.6): the master names the members that
- * have not come to a call, and the calls that they wait in.
+ * Answers waiting members (PROTOCOL 9.6): the master names the members that have not entered the call, and the calls
+ * that these wait in.
  */
 #include "master/operations.h"
 #include "master/output.h"
@@ -14,7 +14,7 @@
 /* A member that has voted in several rounds waits in the first of these. */
 static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
 
-/* NULL: the member has voted in none. */
+/* Returns NULL if the member has no vote. */
 static const uint8_t *voted_kind(const struct pccl_remote *remote)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
@@ -28,7 +28,7 @@ static bool is_silent(const struct pccl_master *m, const struct pccl_remote *rem
     return m->now_us - pccl_min_u64(m->now_us, remote->heard_us) > m->config.heartbeat_ms * UINT64_C(2000);
 }
 
-/* Returns the call that the member waits in, as far as the master knows; call NONE: none. A quiet one comes first. */
+/* Returns the call that the member waits in, as far as the master knows; call NONE: none. A quiet call has priority. */
 static struct pccl_msg_where call_of(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     const struct pccl_instance *instance = &remote->where.instance;
@@ -103,8 +103,8 @@ static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from,
 }
 
 /*
- * Members that have not come to the call; or, if all have come to an operation, those that have not
- * finished it.
+ * Lists members that have not entered the call; or, if all have entered an operation, those that have not finished it.
+ * Returns their number.
  */
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
@@ -133,7 +133,7 @@ enum { STEPS_MAX = 64 }; /* bounds the work for one question */
 struct step {
     const struct pccl_remote *by, *first; /* first: the member that the first call of the walk waits for */
     struct pccl_msg_where call;
-    bool certain; /* no thread of any member on the way here can help */
+    bool certain; /* no thread of any member on the path can help */
 };
 
 static bool is_same_call(const struct step *a, const struct step *b)
@@ -152,8 +152,8 @@ static bool does_nothing_else(const struct pccl_remote *remote, const struct pcc
 }
 
 /*
- * Returns true if a member in its own call cannot come to the other one, by whichever thread: a peer makes no other
- * call beside a quiet one (PROTOCOL 5.1, 10.1).
+ * Returns true if a member in its own call cannot enter the other one, with any thread: a peer makes no other call
+ * beside a quiet one (PROTOCOL 5.1, 10.1).
  */
 static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_where *call)
 {
@@ -161,9 +161,9 @@ static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_whe
 }
 
 /*
- * Returns true if the member cannot come to the call before its own one ends. If they do not exclude each other, that
- * holds only if it has no other thread; and the master hears of a bulk operation only when it is complete, so the peer
- * may have started it before.
+ * Returns true if the member cannot enter the call before its own one ends. If they do not exclude each other, that
+ * requires that it has no other thread; and the master learns of a bulk operation only at its end, so the peer may have
+ * started it before.
  */
 static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *own,
                          const struct pccl_msg_where *call)
@@ -193,7 +193,7 @@ static bool waits_for(struct pccl_master *m, const struct step *step, const stru
            is_kept_from(m, remote, &own, &step->call);
 }
 
-/* A member that is not heard may be removed, and that may end the call. */
+/* Returns true if all members of the call are heard. A silent one may be removed, and that may end the call. */
 static bool are_all_heard(struct pccl_master *m, const struct step *step)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -211,9 +211,9 @@ static bool is_known(const struct step *steps, uint32_t count, const struct step
 }
 
 /*
- * Walks from the call to the calls of members that it waits for, and so on, until it comes back to it: a cycle, in
- * which no call can be the first to end. All members that a call needs have to come, so one that cannot is enough.
- * *culprit: the one that this call waits for; NULL: it is not stuck.
+ * Follows the call to the calls of members that it waits for, and so on, until it returns to itself: a cycle, in which
+ * no call can be the first to end. A call needs all its members, so one that cannot enter is enough. *culprit: the
+ * member that this call waits for; NULL: it is not stuck.
  */
 static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                          const struct pccl_remote **culprit)
@@ -245,7 +245,7 @@ static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, 
     return stuck;
 }
 
-/* Makes the member the first place, whether it is among those that there was room for or not. */
+/* Makes the member the first place, whether it is in the list or not. */
 static void put_first(const struct pccl_master *m, const struct pccl_remote *culprit, struct pccl_place *places,
                       uint32_t count)
 {
@@ -278,8 +278,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
 }
 
 /*
- * Once for each newcomer. If all had voted, newcomers that are eligible would have been admitted,
- * so a member has not called.
+ * Logs each newcomer once. If all had voted, eligible newcomers would have been admitted, so a member has not called.
  */
 void pccl_master_tell_who_waits(struct pccl_master *m)
 {
@@ -291,7 +290,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
             continue;
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
-            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* there is no member to admit it */
+            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* no member can admit it */
         } else if (m->now_us >= remote->tell_us) {
             pccl_master_log(
                 m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
@@ -329,9 +328,9 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
     pccl_master_send(m, from, &msg, 0);
 }
 
-/* ---- for those who watch ---- */
+/* ---- for pages ---- */
 
-/* Of each call all members are visited twice or thrice, and each operation of a group once. */
+/* Each call visits all members two or three times; each group, every operation once. */
 enum { VISITS_MAX = 16384, OPERATIONS_VISITED_MAX = 16384, WAITS_MIN = 4 };
 
 struct listing {
@@ -358,7 +357,7 @@ static void add_come(struct pccl_master *m, const struct pccl_remote *from, cons
     }
 }
 
-/* from: somebody who has come. */
+/* Adds a call. from: one of its participants. */
 static void add_wait(struct pccl_master *m, struct listing *listing, const struct pccl_remote *from,
                      const struct pccl_msg_where *where, uint64_t since_us)
 {
@@ -408,7 +407,7 @@ static void add_sync(struct pccl_master *m, struct listing *listing, const struc
         add_wait(m, listing, from, &where, m->now_us - since_us);
 }
 
-/* Those of which somebody has finished a part, the oldest first. */
+/* Adds operations with a finished part, the oldest first. */
 static void add_operations(struct pccl_master *m, struct listing *listing, const struct pccl_peer_group *group)
 {
     uint32_t visited = 0;
@@ -436,7 +435,10 @@ static bool is_listed(const struct listing *listing, const struct pccl_remote *r
     return false;
 }
 
-/* Those that members say they wait in; the master hears nothing else of a bulk operation before a part is complete. */
+/*
+ * Adds operations in which members report that they wait: otherwise the master learns nothing of a bulk operation
+ * before a part is complete.
+ */
 static void add_said(struct pccl_master *m, struct listing *listing)
 {
     for (uint32_t i = 0; i < m->remote_count && !listing->left_out; i++) {
