@@ -1,12 +1,12 @@
-/* Compares what two peers say of an operation; where they differ, it fails with a reason. */
+/* Compares the descriptions of an operation at two peers, and fails it with a reason where they differ. */
 #include "collective/internal.h"
 
 #include "wire/describe.h"
 #include "wire/packing.h"
 
-/* One thing in which two peers differ: as a name, or as a number. */
+/* A difference between two peers: by name, or by number. */
 struct difference {
-    const char *verb; /* "has", and so on */
+    const char *verb; /* for example "has" */
     const char *ours_name, *theirs_name;
     uint64_t ours, theirs;
     const char *unit;
@@ -17,7 +17,7 @@ static const char *schedule_name(uint8_t algorithm)
     return algorithm < PCCL_ALGORITHMS ? pccl_schedules[algorithm]->name : "something unknown";
 }
 
-/* false: they agree. */
+/* Finds the first difference. Returns false if the peers agree. */
 static bool find_difference(const struct pccl_transfer *transfer, const struct pccl_msg_ready *ready,
                             struct difference *found)
 {
@@ -59,8 +59,8 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 }
 
 /*
- * Different labels, collectives, codecs or lengths of parts mean two different operations, whatever
- * else they have in common.
+ * Returns true if the descriptions are of two operations: with different labels, collectives, codecs or lengths of
+ * parts, whatever else they have in common.
  */
 static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
 {
@@ -87,7 +87,7 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
 }
 
 /*
- * Fails the transfer where the two differ. If it is done, all its receivers agree: the member before
+ * Returns true if the two differ, and fails the transfer. If it is done, all its receivers agree: the member before
  * that peer in the ring fails.
  */
 static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *peer, const struct pccl_msg_ready *ready)

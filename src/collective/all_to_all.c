@@ -1,8 +1,8 @@
 /*
- * All-to-all (plan.h). In each turn every rank sends to the one that is so many places farther on,
- * the farthest first; the last turn is that of what stays. Piece p is what rank p sends in it.
+ * All-to-all (plan.h). In each turn every rank sends to the rank a given number of places farther on, the farthest
+ * first; the last turn has the parts that stay. Piece p is sent by rank p.
  *
- * Along the ring, it is passed on to where it belongs. Directly, it is sent there.
+ * Along the ring, it is passed on to its destination. Directly, it is sent there.
  */
 #include "collective/schedule.h"
 
@@ -15,7 +15,7 @@ static bool keeps(struct pccl_seat seat, uint32_t number)
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* What is passed on. */
+/* Returns the buffers for the pieces that are passed on. */
 static uint32_t ring_buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;

@@ -1,7 +1,6 @@
 /*
- * Copies of what an in-place operation overwrites, kept until its outcome is known. Blocks are as
- * large as the caller's buffers and are reused by later operations, because fresh pages cost more
- * than the copying.
+ * Copies of the elements that an in-place operation overwrites, kept until its outcome is known. Blocks are as large as
+ * the caller's buffers and are reused by later operations, because fresh pages cost more than the copying.
  */
 #ifndef PCCL_COLLECTIVE_BACKUP_H
 #define PCCL_COLLECTIVE_BACKUP_H
@@ -12,7 +11,7 @@
 
 struct pccl_backup_block {
     struct pccl_backup_block *next; /* among the idle ones */
-    size_t size;                    /* of the bytes behind this */
+    size_t size;                    /* bytes behind this struct */
 };
 
 /* Idle and used blocks together exceed the peak of the used ones by at most an eighth. */
@@ -23,29 +22,29 @@ struct pccl_backup_pool {
     uint32_t idle_count;
 };
 
-/* The backup of one operation's own part. Zeroed: nothing overwrites it, and nothing is ever saved. */
+/* Backup of one operation's own part. Zeroed if the input is not overwritten; then it saves nothing. */
 struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
     size_t saved_bytes;
-    const struct pccl_extents *result; /* the caller's. Borrowed */
+    const struct pccl_extents *result; /* the caller's; borrowed */
 };
 
 void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
-/* No backup may be left. */
+/* Frees the idle blocks. No backup may be left. */
 void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
 
-/* Of so many bytes of the result; the plan is that of the whole. false: memory is short. */
+/* Makes a backup of `bytes` bytes of the result, for the plan of the whole. Returns false if memory is short. */
 PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan,
                                       const struct pccl_extents *result, size_t bytes, struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /*
- * Call exactly once for each segment of the caller's memory, before it is overwritten. What is no
- * part of its own is not saved.
+ * Saves a segment. Call exactly once for each segment of the caller's memory, before it is overwritten. Segments
+ * outside the own part are not saved.
  */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);
-/* Puts back what was saved; of several sections, of this one. */
+/* Restores the saved segments of this plan: the whole or a section. */
 void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan);
 
 #endif

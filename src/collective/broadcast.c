@@ -1,14 +1,13 @@
 /*
  * Broadcast (plan.h).
  *
- * Along a chain, for long tensors, the root sends each segment to the next rank, and whoever
- * receives it passes it on, up to the rank before the root: each byte passes each of these links
- * once. Spread, for short ones, the root sends each of the others a piece of its own, and they send
- * these to one another.
+ * Along a chain, for long tensors, the root sends each segment to the next rank, and each receiver passes it on, up to
+ * the rank before the root: each byte passes each of these links once. Spread, for short ones, the root sends each
+ * other rank a different piece, and they send these to one another.
  */
 #include "collective/schedule.h"
 
-/* What the root sends, and what the others pass on. */
+/* Returns the steps: the root sends, and the others pass on. */
 static uint32_t steps(struct pccl_seat seat)
 {
     (void)seat;
@@ -50,14 +49,14 @@ const struct pccl_schedule pccl_chain = {.name = "chain",
                                          .keeps = keeps,
                                          .arrived = chain_arrived};
 
-/* ---- spread: piece p is that of the rank p + 1 places behind the root ---- */
+/* ---- spread: piece p belongs to the rank p + 1 places behind the root ---- */
 
 static uint32_t spread_pieces(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* Packed, all pieces. */
+/* Returns the buffers: packed, for all pieces. */
 static uint32_t spread_buffers(struct pccl_seat seat, bool packed) { return packed ? spread_pieces(seat) : 1; }
 
-/* Nobody sends data to the root; the rank before it has an empty flow to it. */
+/* Returns true if there is a flow. The root receives no data, but has an empty flow from the rank before it. */
 static bool spread_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (receiver != seat.root || pccl_sends_to_next(seat, sender, receiver));

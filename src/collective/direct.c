@@ -1,6 +1,6 @@
 /*
- * All-reduce by direct exchange (plan.h). Every rank sends its part of piece p to the owner, rank p
- * - 1. The owner folds all parts when the last has come, and sends the result to all ranks.
+ * All-reduce by direct exchange (plan.h). Every rank sends its part of piece p to the owner, rank p - 1. The owner
+ * folds all parts when the last has arrived, and sends the result to all ranks.
  */
 #include "collective/schedule.h"
 
@@ -11,8 +11,8 @@ static uint32_t steps(struct pccl_seat seat)
 }
 
 /*
- * Parts of the own piece; if they are packed, the results of the other pieces too, as these cannot
- * arrive in the caller's memory.
+ * Returns the buffers: parts of the own piece; if they are packed, the results of the other pieces, too, as these
+ * cannot arrive in the caller's memory.
  */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
 

@@ -1,6 +1,6 @@
 /*
- * All operations and lanes of one peer: passes each event of the driver to the transfers and lanes
- * that it concerns. Knows no schedule.
+ * All operations and lanes of one peer: passes each event of the driver to the transfers and lanes that it concerns.
+ * Knows no schedule.
  */
 #include "collective/internal.h"
 
@@ -68,7 +68,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     struct pccl_id *kept =
         pccl_grow(&exchange->memory, exchange->members, &exchange->member_capacity, count, sizeof *kept);
     if (kept == NULL)
-        return; /* lanes in use keep their own room; the others have to share the rest */
+        return; /* lanes in use keep their own room; the others must share the rest */
     memcpy(kept, members, count * sizeof *kept);
     exchange->members = kept;
     exchange->member_count = count;
@@ -78,8 +78,8 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
 /* ---- operations ---- */
 
 /*
- * Takes the kept announcements of all members of the view: a member that plans differently may have
- * sent one although our plan has no link to it.
+ * Takes the kept announcements of all members of the view: a member with another plan may have sent one although our
+ * plan has no link to it.
  */
 static void take_announcements(struct pccl_transfer *transfer)
 {
@@ -129,7 +129,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     pccl_exchange_widen(exchange);
 }
 
-/* What others have said and sent in the view to come is kept. */
+/* Keeps messages that other peers have sent for the coming view. */
 void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
 {
     PCCL_ASSERT(transfer->exchange == exchange && exchange->transfers.count > 0);
@@ -145,7 +145,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
     if (pccl_instance_has_ended(exchange, instance))
         return;
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
-    if (ended != NULL) /* without the record, late data would be held as if the operation were still to start */
+    if (ended != NULL) /* without the record, late data would be buffered as if the operation were still to start */
         pccl_instance_end(exchange, ended, instance);
 }
 
@@ -155,7 +155,7 @@ void pccl_exchange_go_on(struct pccl_exchange *exchange)
     exchange->kept_bytes = 0;
     for (bool more = !pccl_list_is_empty(&exchange->resting); more;) {
         struct pccl_list_node *node = exchange->resting.next;
-        more = node != last; /* those that rest again are behind it */
+        more = node != last; /* transfers that pause again are behind it */
         pccl_list_remove(node);
         pccl_transfer_widen(PCCL_CONTAINER_OF(node, struct pccl_transfer, resting));
     }
@@ -180,7 +180,7 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer)
 /* ---- connections ---- */
 
 /*
- * READY may have been lost with a connection. Even if this transfer is done and needs no more data,
+ * Sends READY again, which may have been lost with a connection. Even if this transfer is done and needs no more data,
  * the sender cannot be done without it.
  */
 static void tell_again(struct pccl_flow *flow)
@@ -212,16 +212,16 @@ static bool is_under_way(const struct pccl_flow *flow)
 }
 
 /*
- * Whether the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have
- * not necessarily been received: a sender cannot tell until the outcome is known, and the receiver
- * may have closed its end before it began to wait. A receiver has all that was sent over a complete one.
+ * Returns true if the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have not
+ * necessarily been received: a sender cannot know until the outcome, and the receiver may have closed its end before it
+ * began to wait. A receiver has all data that was sent over a complete connection.
  */
 static bool relies_on(const struct pccl_flow *flow, bool complete)
 {
     if (complete && !flow->outgoing)
         return false;
     if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
-        return false; /* no data has moved: READY is said again over the next connection */
+        return false; /* no data has moved: READY is sent again over the next connection */
     return is_under_way(flow);
 }
 
@@ -246,8 +246,7 @@ void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete)
         else
             tell_again(flow);
     }
-    if (lane->connections ==
-        0) /* it came over connections that are gone, and the sender fails its operation for that */
+    if (lane->connections == 0) /* it arrived over connections that are gone, which fail the sender's operation */
         pccl_lane_drop(lane);
     pccl_lane_tidy(lane);
 }

@@ -1,6 +1,5 @@
 /*
- * The caller's memory for the input or the result of an operation: one extent, or several that count as if they lay
- * one behind the other. Pure.
+ * The caller's memory for the input or the result of an operation: one extent, or several that count as adjacent. Pure.
  */
 #ifndef PCCL_COLLECTIVE_EXTENTS_H
 #define PCCL_COLLECTIVE_EXTENTS_H
@@ -9,44 +8,44 @@
 #include "wire/coalesced.h"
 
 struct pccl_extent {
-    size_t from;     /* bytes of all extents before it: it ends where the next one begins */
+    size_t from;     /* bytes of all extents before it; it ends where the next one begins */
     uint8_t *memory; /* of an input, only read */
 };
 
 struct pccl_extents {
     uint8_t *memory;                /* of the first */
-    const struct pccl_extent *list; /* borrowed; NULL: there is one */
+    const struct pccl_extent *list; /* borrowed; NULL: a single extent */
     uint32_t count;                 /* of the list */
 };
 
-/* What an operation works on. */
+/* Memory of an operation. */
 struct pccl_buffers {
     struct pccl_extents input, result;
-    /* Types and reductions of the elements, one section behind the other. Borrowed; NULL: all as in the descriptor. */
+    /* Types and reductions of the elements, by consecutive sections. Borrowed; NULL: all as in the descriptor. */
     const struct pccl_section *sections;
     uint32_t section_count;
 };
 
-/* Returns the extents of one stretch of memory. */
+/* Makes the extents of one stretch of memory. */
 static inline struct pccl_extents pccl_extents_of(const void *memory)
 {
     return (struct pccl_extents){.memory = (uint8_t *)(uintptr_t)memory};
 }
 
-/* The same as the next two, of a list. */
+/* Do the same as the next two, for a list. */
 uint8_t *pccl_extents_list_at(const struct pccl_extents *extents, size_t at);
 size_t pccl_extents_list_together(const struct pccl_extents *extents, size_t at, size_t bytes);
-/* Returns where a byte lies. */
+/* Returns the address of a byte. */
 static inline uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_t at)
 {
     return extents->list == NULL ? extents->memory + at : pccl_extents_list_at(extents, at);
 }
-/* Returns how many of the `bytes` bytes from `at` on lie in the extent of the first. */
+/* Returns the number of bytes, of the `bytes` from `at` on, in the extent of the first. */
 static inline size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes)
 {
     return extents->list == NULL ? bytes : pccl_extents_list_together(extents, at, bytes);
 }
-/* Copies from or to other memory; with kernels past the caches (pccl_copy_streaming). */
+/* Copy from or to other memory; with kernels bypassing the caches (pccl_copy_streaming). */
 void pccl_extents_read(const struct pccl_extents *extents, size_t at, size_t bytes, uint8_t *to,
                        const struct pccl_kernels *streaming);
 void pccl_extents_write(const struct pccl_extents *extents, size_t at, size_t bytes, const uint8_t *from,

@@ -22,7 +22,7 @@ static size_t bytes_of(const struct pccl_piece *piece)
     return (size_t)piece->segment.count * piece->plan->element_bytes;
 }
 
-/* The input of a part of a segment; it holds until another one is asked for, as it may be a copy. */
+/* Returns a part of a segment's input; valid until the next call, as it may be a copy. */
 static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first,
                                  uint32_t count)
 {
@@ -41,7 +41,7 @@ static const uint8_t *input_of(const struct pccl_transfer *transfer, const struc
     return input_part(transfer, piece, 0, piece->segment.count);
 }
 
-/* Whether the segment lies in one extent of the result. Others come in, and are sent, by way of scratch. */
+/* Returns true if the segment is in one extent of the result. Other segments are received and sent through scratch. */
 static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     const struct pccl_extents *result = &transfer->config->buffers.result;
@@ -49,7 +49,7 @@ static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_pie
                                                          bytes_of(piece)) == bytes_of(piece);
 }
 
-/* Where the result of a segment is to be written, before result_written. */
+/* Returns the address for the result of a segment, before result_written. */
 static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (!is_whole(transfer, piece))
@@ -63,8 +63,7 @@ static bool is_scaled(const struct pccl_transfer *transfer, const struct pccl_pl
 }
 
 /*
- * What this rank contributes of some elements of its input: they themselves; to a premultiplied sum
- * what it makes of them, in `room`, which is as large.
+ * Returns this rank's contribution: the elements; for a premultiplied sum their products, in `room`, which is as large.
  */
 static const uint8_t *contribution_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                       const uint8_t *elements, size_t count, uint8_t *room)
@@ -75,7 +74,7 @@ static const uint8_t *contribution_of(const struct pccl_transfer *transfer, cons
     return room;
 }
 
-/* Before a segment of the result is overwritten: in place, it is still the input. */
+/* Saves a segment of the result before it is overwritten: in place, it is still the input. */
 static void save(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (transfer->backup.block != NULL)
@@ -84,8 +83,8 @@ static void save(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 }
 
 /*
- * A large result is written past the caches if nothing of it is needed soon; in place it is in them
- * already, as it was the input.
+ * Returns true if the result is written past the caches: it is large and not needed soon. In place it is in the caches
+ * already, because it was the input.
  */
 static bool is_streamed(const struct pccl_transfer *transfer) { return transfer->plan.large && !transfer->in_place; }
 
@@ -106,7 +105,7 @@ const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struc
 
 /* ---- elements ---- */
 
-/* The kernel call that folds the own part and what came in with this step. */
+/* Returns the kernel call that folds the own part and the data received in this step. */
 static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
 {
     return (struct pccl_step){.datatype = plan->datatype,
@@ -117,8 +116,8 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
 }
 
 /*
- * So many elements at once: of what a rank does not contribute as it is, what has room; of what lies in several
- * extents, what stays in the first cache.
+ * Returns the number of elements to process at once: scaled ones limited by the room, ones in several extents by the
+ * first cache.
  */
 static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
@@ -126,7 +125,7 @@ static uint32_t elements_at_once(const struct pccl_transfer *transfer, const str
     return in_blocks ? FOLD_BYTES / piece->plan->element_bytes : piece->segment.count;
 }
 
-/* Both are elements; the sum may be longer. */
+/* Adds the received elements and the own ones into a sum whose elements may be longer. */
 static void widen(const struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *received,
                   uint8_t *sum)
 {
@@ -143,8 +142,8 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_piece 
 }
 
 /*
- * Folds the first part, which came in as elements, and the own one into a sum whose elements are
- * longer (f32 for narrow floats). Takes over the scratch; NULL: memory is short.
+ * Folds the first part, received as elements, and the own one into a sum with longer elements (f32 for narrow floats).
+ * Takes over the scratch. Returns NULL if memory is short.
  */
 static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                         struct pccl_scratch *received)
@@ -180,8 +179,7 @@ static void result_written(struct pccl_transfer *transfer, const struct pccl_pie
 }
 
 /*
- * Leaves the sum of both in `received`, and a finished one in the result as well, or only there if
- * it is not sent on.
+ * Writes the sum of both to `received`, and a finished one to the result as well, or only there if it is not sent on.
  */
 static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step, bool finish,
                           struct pccl_scratch *received)
@@ -192,7 +190,7 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
     uint8_t *result = result_of(transfer, piece);
     const bool whole = is_whole(transfer, piece);
     const bool streams = is_streamed(transfer);
-    const bool away = finish && streams && whole; /* copied while it is hot */
+    const bool away = finish && streams && whole; /* copied while it is in the cache */
     uint8_t *sum = finish && !away && whole ? result : received->bytes;
     struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
@@ -213,7 +211,7 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
     }
     if (away)
         pccl_copied_streaming(kernels);
-    if (finish && !whole && streams) /* at once: to wait for memory after each block costs more */
+    if (finish && !whole && streams) /* all at once: waiting for memory after each block costs more */
         copy_to_result(transfer, piece, sum);
 }
 
@@ -233,7 +231,7 @@ static void convert(const struct pccl_transfer *transfer, const struct pccl_plan
     pccl_combine_step(transfer->exchange->config.kernels, &step, to, from, ones, count);
 }
 
-/* Makes a result of a sum: rounds it; NaN becomes the one NaN of all results, and a bool 0 or 1. */
+/* Converts a sum to a result: rounds it; NaN becomes the canonical NaN of results, and a bool 0 or 1. */
 static void finish_sum(const struct pccl_transfer *transfer, const struct pccl_plan *plan, const void *sum,
                        size_t count, uint8_t *result)
 {
@@ -279,10 +277,7 @@ static void scan(struct pccl_transfer *transfer, const struct pccl_piece *piece,
 
 /* ---- with a codec: block by block, so that the unpacked elements never leave the first cache ---- */
 
-/*
- * A block of a segment: its elements from `first`, `count` of them, and where its bytes are among
- * the packed ones.
- */
+/* A block of a segment: its first element, its count, and its offset in the packed bytes. */
 struct block {
     uint32_t first, count;
     size_t at;
@@ -317,13 +312,13 @@ static bool feeds_back(const struct pccl_transfer *transfer)
     return pccl_feedback_is_kept(&transfer->config->feedback);
 }
 
-/* Where feedback has its floats of a block. */
+/* Returns the index of the block's first residual. */
 static size_t feedback_at(const struct pccl_piece *piece, const struct block *block)
 {
     return (size_t)(piece->plan->elements_before + piece->segment.first - piece->plan->input_from) + block->first;
 }
 
-/* What this rank contributes of a block: elements, or with feedback floats; room for both is in `room`. */
+/* Returns this rank's contribution to a block: elements, or floats with feedback; `room` has space for both. */
 static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                             const struct block *block, uint8_t *room)
 {
@@ -338,8 +333,8 @@ static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer
 }
 
 /*
- * With feedback: keeps what packing took from these floats, if they were packed. Who finishes a sum
- * keeps what all miss of it.
+ * Keeps, with feedback, the error that packing made in these floats; zero if they were not packed. The rank that
+ * finishes a sum keeps the error of the sum.
  */
 static void keep_feedback(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
                           const struct block *block, bool finished, const float *meant, const uint8_t *packed)
@@ -358,7 +353,7 @@ static void keep_feedback(const struct pccl_transfer *transfer, const struct pcc
     pccl_feedback_keep(kernels, finished ? plan->datatype : PCCL_F32, meant, came, block->count, times, next);
 }
 
-/* Packs what this rank contributes of a piece. */
+/* Packs this rank's contribution to a piece. */
 static void pack_own(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint8_t *packed)
 {
     const uint64_t place = pccl_plan_place(piece->plan, piece->stripe, piece->number);
@@ -389,21 +384,21 @@ void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *p
 }
 
 /*
- * Folds all parts and the own one, which comes last, and packs the sum; `packed` may be one of the
- * parts. Who finishes it writes to the result what the bytes say. `packed` is NULL if a finished sum
- * is not sent: then the result is the sum itself.
+ * Folds all parts and the own one, which is last, and packs the sum; `packed` may be one of the parts. The rank that
+ * finishes it writes the unpacked bytes to the result. `packed` is NULL if a finished sum is not sent: then the result
+ * is the sum itself.
  */
 static void fold_packed(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool finish,
                         uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
     const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at last */
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at the end */
     if (finish)
         save(transfer, piece);
     const uint8_t *own = is_whole(transfer, piece) ? input_of(transfer, piece) : NULL;
     uint8_t *result = result_of(transfer, piece);
-    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has seen the sum */
+    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has used the sum */
     const struct pccl_step step = {.datatype = feeds_back(transfer) ? PCCL_F32 : plan->datatype,
                                    .from = plan->folded_datatype,
                                    .to = rounds ? plan->datatype : plan->folded_datatype,
@@ -474,9 +469,9 @@ const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl
     return *scratch != NULL ? (*scratch)->bytes : NULL;
 }
 
-/* ---- what came in ---- */
+/* ---- received data ---- */
 
-/* Where a sum is packed: where the first part was, or nowhere, if nobody gets it. */
+/* Returns the memory for the packed sum: the first part's, or NULL if it is not sent. */
 static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *first)
 {
     return task->to_count > 0 ? first->bytes : NULL;
@@ -487,7 +482,7 @@ static void fold_one(struct pccl_transfer *transfer, const struct pccl_piece *pi
 {
     bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(piece->plan, 1))
-        return; /* when it is sent on, into memory of its own */
+        return; /* folded when it is sent on, into other memory */
     if (!pccl_packing_packs(&piece->plan->packing))
         fold_elements(transfer, piece, step, finish, received);
     else
@@ -526,7 +521,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
         fold_one(transfer, piece, step, task, scratch);
     else if (scratch != NULL)
         store(transfer, piece, scratch);
-    /* A sum goes on; and so does a result that is packed, hot where it was made, or in several extents. */
+    /* Sent on from scratch: a sum; and a result that is packed, still in the cache, or in several extents. */
     if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
         (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole(transfer, piece))
         return scratch;
@@ -534,7 +529,10 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
     return NULL;
 }
 
-/* Whether the result is in its place only; if not, it is also where the first part was. */
+/*
+ * Folds the collected parts and the own one. Returns true if the result is only in its place; otherwise it is also in
+ * the memory of the first part.
+ */
 static bool fold_all_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                               struct pccl_scratch *const *parts, uint32_t part_count)
 {

@@ -1,12 +1,11 @@
 /*
- * Lanes, and the messages that they hold for operations that have not begun here: READY on outgoing lanes, and segments
- * that were sent ahead (sending.c) on incoming ones. Must not know how these are used.
+ * Lanes, and their buffered messages for operations that have not started here: READY on outgoing lanes, early segments
+ * (sending.c) on incoming ones. Must not know how these are used.
  *
- * All is bounded, for each lane and for all together. A lane of a member of our view, or one that
- * operations have received over, has room for what its sender may send ahead, whatever others do.
- * So newcomers never block members, and what is sent ahead never blocks what follows it on the
- * connection. All other lanes (their peers' view may be ahead of ours) share what is left; while
- * nothing is left they are not read, and nothing here waits for them.
+ * Buffers are limited, for each lane and for all together. A lane of a member of our view, or one that operations have
+ * received over, has its own room for the sender's early data. So newcomers never block members, and early data never
+ * blocks later messages on the connection. All other lanes (their peers' view may be ahead of ours) share the rest;
+ * while that is full they are not read, and no operation here waits for them.
  */
 #include "collective/internal.h"
 
@@ -25,7 +24,7 @@ static struct pccl_held_segment *segment_of(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_held_segment, node);
 }
 
-/* NULL: nothing is held of the operation. */
+/* Returns NULL if nothing is buffered for the operation. */
 static struct pccl_held *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
     struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
@@ -37,7 +36,7 @@ static struct pccl_held *find_held(const struct pccl_lane *lane, const struct pc
     return NULL;
 }
 
-/* NULL: memory is short. */
+/* Returns NULL if memory is short. */
 static struct pccl_held *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
                                    const struct pccl_epoch *view)
 {
@@ -77,7 +76,7 @@ bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *r
         held->ready = *ready;
         return true;
     }
-    /* The same announcement may come over several connections, in any order. */
+    /* The same announcement may arrive over several connections, in any order. */
     int order = pccl_epoch_compare(&ready->view, &held->view);
     if (order > 0 || (order == 0 && ready->granted > held->ready.granted)) {
         held->view = ready->view;
@@ -119,10 +118,10 @@ void pccl_lanes_forget_views(struct pccl_exchange *exchange)
 
 static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
 
-/* The room that the lane has for itself, whatever others hold. */
+/* Returns the lane's own room, which others cannot use. */
 static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
 
-/* The caller has taken its scratch and its arrival. */
+/* Removes a segment whose scratch and arrival the caller has taken. */
 static void remove_segment(struct pccl_held_segment *segment)
 {
     struct pccl_lane *lane = segment->held->lane;
@@ -187,7 +186,7 @@ void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instanc
 
 /* ---- segments: bounds ---- */
 
-/* What is held beyond what each lane has for itself, once this lane holds so much. */
+/* Returns the buffered cost beyond the lanes' own rooms, if `growing` had this cost. */
 static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
 {
     size_t spare = 0;
@@ -201,7 +200,7 @@ static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl
     return spare;
 }
 
-/* Does this lane's next segment fit into what is held in all of them? */
+/* Returns true if a further segment of this lane fits the limits. */
 static bool has_room(const struct pccl_lane *lane, size_t bytes)
 {
     const struct pccl_exchange *exchange = lane->exchange;
@@ -210,14 +209,14 @@ static bool has_room(const struct pccl_lane *lane, size_t bytes)
            cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
 }
 
-/* Either gives the lane room that others cannot take. */
+/* Sets the two reasons for which the lane has its own room. */
 static void set_owner(struct pccl_lane *lane, bool used, bool member)
 {
     size_t before = own_cost(lane);
     lane->used = used;
     lane->member = member;
     if (own_cost(lane) > before && lane->ahead_segments > 0)
-        lane->exchange->room++; /* what it holds is its own from now on */
+        lane->exchange->room++; /* its segments count to its own room from now on */
 }
 
 static bool is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
@@ -237,8 +236,8 @@ void pccl_lanes_admit(struct pccl_exchange *exchange)
 /* ---- segments: adding and taking ---- */
 
 /*
- * The last segment up to this stripe, or the head. Searched from the end, as they come in about
- * that order.
+ * Returns the last segment up to this stripe, or the head. Searches from the end, since segments arrive roughly in
+ * order.
  */
 static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
 {
@@ -254,7 +253,7 @@ static bool is_there(struct pccl_held *held, uint64_t stripe)
     return place != &held->segments && segment_of(place)->stripe == stripe;
 }
 
-/* false: memory is short. */
+/* Returns false if memory is short. */
 static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
 {
     struct pccl_exchange *exchange = held->lane->exchange;
@@ -323,7 +322,7 @@ bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *tra
     struct pccl_held *held = find_held(lane, &transfer->config->instance);
     if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->config->view))
         return false;                                  /* of a later view */
-    struct pccl_list_node *node = held->segments.next; /* mostly they are taken in this order */
+    struct pccl_list_node *node = held->segments.next; /* usually taken in this order */
     while (node != &held->segments && segment_of(node)->stripe < stripe)
         node = node->next;
     if (node == &held->segments || segment_of(node)->stripe != stripe)
@@ -351,7 +350,7 @@ void pccl_held_dropped(struct pccl_arrival *arrival)
     release_if_empty(held);
 }
 
-/* ---- segments: comparing them with the plan ---- */
+/* ---- segments: comparison with the plan ---- */
 
 static bool fits(const struct pccl_flow *flow, uint64_t stripe, uint32_t length)
 {
@@ -376,12 +375,12 @@ bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_da
     struct pccl_transfer *transfer = flow->transfer;
     if (!transfer->plan.long_path || data->step != 0 || fits(flow, data->stripe, data->length))
         return false;
-    if (transfer->stage == PCCL_TRANSFER_MOVING) /* else the member before it in the ring reports that */
+    if (transfer->stage == PCCL_TRANSFER_MOVING) /* otherwise the member before it in the ring reports that */
         fail_as_foreign(transfer, flow->lane, data->stripe, data->length);
     return true;
 }
 
-/* NULL: all of it is what such a plan sends ahead. */
+/* Returns a segment that no such plan sends early, or NULL. */
 static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
 {
     for (struct pccl_list_node *node = held->segments.next; node != &held->segments; node = node->next) {
@@ -394,15 +393,15 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow
 }
 
 /*
- * A peer that sends us nothing under our plan proves nothing by sending ahead. If it plans the
- * operation differently, the member before it in the ring finds out, whatever the two plan.
+ * Checks buffered segments at a start. A peer that sends us nothing under our plan proves nothing by early data. If it
+ * plans the operation differently, the member before it in the ring finds out, whatever the two plans are.
  */
 static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
 {
     const struct pccl_flow *flow = pccl_flow_find(transfer, held->lane);
     int order = pccl_epoch_compare(&held->view, &transfer->config->view);
     if (order > 0)
-        return; /* that peer is in a later view already, which aborts the operation, or has it begin again */
+        return; /* the peer has a later view, which aborts or restarts the operation */
     if (order < 0 || flow == NULL) {
         drop(held);
         return;
@@ -412,7 +411,7 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
         fail_as_foreign(transfer, held->lane, foreign->stripe, foreign->length);
 }
 
-/* Whoever takes part in an era has left the one before it. */
+/* Returns true if the operation is over for a peer that starts this transfer: of a past view, or of an earlier era. */
 static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
 {
     const struct pccl_instance *then = &held->instance, *now = &transfer->config->instance;

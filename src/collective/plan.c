@@ -1,4 +1,4 @@
-/* The places of the elements of a plan, and the bytes that travel. */
+/* Places of the elements of a plan, and the bytes that travel. */
 #include "collective/plan.h"
 
 struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)
@@ -82,7 +82,7 @@ const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_
     return &plans[index];
 }
 
-/* Which of the stripes of its turn it is. */
+/* Returns the index of the stripe within its turn. */
 static uint64_t stripe_of_turn(const struct pccl_plan *plan, uint64_t stripe)
 {
     if (plan->turns == 1)

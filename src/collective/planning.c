@@ -4,10 +4,10 @@
 #include "core/limits.h"
 #include "wire/cost.h"
 
-/* The constants behind the choices. They must be the same on every peer. */
+/* Constants behind the choices. They must be the same on every peer. */
 enum {
-    SEGMENT_BYTES_MOST = 256 << 10,     /* a few of them stay in a core's cache */
-    LONG_SEGMENT_BYTES_MOST = 64 << 10, /* so that several connections share the work finely */
+    SEGMENT_BYTES_MOST = 256 << 10,     /* several of them fit a core's cache */
+    LONG_SEGMENT_BYTES_MOST = 64 << 10, /* small enough to distribute the work over several connections */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
     SEGMENT_BYTES_LEAST = 16 << 10, /* along the ring of a large group, if its links are fast enough */
@@ -15,21 +15,22 @@ enum {
     CACHED_BYTES_MOST = 4 << 20, /* a caller may find its result in a cache */
     DIRECT_BYTES_MOST = 8 << 20,
     GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: larger operations go directly only if all rates are known */
-    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* where the ring sends more bytes; measured up to here */
-    DIRECT_COST_PERCENT = 8,           /* of the transfer time: what direct exchange costs over the ring on its links */
+    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* for operations with more bytes on the ring; measured up to here */
+    /* extra cost of direct exchange over the ring on its links, relative to the transfer time */
+    DIRECT_COST_PERCENT = 8,
     RTT_US_DEFAULT = 100,
-    TURN_COST_MOST = 4, /* a turn may go on to the end of its parts if all take at most a fourth longer */
+    TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if all take at most a fourth longer */
 };
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
 
 /*
- * The two schedules of each collective: along the ring, and over all links between pairs. How often
- * each of them waits for a message on its way to another rank tells its latency, and what it sends.
+ * The two schedules of each collective: along the ring, and over all links between pairs. The latency depends on the
+ * number of messages that wait for another one at a rank in between, and on the size.
  */
 struct ways {
     enum pccl_algorithm ring, direct;
-    uint32_t ring_rounds;  /* times ranks - 1; 0: there is no such operation */
+    uint32_t ring_rounds;  /* times ranks - 1; 0: no such operation */
     uint32_t direct_steps; /* each of them moves the whole tensor once */
     bool at_root;          /* in direct exchange, only links to or from the root carry data */
 };
@@ -53,7 +54,7 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_INCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, 1, 1, false},
 };
 
-/* Whose the parts of a tensor are. */
+/* Returns the division of a collective's tensor. */
 static enum pccl_division division_of(const struct pccl_collective_row *row)
 {
     if (pccl_row_exchanges(row))
@@ -76,12 +77,12 @@ static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, str
         return PCCL_ARGUMENT;
     if (!pccl_packing_packs(&plan->packing))
         return PCCL_OK;
-    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* what is unpacked is not an element */
+    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* unpacked sums are not elements */
     bool found = pccl_packing_find(descriptor, plan->folded_datatype, &plan->folded_packing, reason);
     return found ? PCCL_OK : PCCL_ARGUMENT;
 }
 
-/* Whether what this peer puts in has a place in its result. */
+/* Returns true if this peer's input has a place in its result. */
 static bool has_own_part(const struct pccl_descriptor *descriptor, const struct pccl_plan *plan)
 {
     bool is_elsewhere = pccl_collective_has_root(descriptor->collective) && plan->seat.rank != plan->seat.root;
@@ -122,7 +123,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     return take_codec(descriptor, plan, reason);
 }
 
-/* Parts of given lengths. */
+/* Takes parts of given lengths. */
 static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
     uint64_t all = plan->count;
@@ -156,9 +157,9 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
     return PCCL_OK;
 }
 
-/* ---- with given lengths, where ranks pass on what is for others: who sends how much ---- */
+/* ---- given lengths, along the ring: load of ranks and links ---- */
 
-/* What one rank has for another. */
+/* Returns the elements that one rank has for another. */
 static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
 {
     if (plan->division == PCCL_DIVISION_EXCHANGED)
@@ -168,7 +169,7 @@ static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to
     return root == plan->seat.root ? pccl_plan_part_length(plan, plan->positions[owner]) : 0;
 }
 
-/* The most that any rank has for the one so many places farther on. */
+/* Returns the most elements that any rank has for the rank `places` farther on. */
 static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
 {
     uint64_t longest = 0;
@@ -177,7 +178,7 @@ static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
     return longest;
 }
 
-/* The most that a rank sends to all others, or gets from them. */
+/* Returns the most elements that a rank sends to all others, or receives from them. */
 static uint64_t busiest_rank(const struct pccl_plan *plan)
 {
     uint64_t most = 0;
@@ -202,7 +203,7 @@ static uint64_t average_pair(const struct pccl_plan *plan)
     return all / (ranks * (ranks - 1));
 }
 
-/* The most that passes over a link of the ring. */
+/* Returns the most elements that pass over a link of the ring. */
 static uint64_t busiest_link(const struct pccl_plan *plan)
 {
     uint64_t most = 0;
@@ -220,9 +221,9 @@ static uint64_t busiest_link(const struct pccl_plan *plan)
 }
 
 /*
- * Whether a turn may go on to the end of its parts, so that these are complete before others begin.
- * Then all wait for the longest part of each turn; if that is much more than the rank with most to
- * do would need, turns change from stripe to stripe.
+ * Returns true if a turn may continue to the end of its parts, so that these are complete before others begin. Then all
+ * wait for the longest part of each turn; if that takes much more than the busiest rank's time, turns change from
+ * stripe to stripe.
  */
 static bool may_go_on(const struct pccl_plan *plan)
 {
@@ -236,9 +237,9 @@ static bool may_go_on(const struct pccl_plan *plan)
     return all <= most + most / TURN_COST_MOST;
 }
 
-/* ---- choosing ---- */
+/* ---- choice ---- */
 
-/* Known figures of the links of the ring (rtt_us, rate), and of all links: each alone, and while all pairs send. */
+/* Known figures of the ring's links (rtt_us, rate), and of all links: each alone, and while all pairs send. */
 struct paths {
     uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate, mesh_share;
 };
@@ -273,7 +274,7 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
 }
 
-/* In a group too large for a mesh: it has as hubs those whose links the schedule uses. */
+/* Returns true if a group too large for a mesh has the hubs whose links the schedule uses. */
 static bool has_hubs(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
     const uint32_t ranks = plan->seat.ranks;
@@ -307,11 +308,11 @@ static bool is_guess(const struct pccl_plan *plan, bool relays, const struct pcc
 }
 
 /*
- * Going directly saves latency, as it takes one or two steps, and bytes where the ring's sums are
- * wide, or where ranks of the ring pass on what is not for them. Its cost is on the links: it uses
- * all of them at once, not only those of the ring, and runs at the pace of the slowest pair, if that is
- * known. Reductions with a scaled codec go directly wherever they can, whatever it costs: along the
- * ring each rank would pack the sum anew. The plan passed in is that of the ring.
+ * Chooses ring or direct exchange; the plan passed in is for the ring. Direct exchange saves latency, as it takes one
+ * or two steps, and bytes where the ring's sums are wide, or where ranks of the ring relay data for others. Its cost is
+ * on the links: it uses all of them at once, not only the ring's, and runs at the pace of the slowest pair, if that is
+ * known. Reductions with a scaled codec use it where possible, whatever the cost: along the ring each rank would pack
+ * the sum again.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collective, const struct pccl_cost *cost)
 {
@@ -335,15 +336,15 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
     const struct paths paths = paths_of(cost);
-    /* What the rank with the longest part has to do, if all had as long ones. */
+    /* Work of the rank with the longest part, if all parts were as long. */
     uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
     if (ways->direct == PCCL_REDUCE_DIRECT)
-        part_bytes *= ranks; /* the root gets the tensors of all */
+        part_bytes *= ranks; /* the root receives the tensors of all */
     uint64_t elements_bytes =
         plan->division != PCCL_DIVISION_WHOLE ? bytes : ranks * bytes; /* all that the ring moves besides sums */
     uint64_t ring_bytes = elements_bytes + (ranks - 2) * folded_bytes;
     if (plan->division == PCCL_DIVISION_EXCHANGED)
-        ring_bytes = ring_bytes * ranks / 2; /* what is for all others goes half round the ring on average */
+        ring_bytes = ring_bytes * ranks / 2; /* data for other ranks travels half round the ring on average */
     uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * paths.rate);
     uint64_t pair_rate = ways->at_root ? paths.mesh_rate : paths.mesh_share;
     uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
@@ -354,7 +355,9 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
-/* What travels of it in step 0; of more than 4 G elements at least as much as is too long for direct exchange. */
+/*
+ * Returns the bytes that step 0 moves; for more than 4 G elements at least a size that is too long for direct exchange.
+ */
 static uint64_t first_bytes(const struct pccl_plan *plan)
 {
     return pccl_plan_bytes(plan, 0, (uint32_t)pccl_min_u64(plan->count, UINT32_MAX));
@@ -378,11 +381,11 @@ static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_
     return choose(&whole, PCCL_COALESCED, cost);
 }
 
-/* ---- cutting ---- */
+/* ---- division ---- */
 
 /*
- * What a segment should hold if it may. A chain receives and sends at the same time only if there
- * are several segments, so it is cut like a ring.
+ * Returns the desired elements of a segment. A chain receives and sends at the same time only with several segments, so
+ * it is divided like a ring.
  */
 static uint64_t share_of(const struct pccl_plan *plan)
 {
@@ -416,9 +419,8 @@ static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
 }
 
 /*
- * Cuts by the bytes that travel, into as few segments as their size allows. More segments would
- * overlap receiving, adding and sending better, but a medium buffer spends its time in system calls
- * and wake-ups.
+ * Divides by the bytes that travel, into as few segments as their size allows. More segments would overlap receiving,
+ * adding and sending better, but a medium buffer spends its time in system calls and wake-ups.
  */
 static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
 {
@@ -427,7 +429,8 @@ static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
     uint64_t share = share_of(plan);
     uint64_t elements = round_elements(plan, pccl_divide_up(share, pccl_divide_up(share, most)));
     uint64_t least = round_elements(plan, least_bytes(plan, cost) / pccl_max_u64(traveling, 1));
-    plan->leaves_pieces = least > elements; /* follows from segment_elements, so who agrees on these agrees on both */
+    /* determined by segment_elements, so peers that agree on that agree on both */
+    plan->leaves_pieces = least > elements;
     plan->segment_elements = (uint32_t)pccl_max_u64(elements, least);
     uint64_t stripes = pccl_divide_up(plan->count, pccl_plan_stripe_elements(plan));
     plan->turn_stripes = plan->turns > 1 && may_go_on(plan) ? stripes : 1;
@@ -473,7 +476,7 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
 
 /* ---- sections ---- */
 
-/* What is no float in a list that is quantized travels as it is. */
+/* Plans a section. In a quantized list, other types than floats are not packed. */
 static enum pccl_status begin_section(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                       struct pccl_seat seat, const struct pccl_section *section, struct pccl_plan *plan,
                                       struct pccl_text *reason)
@@ -518,7 +521,7 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
         if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
             longest = i;
     }
-    *whole = plans[longest]; /* whose segments tell how many may be in flight */
+    *whole = plans[longest]; /* its segments determine how many may be in flight */
     whole->first_stripe = 0;
     whole->bytes_before = 0;
     whole->stripes = stripes;

@@ -1,17 +1,17 @@
 /*
- * Receives the messages of operations. Everything is driven by messages that were received or sent. The work
- * for one message is constant, or proportional to the number of ranks if it concerns all of them. Does not know which
- * schedule runs, only its table (schedule.h).
+ * Receives the messages of operations. Everything is driven by messages that were received or sent. The work for one
+ * message is constant, or proportional to the number of ranks if it concerns all of them. Knows only the table of the
+ * schedule that runs (schedule.h).
  */
 #include "collective/fold.h"
 
 #include <string.h>
 
-enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* times that a window's credit is told */
+enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* messages per window that grant its credit */
 
 /* ---- receiving ---- */
 
-/* Whether this is a result whose sender cannot have had this rank's part of it. */
+/* Returns true if this is a result whose sender cannot have had this rank's part of it. */
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe,
                             const struct pccl_piece *piece, uint32_t step)
 {
@@ -22,7 +22,7 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_st
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* Returns NULL if nothing is wrong. Sets *piece then. */
+/* Returns NULL, and sets *piece, if nothing is wrong. */
 static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data,
                                  struct pccl_piece *piece)
 {
@@ -53,7 +53,7 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
     pccl_list_append(&transfer->arrivals, &arrival->node);
 }
 
-/* DATA of a running transfer came over its lane. Returns what pccl_exchange_receive returns. */
+/* Takes DATA of a running transfer from its lane. Returns the status for pccl_exchange_receive. */
 static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pccl_msg_data *data,
                                         struct pccl_arrival *arrival, struct pccl_text *reason)
 {
@@ -84,10 +84,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     return PCCL_OK;
 }
 
-/*
- * All parts of the piece are here: folds them in the order of the ring, from the rank after this
- * one.
- */
+/* Folds the parts of a piece, which are all here, in the order of the ring, from the rank after this one. */
 static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe,
                                            const struct pccl_piece *piece, const struct pccl_task *task)
 {
@@ -103,10 +100,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     return pccl_fold_collected(transfer, piece, task, parts, count);
 }
 
-/*
- * A segment has come in: does what the schedule says. Takes over the scratch (NULL: it came into
- * the result).
- */
+/* Does the schedule's task for a received segment. Takes over the scratch (NULL: it was received into the result). */
 static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step, struct pccl_scratch *scratch,
                         uint32_t length)
 {
@@ -139,7 +133,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
     pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
-    if (taken.arrival != NULL) { /* it is still coming in */
+    if (taken.arrival != NULL) { /* still arriving */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;
         taken.arrival->step = 0;
@@ -150,15 +144,19 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     is_arriving(flow, stripe, 0, taken.scratch, taken.length);
 }
 
-/* Stripes that need no message follow one another at once: a long part must not hold up the driver's connections. */
+/*
+ * Pauses a transfer: stripes that need no message follow one another at once, and a long part must not hold up the
+ * driver's connections.
+ */
 static void rest(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    exchange->effects.rests(exchange->effects.context); /* also if others rest: their wake may be the one of now */
+    /* also if others pause: their wake-up may be the present visit */
+    exchange->effects.rests(exchange->effects.context);
     pccl_list_append(&exchange->resting, &transfer->resting);
 }
 
-/* The pieces whose result is this rank's own part. If they are sent packed it is known when that is done. */
+/* Keeps the pieces whose result is this rank's own part. If they are sent packed, they have a result only then. */
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -177,9 +175,9 @@ static void keep_own(struct pccl_stripe *stripe)
 }
 
 /*
- * Tells the senders of new credit when it amounts to a part of the window, not each time. On a long
- * path the part is smaller, because a stripe that waits for credit there is late by a whole pass
- * round the ring; the last credit is told at once.
+ * Schedules READY with new credit when it amounts to a part of the window, not each time. On a long path the part is
+ * smaller, because a stripe that waits for credit there is late by a whole pass round the ring; the last credit is sent
+ * at once.
  */
 static void offer(struct pccl_transfer *transfer)
 {
@@ -189,7 +187,7 @@ static void offer(struct pccl_transfer *transfer)
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
-        /* The told credit always covers the lowest open stripe, so nothing waits forever. */
+        /* The granted credit always covers the lowest open stripe, so nothing waits forever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;
             pccl_flow_wake(flow);
@@ -197,7 +195,7 @@ static void offer(struct pccl_transfer *transfer)
     }
 }
 
-/* A stripe has been opened. Nothing is reported to the driver here. */
+/* Begins an opened stripe. Reports nothing to the driver. */
 static void begin_stripe(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -211,11 +209,11 @@ static void begin_stripe(struct pccl_stripe *stripe)
         take_held(&transfer->flows[i], stripe);
 }
 
-/* ---- going on ---- */
+/* ---- progress ---- */
 
 /*
- * Begins a stripe that has been opened. If what was held is all that comes, and nothing is to be
- * sent, it is complete at once, and so may be the next one.
+ * Begins an opened stripe. If early data was all it needs and nothing must be sent, it is complete at once, and so may
+ * be the next one.
  */
 static void begin(struct pccl_stripe *stripe)
 {
@@ -249,7 +247,7 @@ void pccl_transfer_widen(struct pccl_transfer *transfer)
     pccl_exchange_widen(transfer->exchange);
 }
 
-/* A message of the stripe has been received or sent. */
+/* Continues after a received or sent message of the stripe. */
 static void go_on(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -292,7 +290,7 @@ static void received(struct pccl_arrival *arrival)
 
 /* ---- messages ---- */
 
-/* READY of an operation that does not run here, or runs in another view. */
+/* Keeps a READY of an operation that does not run here, or runs in another view. */
 static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                    const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
@@ -301,7 +299,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
         return PCCL_OK;
     bool first = false;
     if (!pccl_lane_hold_ready(lane, ready, &first)) {
-        /* Dropping it would leave that peer waiting forever. */
+        /* without it that peer would wait forever */
         return pccl_fail(reason, PCCL_MEMORY, "out of memory for the announcements of peer %s",
                          pccl_id_str(&lane->peer));
     }
@@ -323,7 +321,10 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
                      pccl_id_str(&lane->peer));
 }
 
-/* The source of a send has begun it. The source compares the two, with READY of its receiver, so nothing is held. */
+/*
+ * Announces a send that its source has begun. The source compares the two with its receiver's READY, so nothing is
+ * buffered.
+ */
 static enum pccl_status receive_announcement(struct pccl_exchange *exchange, const struct pccl_lane *lane,
                                              const struct pccl_msg_ready *ready)
 {
@@ -332,7 +333,7 @@ static enum pccl_status receive_announcement(struct pccl_exchange *exchange, con
     return PCCL_OK;
 }
 
-/* DATA of an operation that does not run here, or not in that view: not yet, or not any more. */
+/* Takes DATA of an operation that does not run here, or not in that view: not yet, or no longer. */
 static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                       struct pccl_text *reason)
@@ -360,7 +361,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
         return receive_early(exchange, lane, data, arrival, reason);
     if (!pccl_epoch_equal(&transfer->config->view, &data->view)) {
         bool is_later =
-            pccl_epoch_compare(&data->view, &transfer->config->view) > 0; /* it may begin again in that view */
+            pccl_epoch_compare(&data->view, &transfer->config->view) > 0; /* the operation may restart in that view */
         return is_later ? receive_early(exchange, lane, data, arrival, reason) : PCCL_OK;
     }
     if (transfer->failed)
@@ -369,7 +370,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     if (flow != NULL)
         return pccl_flow_is_foreign(flow, data) ? PCCL_OK : receive_segment(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
-        return PCCL_OK; /* it plans the operation differently: the member before it in the ring reports that */
+        return PCCL_OK; /* the sender has another plan: the member before it in the ring reports that */
     return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent data that this peer does not expect",
                      pccl_id_str(&lane->peer));
 }

@@ -9,7 +9,7 @@
 /* Returns true if the rank sends its own part first. */
 static bool begins(struct pccl_seat seat, uint32_t rank) { return rank == seat.line->first; }
 
-/* The result of the first rank depends on no other rank. */
+/* Returns true at the first rank, whose result depends on no other rank. */
 static bool keeps(struct pccl_seat seat, uint32_t number)
 {
     (void)number;
@@ -62,7 +62,7 @@ const struct pccl_schedule pccl_scan_ring = {.name = "scanning along the ring",
 
 /* ---- directly: the first rank sends in step 0, and the others in step 1 ---- */
 
-/* One of the two is this rank. */
+/* Returns true if the sum passes from sender to receiver. One of the two is this rank. */
 static bool is_next(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     const struct pccl_line *line = seat.line;

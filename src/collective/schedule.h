@@ -1,28 +1,25 @@
 /*
- * Schedules: who sends which piece to whom in which step, what becomes of a piece that came in, and
- * what is sent on. Pure arithmetic on ranks, steps and numbers of pieces. A schedule returns what
- * is to be done and calls nothing; it must not know elements, bytes, memory, messages or the
- * window. The engine (receiving.c, fold.c) does what the schedule returns, and must not know which
- * schedule it runs. A new one is a file of small functions and a row of the table, and is proven
- * without the engine (unit/schedule).
+ * Schedules: the sender, receiver and step of each piece, the work on a received piece, and its further path. Pure
+ * arithmetic on ranks, steps and numbers of pieces. A schedule returns tasks and calls nothing; it must not know
+ * elements, bytes, memory, messages or the window. The engine (receiving.c, fold.c) carries out the tasks, and must not
+ * know which schedule it runs. A new one is a file of small functions and a row of the table, and is proven without the
+ * engine (unit/schedule).
  *
- * An operation is cut into stripes (plan.h). Each stripe runs the whole schedule by itself; how
- * many run at a time is the window's business. A stripe has pieces; any may be empty: they are not
- * sent, and nothing of the others may wait for them. A message is named by (sender, receiver, step)
- * and carries one piece.
+ * An operation is divided into stripes (plan.h). Each stripe runs the whole schedule by itself; the window decides how
+ * many run at a time. A stripe has pieces, any of which may be empty: empty ones are not sent, and no other piece may
+ * wait for them. A message is named by (sender, receiver, step) and carries one piece.
  *
- *   Step 0         is what a rank sends by itself: its own part, from its input. Whoever has
- *                  nothing to begin with, sends nothing in it. So a rank with several pieces for one
- *                  neighbor sends them in several stripes, which take turns (`turns`).
- *   A later step   is sent because a piece came in, and carries that same piece (pccl_task).
+ *   Step 0         is the rank's own part, from its input. A rank that has nothing to begin with
+ *                  sends nothing in it. A rank with several pieces for one neighbor sends them
+ *                  in several stripes, which take turns (`turns`).
+ *   A later step   is caused by a received piece, and carries that same piece (pccl_task).
  *
- * The engine relies on this: all messages of a step that come to a rank carry the same content; where
- * sums travel at all, they do in step 1, and in step 0 too if each rank's result is another sum; parts that are
- * collected come in step 0, one from each rank that sends to this one, fewer than PCCL_MESH_PEERS_MAX; what is kept is
- * sent in step 0 or never, and who keeps a piece collects none; results are folded in the order of the ring, so every
- * schedule gives the same bits. Every rank sends to the next one in the ring, even if it has no piece for it: the
- * receiver of an empty flow says READY like any other, so each rank is compared with the next one, whatever the two
- * plan.
+ * The engine relies on these rules: all messages of a step to one rank carry the same content; where sums travel at
+ * all, they do in step 1, and in step 0, too, if each rank's result is another sum; collected parts are received in
+ * step 0, one from each rank that sends to this one, fewer than PCCL_MESH_PEERS_MAX; kept pieces are sent in step 0 or
+ * never, and a rank that keeps a piece collects none; results are folded in the order of the ring, so every schedule
+ * gives the same bits. Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
+ * empty flow sends READY like any other, so each rank is compared with the next one, whatever their plans.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
@@ -55,24 +52,24 @@ enum pccl_algorithm {
 #define PCCL_NO_PIECE UINT32_MAX
 
 /*
- * The line of a scan: the ranks in the order in which their tensors are folded, which is not the ring's. Along the ring
- * sums pass from each to the next in it in several laps, which begin at the first.
+ * Line of a scan: the ranks in the order in which their tensors are folded, which differs from the ring's. Along the
+ * ring sums pass from each rank to its successor in the line in several laps, which begin at the first.
  */
 struct pccl_line {
     uint32_t first, last;
     uint32_t before, after; /* neighbors of this rank in the line; the rank itself at an end */
-    uint32_t lap, laps;     /* the lap with the sum for this rank; the last one */
+    uint32_t lap, laps;     /* lap with the sum for this rank; number of the last lap */
 };
 
-/* How many take part, as which rank, which rank is the root, where there is one, and whose turn the stripe is. */
+/* A participant's view of a stripe: number of ranks, its own rank, the root if there is one, and the turn. */
 struct pccl_seat {
-    uint32_t ranks, rank; /* in the order of the ring; ranks >= 2 */
-    union {               /* small enough for two registers: it is passed by value for each segment */
+    uint32_t ranks, rank; /* in ring order; ranks >= 2 */
+    union {               /* small enough for two registers: passed by value for each segment */
         struct {
             uint32_t root;
-            uint32_t turn; /* 0 for the first stripes; each turn follows the one before */
+            uint32_t turn; /* 0 for the first stripes; turns follow one another */
         };
-        const struct pccl_line *line; /* of a scan, which has no root and no turns; it is in the plan */
+        const struct pccl_line *line; /* for a scan, which has no root and no turns; stored in the plan */
     };
 };
 
@@ -81,42 +78,36 @@ static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
     return rank + 1 < seat.ranks ? rank + 1 : 0;
 }
 
-/* How far it is along the ring. */
+/* Returns the distance along the ring. */
 static inline uint32_t pccl_seat_distance(struct pccl_seat seat, uint32_t from, uint32_t to)
 {
     return to >= from ? to - from : to + seat.ranks - from;
 }
 
-/* In an all-to-all: how many places farther on along the ring belongs what is sent in this turn. */
+/* All-to-all: returns the distance along the ring that the pieces of this turn travel. */
 static inline uint32_t pccl_exchange_places(struct pccl_seat seat) { return seat.ranks - 1 - seat.turn; }
 
 enum pccl_content {
-    PCCL_CONTENT_PART,   /* of one rank: to be folded, or passed on */
-    PCCL_CONTENT_SUM,    /* folded so far */
+    PCCL_CONTENT_PART,   /* of one rank: to fold or pass on */
+    PCCL_CONTENT_SUM,    /* intermediate sum */
     PCCL_CONTENT_RESULT, /* final; also the part of one rank where nothing is folded */
 };
 
 enum pccl_work {
     PCCL_WORK_FOLD,   /* Fold the own part into it: a sum. */
     PCCL_WORK_FINISH, /* The same, and the sum is the result. */
-    /*
-     * Keep it until all parts of the piece are here; then fold them, the own one last, which makes
-     * the result.
-     */
+    /* Keep it until all parts of the piece are here; then fold them, the own one last, which makes the result. */
     PCCL_WORK_COLLECT,
-    PCCL_WORK_STORE, /* It is the result as it is. */
-    PCCL_WORK_PASS,  /* It is for others. */
+    PCCL_WORK_STORE, /* It is the result, unchanged. */
+    PCCL_WORK_PASS,  /* It is for other ranks. */
     PCCL_WORK_SCAN,  /* Fold the own part into it: a sum. The result is the sum before this, or after it. */
 };
 
-/*
- * What is to be done with a piece that came in. All but PCCL_WORK_FOLD and PCCL_WORK_PASS make one
- * result of this rank.
- */
+/* Task for a received piece. All but PCCL_WORK_FOLD and PCCL_WORK_PASS make one result of this rank. */
 struct pccl_task {
-    enum pccl_work work; /* first */
-    uint32_t step;       /* Then (of collected parts: with the last one) it is sent in this step: */
-    /* to so many of the ranks that it sends to, from `to` on in the order of the ring; 0: to nobody. */
+    enum pccl_work work; /* done first */
+    uint32_t step;       /* Step in which the piece (collected parts: with the last one) is then sent: */
+    /* to the first to_count ranks that this one sends to, from `to` on in ring order; 0: not sent. */
     uint32_t to, to_count;
 };
 
@@ -129,37 +120,33 @@ struct pccl_schedule {
     const char *name; /* for messages */
     uint32_t (*pieces)(struct pccl_seat seat);
     uint32_t (*steps)(struct pccl_seat seat);
-    uint32_t (*turns)(struct pccl_seat seat); /* stripes with other pieces, one after the other; NULL: one */
-    /*
-     * Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed,
-     * results as well.
-     */
+    uint32_t (*turns)(struct pccl_seat seat); /* consecutive stripes with different pieces; NULL: one */
+    /* Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed, results as well. */
     uint32_t (*buffers)(struct pccl_seat seat, bool packed);
-    /* Whether there is a flow from the sender to the receiver, be it an empty one. */
+    /* Returns true if there is a flow from the sender to the receiver, possibly an empty one. */
     bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);
     /*
-     * The piece of a message between two ranks of which `sends` is true, in an existing step.
-     * PCCL_NO_PIECE: no message.
+     * Piece of a message between two ranks for which `sends` is true, in an existing step. PCCL_NO_PIECE: no message.
      */
     uint32_t (*piece)(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step);
     enum pccl_content (*carries)(struct pccl_seat seat, uint32_t step);
     /*
-     * The message in which this rank's own part of a piece goes out. Until then nobody can have
-     * made the result, and the part must not be overwritten by it: in place, the input is where the
-     * result belongs. NULL: no result that comes in has a part of this rank in it.
+     * Message with this rank's own part of a piece. Before it the result cannot exist, and the part must not be
+     * overwritten: in place, the input is in the place of the result. NULL: received results never contain a part of
+     * this rank.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /*
-     * Whether the own part of a piece is its result here, which nobody sends; if it is sent packed,
-     * what it is unpacked to. NULL: never.
+     * Returns true if the own part of a piece is its result here, which this rank does not receive; if it is sent
+     * packed, the result is unpacked from it. NULL: never.
      */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);
-    bool keeps_unsent; /* what is kept is never sent, and so not packed; else it is sent in step 0 */
-    /* A message of this step came in. */
+    bool keeps_unsent; /* kept pieces are never sent, and so not packed; otherwise they are sent in step 0 */
+    /* Returns the task for a received message of this step. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
 
-/* ---- answers that several rows give ---- */
+/* ---- functions that several rows share ---- */
 
 static inline uint32_t pccl_pieces_of_ranks(struct pccl_seat seat) { return seat.ranks; }
 
@@ -186,7 +173,7 @@ static inline uint32_t pccl_one_piece(struct pccl_seat seat)
     return 1;
 }
 
-/* Results come in where they belong; only what came ahead is in scratch, or what is packed, until it is sent on. */
+/* Results are received in their place; only early data is in scratch, or packed data until it is sent on. */
 static inline uint32_t pccl_one_buffer(struct pccl_seat seat, bool packed)
 {
     (void)seat;
@@ -208,7 +195,7 @@ static inline enum pccl_content pccl_carries_parts(struct pccl_seat seat, uint32
     return PCCL_CONTENT_PART;
 }
 
-/* Of a root, whose own part nobody else gets. */
+/* Returns true for the root's own part, which it does not send. */
 static inline bool pccl_root_keeps(struct pccl_seat seat, uint32_t piece)
 {
     return seat.rank == seat.root && piece == seat.root;
@@ -231,7 +218,7 @@ static inline struct pccl_task pccl_collects(struct pccl_seat seat, uint32_t ste
 /* By enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 
-/* Makes the line of this rank. positions: by rank. Proportional to the square of the number of ranks. */
+/* Makes the line of this rank. positions: by rank. Takes time proportional to the square of the number of ranks. */
 struct pccl_line pccl_line_make(uint32_t ranks, uint32_t rank, const uint32_t *positions);
 
 /* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all, scan ---- */

@@ -54,7 +54,7 @@ size_t pccl_scratch_size(size_t bytes) { return size_of(class_of(bytes)); }
 static struct pccl_scratch *allocate(struct pccl_scratch_pool *pool, uint32_t size_class)
 {
     const struct pccl_memory *memory = pool->memory;
-    /* What lies idle in other sizes counts too. */
+    /* idle buffers of other sizes count, too */
     if (pool->idle_bytes > 0 && pool->used_bytes + pool->idle_bytes + size_of(size_class) > pool->bytes_max)
         free_idle(pool);
     struct pccl_scratch *scratch = memory->resize(memory->context, NULL, 0, block_bytes(size_class));

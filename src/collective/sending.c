@@ -1,22 +1,20 @@
 /*
- * Sends the messages of operations: what each has to send on a lane, how much of it may be sent now, whose turn it is,
- * and what is in the message. The work for one message is constant; on a long path, at most proportional to the window.
+ * Sends the messages of operations: decides which message of a lane may be sent now, in which order, and fills it in.
+ * The work for one message is constant; on a long path, at most proportional to the window.
  *
  * On long paths the sender does not wait for the receiver's READY, which would cost half a round trip: it begins with
- * its own part of the first stripes (step 0). The receiver holds what comes for a stripe that it has not opened
- * (lane.c), until it does, or until the operation has ended.
+ * its own part of the first stripes (step 0). The receiver buffers this early data (lane.c) until it opens the stripe,
+ * or until the operation has ended.
  *
- * Nobody has compared descriptors when such a segment is sent. So its receiver may fold parts that
- * do not belong together. That does no harm: all later steps wait for READY, and no peer is done
- * before those who receive from it have said READY and agree. Each member of the ring is compared
- * by the one before it, whose consent a commit needs. Lengths or numbers that do not fit show the
- * same mismatch earlier.
+ * Descriptors have not been compared when an early segment is sent. So its receiver may fold parts that do not belong
+ * together. That does no harm: all later steps wait for READY, and no peer is done before all its receivers have sent
+ * READY and agree. Each member of the ring is compared by the one before it, whose consent a commit needs. Lengths or
+ * numbers that do not fit show the same mismatch earlier.
  *
- * The sender's allowance is bounded for each lane, and is returned when the receiver has opened all
- * the stripes or the operation has ended. The receiver may learn of that end later, perhaps not
- * before the next view or era, so it holds more than one allowance. If that is not enough either,
- * it drops all it holds of the lane and closes the connection, and the sender fails whatever runs
- * over it.
+ * The sender's allowance is bounded for each lane, and is returned when the receiver has opened all the stripes or the
+ * operation has ended. The receiver may learn of that end later, perhaps not before the next view or era, so it buffers
+ * more than one allowance. If even that is not enough, it drops all early data of the lane and closes the connection,
+ * and the sender fails its operations on that lane.
  */
 #include "collective/fold.h"
 
@@ -38,7 +36,10 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
     return parcel;
 }
 
-/* Looked up once, as it is asked often before the stripe begins. */
+/*
+ * Returns true if the next stripe has a first segment. Caches the answer, which is needed often before the stripe
+ * begins.
+ */
 static bool has_first_segment(struct pccl_flow *flow)
 {
     uint64_t stripe = flow->begun;
@@ -53,7 +54,10 @@ static bool takes_turns(const struct pccl_transfer *transfer)
     return transfer->plan.turn_stripes > 1 && transfer->outgoing_count > 1;
 }
 
-/* The end of the stripes of a turn in which the flow sends something by itself; their beginning if there are none. */
+/*
+ * Returns the end of the stripes of a turn in which the flow has a first segment; their beginning if there is no such
+ * stripe.
+ */
 static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
 {
     const struct pccl_plan *plan = &flow->transfer->plan;
@@ -63,8 +67,9 @@ static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
 }
 
 /*
- * Where turns go on to the end of their parts, one waits until all of those before it is under way,
- * however many stripes the window has; so the first parts have all of this rank's links.
+ * Returns true if the flow's next stripe may begin in the order of turns. Where turns continue to the end of their
+ * parts, one waits until the previous ones are all under way, however many stripes the window has; so the first parts
+ * have all of this rank's links.
  */
 static bool is_its_turn(const struct pccl_flow *flow)
 {
@@ -76,23 +81,23 @@ static bool is_its_turn(const struct pccl_flow *flow)
         for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
             uint64_t end = end_in_turn(&transfer->flows[i], turn);
             if (end > turn * plan->turn_stripes)
-                return transfer->flows[i].begun >= end; /* it has waited for earlier ones */
+                return transfer->flows[i].begun >= end; /* that turn has waited for earlier ones */
         }
     }
     return true;
 }
 
-/* Whether the first step of another stripe may be sent. */
+/* Returns true if the first step of another stripe may be sent. */
 static bool can_begin(struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
     while (flow->begun < end && !has_first_segment(flow))
-        flow->begun++; /* the segment is empty, so there is nothing to send */
+        flow->begun++; /* an empty segment is not sent */
     return flow->begun < end && is_its_turn(flow);
 }
 
-/* Begins that stripe; returns its number. */
+/* Begins that stripe and returns its number. */
 static uint64_t begin(struct pccl_flow *flow)
 {
     struct pccl_transfer *transfer = flow->transfer;
@@ -102,7 +107,7 @@ static uint64_t begin(struct pccl_flow *flow)
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)
-            pccl_flow_wake(&transfer->flows[i]); /* it may be the turn of another one */
+            pccl_flow_wake(&transfer->flows[i]); /* another flow may have its turn now */
     return stripe;
 }
 
@@ -124,8 +129,8 @@ void pccl_flow_wake(struct pccl_flow *flow)
 }
 
 /*
- * Before those of later steps: what has the longest way left must not wait, or it would go round
- * the ring alone when all others are at their end.
+ * Inserts before parcels of later steps: a parcel with the longest path left must not wait, or it would travel round
+ * the ring alone when all others have arrived.
  */
 static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
 {
@@ -151,8 +156,8 @@ static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 }
 
 /*
- * The parcel may be sent, as soon as its stripe is granted: on a long path behind those of its step
- * and of earlier ones.
+ * Queues the parcel, to be sent once its stripe is granted: on a long path behind parcels of its step and of earlier
+ * ones.
  */
 static void send_parcel(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
@@ -161,9 +166,9 @@ static void send_parcel(struct pccl_flow *flow, struct pccl_parcel *parcel)
     pccl_flow_wake(flow);
 }
 
-/* ---- ahead ---- */
+/* ---- early data ---- */
 
-/* What of the lane's allowance the first step of this stripe takes. */
+/* Returns the part of the lane's allowance that the first step of this stripe uses. */
 static size_t ahead_bytes_of(const struct pccl_flow *flow, uint64_t stripe)
 {
     const struct pccl_plan *plan = pccl_plan_of(flow->transfer, stripe);
@@ -175,8 +180,8 @@ static size_t ahead_bytes_of(const struct pccl_flow *flow, uint64_t stripe)
 }
 
 /*
- * Of the lane's allowance. Flows that begin at the same time share the sender's line: all that their
- * lanes allow together would come as one burst, and overflow a queue on the way.
+ * Returns a flow's share of the lane's allowance. Flows that begin at the same time share the sender's line: the full
+ * allowance of all their lanes would be one burst, and overflow a queue on the way.
  */
 static size_t share_of(const struct pccl_transfer *transfer)
 {
@@ -225,7 +230,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
         flow->agreed = true;
         flow->tell = false;
         flow->transfer->unheard--;
-        flow->ahead = pccl_min_u64(flow->ahead, flow->begun); /* no more of it */
+        flow->ahead = pccl_min_u64(flow->ahead, flow->begun); /* no more early data */
     }
     if (granted >= flow->ahead)
         pccl_flow_give_back(flow);
@@ -240,7 +245,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
     pccl_flow_wake(flow);
 }
 
-/* Whether something of an outgoing flow waits only for the receiver to grant its stripe. */
+/* Returns true if a piece of an outgoing flow waits only for the receiver to grant its stripe. */
 static bool awaits_credit(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
@@ -293,7 +298,9 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
                                                       .granted = flow->told};
 }
 
-/* What this flow sends is packed once, for all flows that carry the piece, and unpacked here as it is there. */
+/*
+ * Shares the piece that this flow sends packed with all flows that carry it, and unpacks it here as at the receivers.
+ */
 static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, const struct pccl_piece *piece,
                         struct pccl_scratch *packed)
 {
@@ -309,7 +316,7 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, cons
     pccl_stripe_result(stripe, piece->number);
 }
 
-/* The own part of the next stripe: from the caller's memory, or made of it. NULL: memory is short. */
+/* Returns the own part of the next stripe: in the caller's memory, or made from it. Returns NULL if memory is short. */
 static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel, const struct pccl_piece *piece,
                                     struct pccl_scratch **scratch)
 {
@@ -339,8 +346,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * What came in is sent on first, while it is in the caches. On a long path earlier steps go first,
- * new stripes before all (insert_by_step).
+ * Fills in a data message. Received pieces are sent on first, while they are in the caches. On a long path earlier
+ * steps have priority, new stripes over all (insert_by_step).
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {
@@ -382,7 +389,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
     return true;
 }
 
-/* false: the transfer failed. */
+/* Fills in the next message. Returns false if the transfer failed. */
 static bool fill(struct pccl_flow *flow, struct pccl_departure *departure)
 {
     if (!flow->tell)

@@ -1,18 +1,20 @@
 /*
- * Reduce and gather (plan.h): what the root gets from all.
+ * Reduce and gather (plan.h): all ranks' data at the root.
  *
- * Along a chain, everything goes from rank to rank toward the root, beginning behind it. Directly,
- * every rank sends its own part to the root.
+ * Along a chain, everything passes from rank to rank toward the root, beginning behind it. Directly, every rank sends
+ * its own part to the root.
  */
 #include "collective/schedule.h"
 
-/* The next rank is sent to as well, even if nothing goes that way: the root sends nothing. */
+/*
+ * Returns true if there is a flow. Every rank keeps a flow to its successor, even an empty one; the root sends no data.
+ */
 static bool sends_to_root(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (receiver == seat.root || pccl_sends_to_next(seat, sender, receiver));
 }
 
-/* Of a rank to which all send. */
+/* Returns the buffers of a rank to which all send. */
 static uint32_t buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
@@ -23,7 +25,7 @@ static uint32_t chain_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
 /* ---- reduce: one piece, which is folded from the rank behind the root to the root ---- */
 
-/* In step s the rank s + 1 places behind the root sends. */
+/* Returns the piece: in step s the rank s + 1 places behind the root sends. */
 static uint32_t reduce_chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;
@@ -68,9 +70,12 @@ const struct pccl_schedule pccl_reduce_direct = {.name = "reducing directly",
                                                  .carries = pccl_carries_parts,
                                                  .arrived = pccl_collects};
 
-/* ---- gather: piece p is of the part of rank p ---- */
+/* ---- gather: piece p belongs to the part of rank p ---- */
 
-/* A rank sends its own piece first, and passes on those from farther behind, up to that of the rank behind the root. */
+/*
+ * Returns the piece: a rank sends its own first, and passes on those from farther behind, up to the rank behind the
+ * root.
+ */
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;

@@ -1,7 +1,7 @@
-/* Operations: makes one, finds it and frees it, and remembers that it has ended. */
+/* Operations: creation, lookup, end, and the record of ended ones. */
 #include "collective/internal.h"
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
 {
@@ -14,7 +14,10 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
     return true;
 }
 
-/* In a send only what the source sends: READY of both ends goes over its lane (PROTOCOL 16.4). */
+/*
+ * Returns true if there is a flow. A send has only its source's flow, with READY of both ends on its lane (PROTOCOL
+ * 16.4).
+ */
 static bool has_flow(const struct pccl_transfer *transfer, uint32_t other, bool outgoing)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -24,7 +27,7 @@ static bool has_flow(const struct pccl_transfer *transfer, uint32_t other, bool 
     return pccl_schedules[plan->algorithm]->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
 }
 
-/* The i-th rank after this one, or before it. */
+/* Returns the i-th rank after this one, or before it. */
 static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
 {
     return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
@@ -120,12 +123,12 @@ static enum pccl_status make_plans(struct pccl_transfer *transfer, struct pccl_s
                                    transfer->sections, &transfer->plan, reason);
 }
 
-/* Room for a segment of any section. false: memory is short. */
+/* Allocates room for a segment of any section. Returns false if memory is short. */
 static bool make_rooms(struct pccl_transfer *transfer)
 {
     const struct pccl_memory *memory = &transfer->exchange->memory;
     if (transfer->config->buffers.result.count <= 1)
-        return true; /* parts of given lengths, of which each is in one extent of the input, or no list at all */
+        return true; /* parts of given lengths, each in one extent of the input, or no list */
     for (uint32_t i = 0; i < transfer->section_count; i++) {
         const struct pccl_plan *plan = &transfer->sections[i];
         const uint64_t bytes = (uint64_t)plan->segment_elements * plan->element_bytes;
@@ -144,7 +147,7 @@ static bool scales(const struct pccl_transfer *transfer)
     return some && transfer->config->factor != 1;
 }
 
-/* Whether input and result of the own part begin at the same place, in any extent. */
+/* Returns true if input and result of the own part begin at the same address, in any extent. */
 static bool is_in_place(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -157,7 +160,7 @@ static bool is_in_place(const struct pccl_transfer *transfer)
     return some;
 }
 
-/* Of parts that are empty nothing is told. */
+/* Sets up the reports of complete parts; empty parts are not reported. */
 static bool expect_arrivals(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;

@@ -1,21 +1,18 @@
 /*
- * The window of an operation. A stripe is open from its grant until all its messages have been
- * received and sent. Every peer always has a stripe open, so every peer has granted the lowest
- * stripe that is open anywhere: it can complete, and so can all that follow.
+ * Window of an operation. A stripe is open from its grant until all its messages have been received and sent. Every
+ * peer always has a stripe open, so every peer has granted the lowest stripe that is open anywhere: it can complete,
+ * and so can all later ones.
  */
 #include "collective/internal.h"
 
-/*
- * Stripes may complete out of order, so the window may reach further than the number of open
- * stripes: up to so many times.
- */
+/* Stripes may complete out of order, so the window may span up to this multiple of the open stripes. */
 enum { SLOTS_PER_OPEN_STRIPE = 4 };
 /* A short path needs little to be full; more stripes only drive each other out of the caches. */
 enum { SHORT_PATH_WINDOW = 4 };
 /*
- * So do more windows: what all operations hold there together should stay in the second and third
- * caches; what those hold that are moving, closer than that. An operation whose peers have not come
- * holds its window, but touches none of it, so it keeps no room from those that move.
+ * More windows do the same: all scratch of operations on short paths should stay in the second and third caches;
+ * scratch of operations that move data, closer than that. An operation whose peers have not started has a window, but
+ * does not touch it, so it takes no room from those that move.
  */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 
@@ -75,7 +72,7 @@ static size_t stripe_bytes(const struct pccl_transfer *transfer)
     return sizeof(struct pccl_stripe) + parcel_count(transfer) * sizeof(struct pccl_parcel);
 }
 
-/* Makes a record for one more stripe. false: memory is short. */
+/* Makes a record for one more stripe. Returns false if memory is short. */
 static bool reserve_stripe(struct pccl_transfer *transfer)
 {
     struct pccl_stripe *stripe = pccl_allocate(&transfer->exchange->memory, stripe_bytes(transfer));
@@ -86,7 +83,7 @@ static bool reserve_stripe(struct pccl_transfer *transfer)
     return true;
 }
 
-/* What the schedule has for a stripe on this flow. */
+/* Counts the messages that the schedule has for a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     uint32_t before = stripe->departures_left + stripe->arrivals_left;
@@ -127,7 +124,7 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
 
 /* ---- scratch ---- */
 
-/* Peers have come: it takes theirs to complete a stripe, but for one of which all stays here. */
+/* Returns true if peers take part: a stripe needs their messages to complete, unless all its data stays here. */
 static bool is_moving(const struct pccl_transfer *transfer) { return transfer->complete > 0; }
 
 static void reserve_scratch(struct pccl_transfer *transfer)
@@ -154,10 +151,9 @@ static void give_back_scratch(struct pccl_transfer *transfer)
 }
 
 /*
- * Whether another stripe of this transfer may be opened beside what all have open. What is on long
- * paths takes no room from what is on short ones, as sends always are: it holds more than all of
- * that for as long as it takes. One whole window always has room, because in large rings its
- * stripes are large.
+ * Returns true if another stripe of this transfer may be opened in addition to all open ones. Operations on long paths
+ * take no room from those on short ones, which include all sends: the former hold more than all of that for as long as
+ * they take. One whole window always has room, because in large rings its stripes are large.
  */
 static bool has_room(const struct pccl_transfer *transfer)
 {
@@ -173,7 +169,7 @@ static bool has_room(const struct pccl_transfer *transfer)
 
 /* ---- opening and closing ---- */
 
-/* NULL: memory is short. */
+/* Opens the next stripe. Returns NULL if memory is short. */
 static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 {
     PCCL_ASSERT(transfer->granted < transfer->plan.stripes && *slot_of(transfer, transfer->granted) == NULL);
@@ -202,7 +198,7 @@ struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
          node = next) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, wanting);
         next = node->next;
-        if (wants_stripe(transfer)) { /* it may have got its minimum meanwhile */
+        if (wants_stripe(transfer)) { /* it may have received its minimum in between */
             if (!has_room(transfer))
                 continue;
             stripe = open_stripe(transfer);
@@ -223,8 +219,8 @@ struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer)
 }
 
 /*
- * The oldest first: the windows of several operations drive each other out of the caches, and one
- * that ends early is of use early. The others keep a stripe each, so none of them stands still.
+ * Queues the oldest transfer first: the windows of several operations drive each other out of the caches, and an early
+ * end is useful early. The others keep a stripe each, so all make progress.
  */
 void pccl_window_enqueue(struct pccl_transfer *transfer)
 {
@@ -271,8 +267,9 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
 }
 
 /*
- * In an all-to-all over long links each peer sends to all others over one line, and receives from all over one. One
- * window fills that line, whoever it is from: what several would hold waits in queues on the way, or is lost there.
+ * Returns true for an all-to-all over long links, where each peer sends to all others over one line, and receives from
+ * all over one. One window fills that line, whatever its sender: several would wait in queues on the way, or be lost
+ * there.
  */
 static bool has_one_line(const struct pccl_plan *plan)
 {
@@ -280,9 +277,9 @@ static bool has_one_line(const struct pccl_plan *plan)
 }
 
 /*
- * What goes to several peers at once shares a line, and all that is granted at first comes as one burst. So it is
- * what the line holds; and if results follow, less, since they come on top: unless that is all, as less would wait
- * for credit at the end.
+ * Returns the window in stripes for data to several peers at once, which shares a line: the initial grants arrive as
+ * one burst, so the window is limited to the capacity of the line. If results follow, it is smaller, since they are
+ * added; unless that is all, because a smaller one would wait for credit at the end.
  */
 static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t line_bytes, uint64_t step_bytes)
 {
@@ -291,7 +288,7 @@ static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t lin
     return has_results && plan->stripes > held ? held * 2 / 3 : held;
 }
 
-/* In stripes. */
+/* Returns the window in stripes. */
 static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_bytes)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -301,19 +298,18 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     if (plan->long_path && plan->turns <= 1 && transfer->outgoing_count > 1)
         return window_of_shared_line(plan, window_bytes, segment_bytes * transfer->outgoing_count);
     /*
-     * Each step of a stripe is one trip; the credit that follows its end is another one, on which
-     * nothing is moved. The fewer steps, the more that is; and then the less is there to fill the
-     * link while the last stripes are on their way.
+     * Each step of a stripe is one trip; the credit after its end is another one without data. The fewer steps, the
+     * larger that share is, and the less data fills the link while the last stripes are on their way.
      */
     uint64_t steps = pccl_schedules[plan->algorithm]->steps(plan->seat);
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    /* Turns that go over different links should not wait for one another. */
+    /* Turns over different links should not wait for one another. */
     return plan->turns > 1 ? window * pccl_min_u64(plan->turns, transfer->outgoing_count) : window;
 }
 
-/* How many stripes may be open, and how much scratch each needs. */
+/* Computes the number of stripes that may be open, and the scratch of each. */
 static void set_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -322,7 +318,7 @@ static void set_size(struct pccl_transfer *transfer)
     uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
-                     transfer->input_room != NULL; /* its own part is sent from scratch, too */
+                     transfer->input_room != NULL; /* the own part is sent from scratch, too */
     transfer->stripe_scratch =
         pccl_schedules[plan->algorithm]->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;
@@ -372,7 +368,7 @@ void pccl_window_fini(struct pccl_transfer *transfer)
                  (size_t)transfer->slot_count * sizeof(struct pccl_stripe *));
 }
 
-/* ---- what becomes of a transfer ---- */
+/* ---- progress and failure of a transfer ---- */
 
 static void tell_arrivals(struct pccl_transfer *transfer)
 {
@@ -390,8 +386,8 @@ void pccl_transfer_report(struct pccl_transfer *transfer)
 {
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     /*
-     * A result does not count until all receivers have been compared: it may be made of segments
-     * that came ahead, or of what this rank had.
+     * A result does not count until all receivers have been compared: it may be made from early data, or from this
+     * rank's own part.
      */
     if (transfer->unheard > 0)
         return;
