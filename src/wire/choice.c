@@ -3,16 +3,16 @@
 #include "wire/cost.h"
 #include "wire/packing.h"
 
-/* The constants behind the choices. Peers must have the same ones for a first use. */
+/* Constants behind the choices. Peers must have the same ones for a first use. */
 enum {
-    LOWERED_TO_PERCENT = 90, /* of the budget: what a level may be expected to take that is gone down to */
-    RAISED_TO_PERCENT = 75,  /* the same going up: so much less that noise does not bring it down again */
+    LOWERED_TO_PERCENT = 90, /* share of the budget that the expected time at a lower level may use */
+    RAISED_TO_PERCENT = 75,  /* the same at a higher level: small enough that noise does not lower it again */
     PATIENCE_LEAST = 2,
     PATIENCE_MOST = 64,
-    STEADY_USES = 16, /* who has to go down again before so many, takes more patience to go up */
+    STEADY_USES = 16, /* a level that is lowered again within this many uses needs more patience to rise */
     STEADY_MOST = UINT8_MAX,
 };
-static const uint64_t bytes_most = UINT64_C(1) << 50; /* beyond it no budget is met */
+static const uint64_t bytes_most = UINT64_C(1) << 50; /* no budget suffices beyond it */
 
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
 {
@@ -21,7 +21,7 @@ const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
     if (row->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
         return "an automatic codec is for all-reduces and reduce-scatters";
     if (row->of == PCCL_OF_TENSORS)
-        return NULL; /* its sections have types and reductions of their own */
+        return NULL; /* its sections have types and reductions */
     if (!pccl_id_is_zero(&descriptor->counts))
         return "an automatic codec is for reduce-scatters of equal shares";
     if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
@@ -57,14 +57,14 @@ bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor 
     return pccl_packing_equal(descriptor, &applied);
 }
 
-/* Lists of tensors are taken for floats: only these are packed. */
+/* Returns the element type; lists of tensors count as floats, since only floats are packed. */
 static enum pccl_datatype type_of(const struct pccl_descriptor *descriptor)
 {
     const bool is_list = pccl_collective(descriptor->collective)->of == PCCL_OF_TENSORS;
     return is_list ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
 }
 
-/* Bytes of PCCL_PACKING_BLOCK elements. At a level without scales there is no block: any tells as much. */
+/* Returns the bytes of PCCL_PACKING_BLOCK elements. A level without scales has no block: any number will do. */
 static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *asked)
 {
     struct pccl_descriptor one = *asked;
@@ -79,12 +79,14 @@ static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *aske
     return pccl_packing_bytes(&packing, PCCL_PACKING_BLOCK);
 }
 
-/* What a use is expected to take at a level, and what it may take there. */
+/* Expected time of a use at a level, and the budget there. */
 struct forecast {
     uint64_t takes_us, budget_us;
 };
 
-/* The first level, from the most bits on, that is expected to keep to this share of its budget; else the last. */
+/*
+ * Returns the first level, from the most bits on, that is expected to keep to this share of its budget; else the last.
+ */
 static enum pccl_level first_within(const struct forecast forecasts[PCCL_LEVELS], uint64_t percent)
 {
     enum pccl_level level = PCCL_LEVEL_EXACT;
@@ -97,7 +99,7 @@ static uint32_t in_32_bits(uint64_t us) { return (uint32_t)pccl_min_u64(us, PCCL
 
 /* ---- the first use ---- */
 
-/* What a rank sends of the operation in all. */
+/* Returns the bytes that a rank sends in the operation. */
 static uint64_t sent_bytes(const struct pccl_descriptor *descriptor, uint32_t world, uint64_t block_bytes)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
@@ -137,7 +139,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
 
 /* ---- the time between uses ---- */
 
-/* Nobody can make up what is unknown to others. */
+/* Returns the longer time; unknown if either is. */
 static uint32_t longest(uint32_t a_us, uint32_t b_us) { return a_us == 0 || b_us == 0 ? 0 : pccl_max_u32(a_us, b_us); }
 
 void pccl_choice_hear(struct pccl_choice *used, const struct pccl_choice *told)
@@ -158,7 +160,7 @@ static void keep_gap(struct pccl_choice *choice, uint32_t gap_us)
     choice->gap_1_us = gap_us;
 }
 
-/* The one in the middle, so that a single pause does not count; of two the shorter. 0: none is known. */
+/* Returns the median, so that a single pause does not count; of two the shorter. 0: none is known. */
 static uint32_t usual_gap_us(const struct pccl_choice *choice)
 {
     const uint32_t a = choice->gap_1_us, b = choice->gap_2_us, c = choice->gap_3_us;
@@ -168,9 +170,9 @@ static uint32_t usual_gap_us(const struct pccl_choice *choice)
 }
 
 /*
- * Where callers wait for each use, the time between uses is the gap and what a use takes at that level;
- * where they do not, it stays what it was, and the gap was what the use before left of it. This is the
- * lesser of both, and so right for one of them and too short for the other.
+ * Returns the expected time between uses. Where callers wait for each use, it is the gap plus the time of a use at that
+ * level; where they do not, it stays constant, and the gap was the rest after the previous use. The result is the
+ * lesser of both, so it is right for one of them and too short for the other.
  */
 static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us, uint64_t takes_us)
 {
@@ -180,8 +182,8 @@ static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us,
 /* ---- later uses ---- */
 
 /*
- * A round trip takes as long whatever is sent; the rest of the time follows the bytes. (Along a ring
- * more of it is latency than that: then more bits are expected to take longer than they do, and fewer
+ * Forecasts the levels. A round trip is independent of the size; the rest of the time is proportional to the bytes.
+ * (Along a ring more of it is latency than that: then more bits are expected to take longer than they do, and fewer
  * bits to help more, until the next use shows it.)
  */
 static void expect(const struct pccl_descriptor *descriptor, const struct pccl_choice *choice, uint32_t before_us,

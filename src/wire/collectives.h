@@ -1,6 +1,6 @@
 /*
- * A table with a row for each collective. Master, peers, and the calls of users derive from the row which members send
- * and receive, how much, and which arguments the collective has. A new collective needs a row and a schedule.
+ * A table with a row for each collective. Master, peers, and public calls derive from the row which members send and
+ * receive, the amounts, and the arguments of the collective. A new collective needs a row and a schedule.
  */
 #ifndef PCCL_WIRE_COLLECTIVES_H
 #define PCCL_WIRE_COLLECTIVES_H
@@ -13,13 +13,14 @@ enum pccl_matter {
     PCCL_OF_NOTHING,
     PCCL_OF_ELEMENTS, /* of one tensor, all of the same type */
     PCCL_OF_TENSORS,  /* each has a type and a reduction: coalesced.h */
-    PCCL_OF_BLOBS,    /* bytes; only their owners know the lengths, until a tiny operation has told all: tiny.h */
+    /* bytes; only their owners know the lengths, until a tiny operation has sent them to all: tiny.h */
+    PCCL_OF_BLOBS,
 };
 
-/* Parts are of `count` elements of the descriptor, unless lengths are given. */
+/* Parts have `count` elements of the descriptor, unless lengths are given. */
 enum pccl_amount { PCCL_NO_PART = 0, PCCL_ONE_PART = 1, PCCL_PART_FOR_EACH };
 
-/* Members; if they do different things, one of them is the root. */
+/* Members; one of them is the root if their roles differ. */
 enum pccl_members { PCCL_BY_ALL, PCCL_BY_ROOT, PCCL_BY_OTHERS };
 
 struct pccl_parts {
@@ -27,7 +28,7 @@ struct pccl_parts {
     enum pccl_members by;
 };
 
-/* Each member gets another reduction: of the members before it, in the order of ranks, or of these and itself. */
+/* Each member gets a different reduction: of the members before it, in the order of ranks, or of these and itself. */
 enum pccl_scan { PCCL_NO_SCAN, PCCL_EXCLUSIVE, PCCL_INCLUSIVE };
 
 enum pccl_codecs { PCCL_NEVER_PACKED, PCCL_GIVEN_CODEC, PCCL_GIVEN_OR_AUTOMATIC_CODEC };
@@ -36,14 +37,14 @@ enum pccl_codecs { PCCL_NEVER_PACKED, PCCL_GIVEN_CODEC, PCCL_GIVEN_OR_AUTOMATIC_
 
 struct pccl_collective_row {
     const char *name;
-    uint8_t listed; /* pcclCollective_t; PCCL_NOT_LISTED: it cannot be in a list of operations */
+    uint8_t listed; /* pcclCollective_t; PCCL_NOT_LISTED: not allowed in a list of operations */
     enum pccl_matter of;
     struct pccl_parts input, result;
     enum pccl_codecs codecs;
     bool reduces; /* combines the inputs of all members with pcclRedOp_t; otherwise it only moves them */
     enum pccl_scan scan;
-    bool ranks_matter; /* a caller counts on the members that it knows; otherwise all that are there take part */
-    bool one_buffer;   /* a caller gives one buffer for both input and result */
+    bool ranks_matter; /* a caller counts on the members that it knows; otherwise all present members take part */
+    bool one_buffer;   /* a caller passes one buffer for both input and result */
     bool has_counts;   /* the descriptor may have a digest: of the lengths of parts, or of a list of tensors */
 };
 
@@ -55,7 +56,7 @@ static inline const struct pccl_collective_row *pccl_collective(uint8_t collecti
     return &pccl_collective_rows[collective < PCCL_COLLECTIVES ? collective : PCCL_COLLECTIVES];
 }
 
-/* Returns the collective with this pcclCollective_t; PCCL_COLLECTIVES: none has it. */
+/* Returns the collective with this pcclCollective_t, or PCCL_COLLECTIVES. */
 enum pccl_collective pccl_collective_listed_as(uint32_t number);
 /* Returns the number of parts that a member has. */
 static inline uint32_t pccl_parts_of(const struct pccl_parts *parts, uint32_t world, bool is_root)
@@ -74,7 +75,7 @@ static inline bool pccl_collective_is_of_blobs(uint8_t collective)
     return pccl_collective(collective)->of == PCCL_OF_BLOBS;
 }
 
-/* Returns true if one member, the root, sends or receives something that the others do not. */
+/* Returns true if one member, the root, sends or receives data that the others do not. */
 static inline bool pccl_row_has_root(const struct pccl_collective_row *row)
 {
     return row->input.by != PCCL_BY_ALL || row->result.by != PCCL_BY_ALL;
@@ -91,13 +92,13 @@ static inline bool pccl_row_exchanges(const struct pccl_collective_row *row)
     return row->input.amount == PCCL_PART_FOR_EACH && row->result.amount == PCCL_PART_FOR_EACH;
 }
 
-/* Returns true if each member gets another part of the result, or of each input. */
+/* Returns true if each member gets a different part of the result, or of each input. */
 static inline bool pccl_row_divides(const struct pccl_collective_row *row)
 {
     return row->input.amount == PCCL_PART_FOR_EACH || row->scan != PCCL_NO_SCAN;
 }
 
-/* Returns true if members, along the ring, have to pass on data that they do not use. */
+/* Returns true if members along the ring must pass on data that they do not use. */
 static inline bool pccl_row_relays(const struct pccl_collective_row *row)
 {
     const bool in_parts = row->input.amount == PCCL_PART_FOR_EACH || row->result.amount == PCCL_PART_FOR_EACH;
@@ -105,7 +106,7 @@ static inline bool pccl_row_relays(const struct pccl_collective_row *row)
     return parts || row->scan != PCCL_NO_SCAN;
 }
 
-/* Returns why the collective has no such reduction of such elements, all of which exist; NULL: it has. */
+/* Returns NULL if the collective has this reduction of these elements, else the reason why not. Both must exist. */
 const char *pccl_row_misfit(const struct pccl_collective_row *row, enum pccl_datatype datatype,
                             enum pccl_reduce_op reduction);
 

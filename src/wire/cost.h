@@ -1,6 +1,6 @@
 /*
- * Cost data: which links a view counts on beside those of its ring; and when a figure of a link has changed so much
- * that it is reported, as plans made with the old one would be poor.
+ * Cost data: the links beside the ring that a view counts on; and the change of a link's figure that is reported,
+ * because plans made with the old one would be poor.
  */
 #ifndef PCCL_WIRE_COST_H
 #define PCCL_WIRE_COST_H
@@ -12,19 +12,19 @@
 #define PCCL_RATE_MOST UINT64_C(10000000000) /* bytes per second; all faster links count as equal */
 
 /*
- * Whether it has changed by a factor of two or more, or was unknown (0) before. One that becomes
+ * Return true if a figure has changed by a factor of two or more, or was unknown (0) before. A figure that becomes
  * unknown has not moved.
  */
 bool pccl_rtt_moved(uint32_t was_us, uint32_t now_us);
 bool pccl_rate_moved(uint64_t was, uint64_t now);
 
-/* The bit of a member of a group that may have hubs, by its position in the canonical order. */
+/* Returns the bit of a member of a group that may have hubs, by its position in canonical order. */
 static inline uint64_t pccl_hub_bit(uint32_t position) { return UINT64_C(1) << position; }
-/* Of as many members as a group with hubs may have: the bits of all. */
+/* Returns the bits of all members; members: at most the limit for hubs. */
 static inline uint64_t pccl_all_hubs(uint32_t members) { return UINT64_MAX >> (PCCL_HUB_PEERS_MAX - members); }
 /*
- * Whether the view of so many members is one in which the one in position `from` of the canonical order holds a link to
- * the one in position `to`, whatever their ring is. It stands if `mesh` is 1.
+ * Returns true if in a view of this size the member in position `from` of the canonical order keeps a link to the one
+ * in position `to`, whatever the ring is. The link is up if `mesh` is 1.
  */
 static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t members, uint32_t from, uint32_t to)
 {
@@ -33,7 +33,7 @@ static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t member
     return (cost->to_hubs & pccl_hub_bit(to)) != 0 || (cost->from_hubs & pccl_hub_bit(from)) != 0;
 }
 
-/* Links stand between all pairs, also of any part of the members. */
+/* Returns true if links between all pairs are up, and so within any part of the members. */
 static inline bool pccl_cost_has_all_pairs(const struct pccl_cost *cost, uint32_t members)
 {
     return cost->mesh != 0 && (members <= PCCL_MESH_PEERS_MAX ||

@@ -3,7 +3,7 @@
 #include "wire/choice.h"
 #include "wire/packing.h"
 
-/* What is mentioned only where peers differ in it. */
+/* Details that are mentioned only if peers differ in them. */
 struct details {
     bool codec, way, label;
 };
@@ -40,7 +40,9 @@ const char *pccl_link_end_name(enum pccl_link_end end)
     }
 }
 
-/* Of given shares the digest begins as shown: that is how two callers see that theirs differ. */
+/*
+ * Appends the size. For given shares it includes the start of the digest, by which two callers see that theirs differ.
+ */
 static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
     const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
@@ -64,7 +66,7 @@ static void describe_size(struct pccl_text *words, const struct pccl_descriptor 
     }
 }
 
-/* "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". */
+/* Appends "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". */
 static void describe_request(struct pccl_text *words, const struct pccl_id *peer,
                              const struct pccl_descriptor *descriptor)
 {
@@ -100,7 +102,7 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
 {
     const struct details details = {
         .codec = !pccl_packing_equal(a->descriptor, b->descriptor) || !pccl_budget_equal(a->descriptor, b->descriptor),
-        .way = a->tiny != b->tiny && a->descriptor->count == b->descriptor->count, /* which follows from the count */
+        .way = a->tiny != b->tiny && a->descriptor->count == b->descriptor->count, /* determined by the count */
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };
     pccl_text_clear(words);

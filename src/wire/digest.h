@@ -9,9 +9,9 @@
 
 #define PCCL_DIGEST_START UINT64_C(0xcbf29ce484222325)
 
-/* FNV-1a over the eight bytes of each number, the lowest one first. */
+/* Adds numbers by FNV-1a over their eight bytes, the lowest one first. */
 uint64_t pccl_digest_numbers(uint64_t digest, const uint64_t *numbers, size_t count);
-/* Adds the fields, and those of the structs in them. */
+/* Adds the fields, with the fields of structs in them. */
 uint64_t pccl_digest_layout(uint64_t digest, const struct pccl_wire_layout *layout);
 /* Returns the digest of schema.h. Takes some 50 us. */
 uint64_t pccl_wire_digest(void);

@@ -1,5 +1,5 @@
 /*
- * Framing: everything else sees whole messages only.
+ * Framing: all other code sees whole messages only.
  *
  * The header has 32 bytes, little-endian, frozen for all versions:
  *   u32 body length | u16 message type | u16 zero | u64 sequence (0: not numbered) |
@@ -22,7 +22,7 @@ struct pccl_frame {
     uint32_t length;
 };
 
-/* The size of the whole frame for this message, in bytes. */
+/* Returns the size of the whole frame for this message, in bytes. */
 size_t pccl_frame_size(const struct pccl_msg *msg);
 /* Writes header and body: exactly pccl_frame_size(msg) bytes. */
 void pccl_frame_encode(const struct pccl_msg *msg, uint64_t sequence, uint64_t acknowledged, uint8_t *bytes);
@@ -42,16 +42,16 @@ void pccl_frame_reader_fini(struct pccl_frame_reader *reader);
 /* Permits larger frames from now on, up to PCCL_FRAME_BODY_MAX; call it after an accepted hello. */
 void pccl_frame_reader_raise(struct pccl_frame_reader *reader, uint32_t body_max);
 /*
- * Room for read(), at least one byte, valid until the next call. NULL: memory is short. Call it
- * when next() has returned 0. The buffer starts at a kilobyte and doubles as bytes come, whatever
- * length a header claims.
+ * Returns room for read(), at least one byte, valid until the next call. Call it when next() has returned 0. Returns
+ * NULL if memory is short. The buffer starts at a kilobyte and doubles as bytes arrive, whatever length a header
+ * claims.
  */
 uint8_t *pccl_frame_reader_space(struct pccl_frame_reader *reader, size_t *length);
-/* `length` bytes have been read into that room. */
+/* Records that `length` bytes have been read into that room. */
 void pccl_frame_reader_filled(struct pccl_frame_reader *reader, size_t length);
 /*
- * 1: a frame; 0: more bytes are needed; -1 with a reason: malformed (too long, bad checksum,
- * non-zero padding). All later calls then return -1, too: the connection is unusable.
+ * Returns 1 with a frame; 0 if more bytes are needed; -1 with a reason if malformed (too long, bad checksum, non-zero
+ * padding). All later calls then return -1, too: the connection is unusable.
  */
 PCCL_MUST_CHECK int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *frame,
                                            struct pccl_text *reason);

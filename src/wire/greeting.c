@@ -6,8 +6,8 @@
 enum { MAGIC_BYTES = 8, VERSION_BYTES = 4, BUILD_BYTES = 40 };
 
 /*
- * Reads the beginning of a greeting of any version. Of versions before PCCL_GREETING_SINCE only the version is known,
- * and the rest is 0. Returns false if it is none: wrong magic, or too short.
+ * Reads the beginning of a greeting of any version. Versions before PCCL_GREETING_SINCE have only the version there;
+ * the rest is 0. Returns false if it is not a greeting: wrong magic, or too short.
  */
 static bool peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build)
 {
@@ -74,7 +74,10 @@ void pccl_build_describe(struct pccl_text *text, const struct pccl_build *build)
     pccl_text_add(text, ")");
 }
 
-/* Negative: a is the older one; 0: unknown. The protocol's number rises with each landing that changes the wire. */
+/*
+ * Returns a negative number if `a` is older; 0: unknown. The protocol version rises with each landing that changes the
+ * wire.
+ */
 static int compare_age(const struct pccl_build *a, const struct pccl_build *b)
 {
     if (a->version != b->version)

@@ -1,6 +1,6 @@
 /*
  * Beginning of a greeting (hello, hello_ok, link_hello), which is frozen for all versions: magic, version, digest and
- * who built the sender. It tells two builds that do not understand each other apart before anything else is decoded.
+ * the sender's build. It identifies two incompatible builds before anything else is decoded.
  */
 #ifndef PCCL_WIRE_GREETING_H
 #define PCCL_WIRE_GREETING_H
@@ -10,7 +10,7 @@
 /* First version whose greetings have more than magic and version in their frozen beginning. */
 enum { PCCL_GREETING_SINCE = 9 };
 
-/* The two sides, as words name them: "this master", "the peer". */
+/* Names of the two sides: "this master", "the peer". */
 struct pccl_sides {
     const char *here, *there;
 };
@@ -22,9 +22,9 @@ struct pccl_sides {
 PCCL_MUST_CHECK bool pccl_greeting_is_foreign(const struct pccl_build *own, const struct pccl_sides *sides,
                                               const struct pccl_frame *frame, struct pccl_text *reason);
 
-/* "0.1.0, commit 0123456789ab of 2026-11-28 (protocol 9, schema 0123456789abcdef)". Appends. */
+/* Appends "0.1.0, commit 0123456789ab of 2026-11-28 (protocol 9, schema 0123456789abcdef)". */
 void pccl_build_describe(struct pccl_text *text, const struct pccl_build *build);
-/* Names both builds and which one to upgrade. Replaces the text. */
+/* Replaces the text with both builds and the one to upgrade. */
 void pccl_build_describe_difference(struct pccl_text *text, const struct pccl_build *own,
                                     const struct pccl_build *other, const struct pccl_sides *sides);
 

@@ -16,7 +16,7 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     return NULL;
 }
 
-/* The fields of another kind of codec are 0. */
+/* Requires that the fields of other kinds of codecs are 0. */
 static const char *invalid_codec(const struct pccl_descriptor *descriptor)
 {
     struct pccl_packing packing;
@@ -30,7 +30,7 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
     return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "no such codec";
 }
 
-/* The codec is one that a choice can have made. */
+/* Requires a codec that a choice can have made. */
 static const char *invalid_budget(const struct pccl_descriptor *descriptor)
 {
     if (!pccl_choice_is_automatic(descriptor))
@@ -77,7 +77,7 @@ static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
     return pccl_choice_is_automatic(descriptor) && tiny == 0;
 }
 
-/* It is there if there is anything to choose; all else in it is arithmetic, and need not be right. */
+/* Requires a choice exactly if there is one to make; its other values need not be right. */
 static const char *invalid_choice(uint32_t count, bool is_one)
 {
     if (is_one != (count == 1))
@@ -85,7 +85,7 @@ static const char *invalid_choice(uint32_t count, bool is_one)
     return NULL;
 }
 
-/* Of a launch with this descriptor: it is what was chosen. */
+/* Requires that the choice of a launch matches this descriptor. */
 static const char *invalid_launched(const struct pccl_choice *choice, uint32_t count,
                                     const struct pccl_descriptor *descriptor, uint8_t tiny)
 {
@@ -113,7 +113,7 @@ const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descripto
     return invalid_descriptor(descriptor);
 }
 
-/* Of an operation that goes this way. */
+/* Checks the payload of a tiny or bulk operation. */
 static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                uint8_t tiny, uint32_t payload_bytes)
 {
@@ -123,7 +123,7 @@ static const char *invalid_way(const struct pccl_instance *instance, const struc
     return invalid != NULL ? invalid : pccl_wire_invalid_descriptor(descriptor, tiny != 0);
 }
 
-/* Of one that was launched. */
+/* Checks a launched operation. */
 static const char *invalid_launch(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                   uint8_t tiny, uint32_t payload_bytes)
 {
@@ -147,7 +147,7 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with the class of an abort";
-    bool launched = operation->state != PCCL_RESUME_ABORTED; /* else the operation may be anything */
+    bool launched = operation->state != PCCL_RESUME_ABORTED; /* otherwise the operation may be anything */
     const char *invalid = NULL;
     if (operation->state == PCCL_RESUME_DONE)
         invalid = invalid_launched(operation->choice, operation->choice_count, &operation->descriptor, operation->tiny);

@@ -1,19 +1,16 @@
 /*
- * The only description of all frames on control and data connections. The struct of each message,
- * the field table that encodes, decodes, prints and documents it, and the seeds of the fuzzers are
- * all made from it.
+ * The only description of all frames on control and data connections. The struct of each message, the field table for
+ * encoding, decoding, printing and documentation, and the seeds of the fuzzers are all made from it.
  *
  * After a release ids are not reused and fields keep their order. Each landing that changes a message raises
- * PCCL_PROTOCOL_VERSION. Builds of one version with different tables refuse each other by their digest
- * (wire/digest.h).
+ * PCCL_PROTOCOL_VERSION. Builds of one version with different tables refuse each other by their digest (wire/digest.h).
  * Frozen for all versions are the frame header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of
  * the greetings (the magic of HELLO and LINK_HELLO, and the struct build), and all of REFUSED: so any two builds can
- * tell each other why they do not connect (unit/greeting has their bytes).
+ * exchange the reason why they do not connect (unit/greeting has their bytes).
  *
- * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST; type
- * is the struct's name for STRUCT and LIST; cap bounds the bytes of BYTES and TEXT and the items of
- * LIST. Integers have the least and the greatest valid value instead; without them any value is
- * valid. For an ID 1 means that it must not be zero.
+ * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST; type is the struct's name
+ * for STRUCT and LIST; cap limits the bytes of BYTES and TEXT and the items of LIST. Integers have the least and the
+ * greatest valid value instead; without them any value is valid. For an ID 1 means that it must not be zero.
  */
 #ifndef PCCL_WIRE_SCHEMA_H
 #define PCCL_WIRE_SCHEMA_H
@@ -21,7 +18,7 @@
 #include "core/limits.h"
 
 #define PCCL_PROTOCOL_VERSION 14u
-#define PCCL_FOUNDING UINT64_MAX /* in place of the name of a subgroup: the operation founds one */
+#define PCCL_FOUNDING UINT64_MAX                         /* in place of a subgroup's name: the operation founds one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
@@ -41,22 +38,22 @@
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )                                                                                                  \
-    F(U64, admitted, 1, UINT64_MAX) /* numbers the admissions of the run: members and ranks are in this order */       \
-    F(ID, token_digest, , )         /* of the token in its hello, so that nobody else can come back under its id */
+    F(U64, admitted, 1, UINT64_MAX) /* number of its admission in the run: the order of members and ranks */           \
+    F(ID, token_digest, , )         /* of the token in its hello, so that no other peer can use its id */
 
 #define PCCL_FIELDS_named(F) /* the display name of a peer */                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(TEXT, name, , PCCL_NAME_MAX)
 
-#define PCCL_FIELDS_attributes(F) /* what pcclGetAttribute returns, as of an epoch */                                  \
+#define PCCL_FIELDS_attributes(F) /* attributes for pcclGetAttribute, as of an epoch */                                \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(U32, world, , )                                                                                                  \
     F(U32, group_world, , )                                                                                            \
     F(U32, groups, , )                                                                                                 \
     F(U32, largest_group, , )
 
-#define PCCL_FIELDS_instance(F) /* the name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                 \
-    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: it founds one; the name of a subgroup */         \
+#define PCCL_FIELDS_instance(F) /* name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                     \
+    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: founds one; else its name */                     \
     F(U64, pair, , )            /* source and destination: PROTOCOL 16.1; 0: all members take part */                  \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
@@ -67,48 +64,48 @@
     F(ID, head, , )                                                                                                    \
     F(ID, tail, , )
 
-#define PCCL_FIELDS_descriptor(F) /* what the caller asked for; must be equal on all peers, or the operation fails */  \
+#define PCCL_FIELDS_descriptor(F) /* the caller's request; must be equal on all peers, or the operation fails */       \
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* enum pccl_collective */                                \
     F(U8, datatype, 0, 14)                                   /* pcclDataType_t */                                      \
     F(U8, operation, 0, 8)                   /* pcclRedOp_t that fits it; 0 where nothing is reduced */                \
     F(U8, codec, 0, 7)                       /* pcclQuantizationAlgorithm_t */                                         \
-    F(U8, codec_datatype, 0, 11)             /* of a codec of PCCL 1.0; 0 otherwise */                                 \
-    F(U8, codec_scale, 0, 2)                 /* pcclCodecScale_t, of a scaled codec; 0 otherwise, as the next two */   \
+    F(U8, codec_datatype, 0, 11)             /* codec of PCCL 1.0; 0 otherwise */                                      \
+    F(U8, codec_scale, 0, 2)                 /* pcclCodecScale_t, scaled codec; 0 otherwise, like the next two */      \
     F(U8, codec_rounding, 0, 1)              /* pcclCodecRounding_t */                                                 \
     F(U16, codec_block, 0, 256)              /* elements of a block */                                                 \
-    F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX) /* of an automatic codec; the fields above are what was chosen; else 0 */ \
+    F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX) /* automatic codec; the fields above have its choice; else 0 */           \
     F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* or this, of the time between two uses of the tag; else 0 */   \
     F(U64, count, , ) /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */            \
-    F(ID, root, , )   /* who alone sends (broadcast, scatters, send) or receives (reduce, gathers); else 0 */          \
+    F(ID, root, , )   /* only sender (broadcast, scatters, send) or receiver (reduce, gathers); else 0 */              \
     F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
     F(STRUCT, label, label, )
 
-#define PCCL_FIELDS_choice(F)                         /* of an automatic codec: PROTOCOL 7.12 */                       \
+#define PCCL_FIELDS_choice(F)                         /* automatic codec: PROTOCOL 7.12 */                             \
     F(U8, why, PCCL_CHOICE_FIRST, PCCL_CHOICE_RAISED) /* enum pccl_choice_why */                                       \
     F(U8, level, PCCL_LEVEL_EXACT, PCCL_LEVEL_4)      /* enum pccl_level */                                            \
     F(U8, fits, , )         /* uses in a row that would have met the budget at a higher level */                       \
-    F(U8, patience, , )     /* how many of these it takes to go up */                                                  \
-    F(U8, steady, , )       /* uses since it went up last; 255: as many or more, or it never did */                    \
-    F(U32, took_us, , )     /* the use before, from the last launch to the commit; 0: unknown */                       \
-    F(U32, expected_us, , ) /* this use, by that; 0: unknown */                                                        \
-    F(U32, rtt_us, , )      /* of the cost data that the use was launched with */                                      \
+    F(U8, patience, , )     /* number of these that raises the level */                                                \
+    F(U8, steady, , )       /* uses since the last rise; 255: as many or more, or no rise yet */                       \
+    F(U32, took_us, , )     /* previous use, from the last launch to the commit; 0: unknown */                         \
+    F(U32, expected_us, , ) /* forecast for this use; 0: unknown */                                                    \
+    F(U32, rtt_us, , )      /* from the cost data of the launch */                                                     \
     F(U32, since_us, , )    /* in done: since the launch; else 0 */                                                    \
-    F(U32, gap_us, , )      /* of a launch: from the outcome of the use before to it; unknown, and else: 0 */          \
-    F(U32, gap_1_us, , )    /* the latest gaps that are known, the newest first; unknown: 0 */                         \
+    F(U32, gap_us, , )      /* launch: time since the outcome of the previous use; otherwise or unknown: 0 */          \
+    F(U32, gap_1_us, , )    /* latest known gaps, the newest first; unknown: 0 */                                      \
     F(U32, gap_2_us, , )                                                                                               \
     F(U32, gap_3_us, , )
 
-#define PCCL_FIELDS_cost(F) /* what the master told all members of a group about their links, with the view */         \
-    F(U8, mesh, 0, 1)       /* 1: all links for direct exchange stand: of all pairs, or those of the hubs */           \
-    F(U32, rtt_us, , )      /* the longest round trip of the ring's links; 0: unknown */                               \
+#define PCCL_FIELDS_cost(F) /* figures of a group's links, sent to all its members with the view */                    \
+    F(U8, mesh, 0, 1)       /* 1: all links for direct exchange are up: of all pairs, or the hubs' */                  \
+    F(U32, rtt_us, , )      /* longest round trip of the ring's links; 0: unknown */                                   \
     F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
-    F(U32, mesh_rtt_us, , ) /* the longest round trip of these links; 0: not all are known */                          \
-    F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0 likewise */                                  \
+    F(U32, mesh_rtt_us, , ) /* longest round trip of these links; 0: not all are known */                              \
+    F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0: likewise */                                 \
     F(U64, mesh_share, , )  /* bytes per second of the slowest one while all pairs send; 0: unknown */                 \
-    F(U64, to_hubs, , )     /* in a group too large for a mesh: all hold links to these members, by canonical order */ \
-    F(U64, from_hubs, , )   /* and these to all */
+    F(U64, to_hubs, , )     /* group too large for a mesh: members to which all keep links, by canonical order */      \
+    F(U64, from_hubs, , )   /* members that keep links to all */
 
-#define PCCL_FIELDS_place(F) /* where a peer is */                                                                     \
+#define PCCL_FIELDS_place(F) /* location of a peer */                                                                  \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED)   /* enum pccl_place_state */                               \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call that it waits in; NONE: unknown */      \
@@ -124,36 +121,36 @@
     F(ID, low, , )                                                                                                     \
     F(ID, high, , )
 
-#define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* of one tensor's name, type, count and flags */
+#define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* hash of one tensor's name, type, count and flags */
 
-#define PCCL_FIELDS_tensor_line(F) /* a tensor, described for messages to people */                                    \
+#define PCCL_FIELDS_tensor_line(F) /* a tensor, for messages to people */                                              \
     F(TEXT, name, , PCCL_TENSOR_NAME_MAX)                                                                              \
     F(U8, datatype, 0, 14) /* pcclDataType_t */                                                                        \
-    F(U8, unequal, 0, 1)   /* 1: it need not be the same everywhere */                                                 \
+    F(U8, unequal, 0, 1)   /* 1: it need not be equal everywhere */                                                    \
     F(U64, count, , )      /* elements */
 
-#define PCCL_FIELDS_seen_link(F) /* what the connections to another peer showed in a report's time */                  \
+#define PCCL_FIELDS_seen_link(F) /* figures of the connections to another peer in a report's window */                 \
     F(ID, peer, 1, )                                                                                                   \
     F(U64, bytes, , )     /* delivered */                                                                              \
     F(U64, resent, , )    /* sent again */                                                                             \
-    F(U32, busy_us, , )   /* something was under way, and the receiver had room for it */                              \
-    F(U32, rtt_us, , )    /* the smallest round trip; 0: unknown */                                                    \
-    F(U32, lately_us, , ) /* the present one, with its queues; 0: unknown */
+    F(U32, busy_us, , )   /* time with data under way and room at the receiver */                                      \
+    F(U32, rtt_us, , )    /* smallest round trip; 0: unknown */                                                        \
+    F(U32, lately_us, , ) /* present one, with its queues; 0: unknown */
 
-#define PCCL_FIELDS_seen_wait(F)                    /* what an operation waits for */                                  \
-    F(ID, peer, , )                                 /* 0: the outcome, that is whoever has not contributed */          \
+#define PCCL_FIELDS_seen_wait(F)                    /* an operation's wait */                                          \
+    F(ID, peer, , )                                 /* 0: waits for the outcome, that is for members' contributions */ \
     F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_what */                                          \
-    F(U8, begun, 0, 1)                              /* something of it has moved between the two, this way */          \
+    F(U8, begun, 0, 1)                              /* data of it has moved between the two, in this direction */      \
     F(U32, for_ms, , )
 
-#define PCCL_FIELDS_verdict(F) /* what is wrong with the run, as the master concludes from reports */                  \
+#define PCCL_FIELDS_verdict(F) /* a problem of the run, concluded by the master from reports */                        \
     F(U64, number, , )         /* of this boot */                                                                      \
     F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_CLASSES - 1) /* enum pccl_verdict_class */                     \
     F(ID, peer, 1, )                                                                                                   \
-    F(ID, other, , ) /* of a link, which goes from `peer` to this one; else 0 */                                       \
+    F(ID, other, , ) /* the other end of a link, whose sender is `peer`; else 0 */                                     \
     F(U32, for_ms, , )                                                                                                 \
     F(TEXT, evidence, , PCCL_VERDICT_TEXT_MAX)                                                                         \
-    F(TEXT, action, , PCCL_VERDICT_TEXT_MAX) /* what was done, or will be */
+    F(TEXT, action, , PCCL_VERDICT_TEXT_MAX) /* past or future action of the master */
 
 #define PCCL_WIRE_STRUCTS(X)                                                                                           \
     X(build)                                                                                                           \
@@ -171,31 +168,31 @@
 #define PCCL_FIELDS_hello(F)                                                                                           \
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
     F(STRUCT, build, build, )                                                                                          \
-    F(SECRET, run_key, , ) /* of the run of which it is a member; zero: a newcomer */                                  \
-    F(U64, boot, , )       /* of the master that it spoke with last; 0: none */                                        \
+    F(SECRET, run_key, , ) /* key of the run of which it is a member; zero: a newcomer */                              \
+    F(U64, boot, , )       /* last master that it spoke with; 0: none */                                               \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, token, 1, )    /* a secret that proves the id on reconnect */                                            \
     F(SECRET, link_key, 1, ) /* another secret, from which tickets to it are made (core/ticket.h) */                   \
     F(U32, group, , )                                                                                                  \
-    F(U64, received, , )                              /* last sequence number it has received from that boot */        \
-    F(U16, port, , )                                  /* its one listening port */                                     \
+    F(U64, received, , )                              /* last sequence number received from that boot */               \
+    F(U16, port, , )                                  /* its only listening port */                                    \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses at which it can be dialed */                        \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
     F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */                                               \
-    F(U8, named, 0, 1)                        /* 1: the name was chosen, and stays after a restart */
+    F(U8, named, 0, 1)                        /* 1: the name was chosen, and survives a restart */
 
 #define PCCL_FIELDS_hello_ok(F)                                                                                        \
     F(STRUCT, build, build, )                                                                                          \
     F(ID, lineage, , )                                                                                                 \
     F(U64, boot, , )                                                                                                   \
     F(U8, mode, PCCL_HELLO_NEW, PCCL_HELLO_RESUME) /* enum pccl_hello_mode */                                          \
-    F(U64, received, , ) /* last sequence number the master has received from this peer (CONTINUE) */                  \
+    F(U64, received, , )                           /* last sequence number received from this peer (CONTINUE) */       \
     F(U32, silence_ms, , )                                                                                             \
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
-    F(U8, open_links, 0, 1)  /* with a token: links go on in the clear after their handshake */                        \
+    F(U8, open_links, 0, 1)  /* with a token: links are unencrypted after their handshake */                           \
     F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */                             \
-    F(U32, hold_ms, , )      /* for how long the master founds no run, since one may live; 0: it has one or founds */
+    F(U32, hold_ms, , )      /* time without a founding, since a run may exist; 0: it has one or may found one */
 
 #define PCCL_FIELDS_refused(F)                                                                                         \
     F(U32, version, , ) /* of the refusing side */                                                                     \
@@ -217,44 +214,44 @@
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )
-#define PCCL_FIELDS_sync_vote(F) /* what a peer brings to a synchronization of shared state: PROTOCOL 10.5 */          \
+#define PCCL_FIELDS_sync_vote(F) /* a peer's vote in a synchronization of shared state: PROTOCOL 10.5 */               \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, 0, UINT64_MAX - 1)                                                                                \
     F(U8, strategy, 0, 2)          /* pcclSharedStateSyncStrategy_t */                                                 \
-    F(U8, fresh, 0, 1)             /* 1: it lacks the tensors that need not be the same: new in this run */            \
-    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it, so nobody should fetch it */      \
-    F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be the same everywhere */                        \
-    F(STRUCT, structure, digest, ) /* of all shapes */                                                                 \
-    F(STRUCT, content, digest, )   /* of all tensors that must be the same everywhere */                               \
+    F(U8, fresh, 0, 1)             /* 1: new in this run: it lacks the tensors that need not be equal */               \
+    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it, so it must not be fetched */      \
+    F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be equal everywhere */                           \
+    F(STRUCT, structure, digest, ) /* digest of all shapes */                                                          \
+    F(STRUCT, content, digest, )   /* digest of all tensors that must be equal everywhere */                           \
     F(LIST, shapes, shape, PCCL_TENSORS_MAX)                                                                           \
     F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */                                 \
     F(TEXT, unable, , PCCL_REASON_MAX) /* why the sender cannot take part, and nothing else counts; empty: it can */
 
-#define PCCL_FIELDS_sync_done(F) /* this peer has done what the plan asked of it, or cannot */                         \
+#define PCCL_FIELDS_sync_done(F) /* end of this peer's part in the plan, or its failure */                             \
     F(U64, round, , )                                                                                                  \
     F(U8, failed, 0, 1)                                                                                                \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_sync_proof(F) /* from a holder of what was elected: those who fetch verify it by this */           \
+#define PCCL_FIELDS_sync_proof(F) /* proof from a holder of the elected content, for peers that fetch it */            \
     F(U64, round, , )                                                                                                  \
-    F(STRUCT, proof, proof, ) /* of all tensors that must be the same everywhere; 0: it could not be computed */
+    F(STRUCT, proof, proof, ) /* of all tensors that must be equal everywhere; 0: not computed */
 
-#define PCCL_FIELDS_measured(F) /* the result of a test of the link to the peer that `measure` named */                \
+#define PCCL_FIELDS_measured(F) /* result of a test of the link to the peer that `measure` named */                    \
     F(U64, test, , )                                                                                                   \
     F(U8, failed, 0, 1)                                                                                                \
     F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: the link is not the cause */                     \
     F(U32, rtt_us, , )                                                                                                 \
     F(U64, rate, , ) /* bytes per second */
 
-#define PCCL_FIELDS_describe(F) F(U64, ticket, , ) /* "how does the master see the links of my group?" */
+#define PCCL_FIELDS_describe(F) F(U64, ticket, , ) /* asks for the topology report of the sender's group */
 
-#define PCCL_FIELDS_done(F) /* the sender's result is complete; for a tiny operation: its contribution */              \
+#define PCCL_FIELDS_done(F) /* the sender's result is complete; tiny: with its contribution */                         \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, ) /* start view */                                                                          \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
     F(LIST, choice, choice, 1)                  /* with a budget, not tiny: as launched, with since_us and gap_us */   \
-    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* longer than PCCL_TINY_BYTES_MAX: of a founding */
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* only a founding's is longer than PCCL_TINY_BYTES_MAX */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -266,27 +263,27 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_COUNT - 1)                                                           \
-    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says enough */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class is sufficient */
 
-#define PCCL_FIELDS_view_ack(F) /* the operations that a view change ended at this peer */                             \
+#define PCCL_FIELDS_view_ack(F) /* operations that a view change ended at this peer */                                 \
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_HELD_MAX)
 
 #define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
 
-#define PCCL_FIELDS_listen(F) /* of this tag, up to so many sends that are tiny: `offer` */                            \
+#define PCCL_FIELDS_listen(F) /* offers that the sender accepts for tiny sends of this tag: `offer` */                 \
     F(U64, subgroup, , )      /* 0: the whole group */                                                                 \
     F(U64, tag, , )                                                                                                    \
-    F(U32, count, 0, PCCL_OFFERS_MAX) /* in the place of what it has asked for before */
+    F(U32, count, 0, PCCL_OFFERS_MAX) /* replaces the previous number */
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, incoming, 0, 1)           /* 1: the other side had opened it */                                              \
-    F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, as `shortage` says */
+    F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, see `shortage` */
 
 #define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
 
-#define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* the sender has something to send to this member: `warm_up` */
+#define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* the sender has data for this member: `warm_up` */
 
 #define PCCL_FIELDS_link_gone(F) /* the end at the dialed peer of a connection that carries data */                    \
     F(ID, peer, 1, )             /* to the master: that dialed it; from the master: that was dialed */                 \
@@ -294,23 +291,23 @@
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
-    F(U32, rtt_us, , )  /* round trip, as measured by the system; 0: unknown */                                        \
+    F(U32, rtt_us, , )  /* round trip measured by the system; 0: unknown */                                            \
     F(U64, rate, , )    /* bytes per second, measured while data flowed; 0: unknown, as on opening */                  \
     F(U8, shared, 0, 1) /* 1: other links used the same line, so the link carries at least `rate` */
 
-#define PCCL_FIELDS_where(F)                                 /* "I have been waiting in this call" */                  \
+#define PCCL_FIELDS_where(F)                                 /* the sender waits in this call */                       \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call; NONE: no longer */                     \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* of an operation */                                     \
-    F(STRUCT, instance, instance, )                          /* of an operation */                                     \
-    F(U64, round, , )                                        /* of a joint call */                                     \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* operation */                                           \
+    F(STRUCT, instance, instance, )                          /* operation */                                           \
+    F(U64, round, , )                                        /* joint call */                                          \
     F(U64, since_us, , )                                                                                               \
     F(U8, several, 0, 1) /* 1: other threads of the peer make calls, or one waits for several operations */
 
-#define PCCL_FIELDS_training(F) /* what a peer tells of its training: PROTOCOL 9.9 */                                  \
+#define PCCL_FIELDS_training(F) /* a peer's report about its training: PROTOCOL 9.9 */                                 \
     F(U64, step, , )                                                                                                   \
-    F(U64, loss, , ) /* the bits of a double; any, as nothing is decided by it */
+    F(U64, loss, , ) /* bits of any double, as no decision depends on it */
 
-#define PCCL_FIELDS_resume(F) /* to a master of another boot: what this peer knows, in several messages */             \
+#define PCCL_FIELDS_resume(F) /* to a master of another boot: this peer's knowledge, in several messages */            \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U64, update, , )                                                                                                 \
@@ -331,11 +328,11 @@
     F(U8, tiny, 0, 1)                                                                                                  \
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
-    F(LIST, choice, choice, 1)                  /* COMMITTED: as its outcome told; DONE: that of the launch */         \
+    F(LIST, choice, choice, 1)                  /* COMMITTED: as in its outcome; DONE: as launched */                  \
     F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                    \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_resume_round(F) /* the last outcome of a kind of round */                                          \
+#define PCCL_FIELDS_resume_round(F) /* last outcome of a kind of round */                                              \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED)                                                                 \
@@ -343,25 +340,25 @@
     F(U64, revision, , )                                                                                               \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that lives, as far as this peer knows */                 \
+#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that has not ended, as far as this peer knows */         \
     F(STRUCT, founding, instance, )             /* the operation that founded it */                                    \
-    F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* the result of that: wire/subgroup.h */
+    F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* its result: wire/subgroup.h */
 
-#define PCCL_FIELDS_sight(F) /* what operations of the whole group showed since the report before: PROTOCOL 9.8 */     \
+#define PCCL_FIELDS_sight(F) /* operations of the whole group since the previous report: PROTOCOL 9.8 */               \
     F(U32, window_ms, 1, 3600000)                                                                                      \
-    F(U32, stalled_ms, , )                          /* of that the process did not run when it wanted to */            \
-    F(U32, operations, , )                          /* that ended */                                                   \
-    F(U64, took_us, , )                             /* from launch to outcome, all together */                         \
-    F(U64, took_squares, , )                        /* the sum of their squares, in units of 100 us */                 \
+    F(U32, stalled_ms, , )                          /* time in which the process was ready and not running */          \
+    F(U32, operations, , )                          /* number of operations that ended */                              \
+    F(U64, took_us, , )                             /* sum of their times from launch to outcome */                    \
+    F(U64, took_squares, , )                        /* sum of the squares, in units of 100 us */                       \
     F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX) /* one for each peer, in ascending order of the ids */             \
-    F(STRUCT, instance, instance, )                 /* the operation that waits longest, whose `waits` these are */    \
+    F(STRUCT, instance, instance, )                 /* longest waiting operation, with `waits` */                      \
     F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)                                                                    \
-    F(U64, ring_bytes, , ) /* what operations under way that send to one member only send in all; about */             \
-    F(U64, ring_left, , )  /* ... and have not sent yet */
+    F(U64, ring_bytes, , ) /* approximate size of operations under way with one receiver */                            \
+    F(U64, ring_left, , )  /* ... and the unsent part of it */
 
 #define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
 
-#define PCCL_FIELDS_welcome(F) /* accepted */                                                                          \
+#define PCCL_FIELDS_welcome(F) /* admission */                                                                         \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U64, update, , )                                                                                                 \
@@ -383,49 +380,50 @@
     F(U8, full, 0, 1) /* 1: `added` is the whole list */                                                               \
     F(LIST, added, member, PCCL_PEERS_MAX)                                                                             \
     F(LIST, removed, id, PCCL_PEERS_MAX)                                                                               \
-    F(U8, view_changed, 0, 1) /* 1: this is a new view of the receiver's group, with this ring */                      \
+    F(U8, view_changed, 0, 1) /* 1: new view of the receiver's group, with this ring */                                \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )            /* with view_changed */                                                         \
-    F(TEXT, reason, , PCCL_REASON_MAX) /* why */                                                                       \
-    F(U8, replans, 0, 1) /* 1: the members are the same, and what is under way begins again: PROTOCOL 5.4 */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* reason of the change */                                                      \
+    F(U8, replans, 0, 1)               /* 1: same members, and operations under way restart: PROTOCOL 5.4 */
 
 #define PCCL_FIELDS_outcome(F)                                                                                         \
     F(STRUCT, instance, instance, )                                                                                    \
-    F(U64, decision, , ) /* numbers the outcomes of a group */                                                         \
+    F(U64, decision, , ) /* number of the outcome in its group */                                                      \
     F(U64, stable, , )                                                                                                 \
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_COUNT - 1) /* enum pccl_class; NONE: committed */                         \
     F(U32, world, , )                                   /* committed: members of the view */                           \
-    F(U8, tiny, 0, 1) /* committed: 1 if it went through the master, so that `result` is its result */                 \
+    F(U8, tiny, 0, 1) /* committed: 1 if it passed through the master; `result` is its result */                       \
     F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
     F(LIST, choice, choice, 1) /* committed, with a budget, not tiny: for the next use of the tag */                   \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_subgroup_ended(F) /* whatever is undecided in it is aborted, as PEER_LOST */                       \
+#define PCCL_FIELDS_subgroup_ended(F) /* undecided operations of it are aborted, as PEER_LOST */                       \
     F(U64, subgroup, 1, PCCL_FOUNDING / 2)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_offer(F) F(STRUCT, instance, instance, ) /* a tiny send whose other end is the receiver of this */
+/* a tiny send whose other end is the receiver of this message */
+#define PCCL_FIELDS_offer(F) F(STRUCT, instance, instance, )
 
 #define PCCL_FIELDS_round(F)                                                                                           \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED) /* enum pccl_round_outcome */                                   \
-    F(STRUCT, attributes, attributes, ) /* the same for all of a group, also when a restarted master answers again */  \
-    F(U64, revision, , )                /* SYNC, DONE: of the state that all hold now */                               \
-    F(TEXT, reason, , PCCL_REASON_MAX)  /* FAILED: why */
-#define PCCL_FIELDS_sync_plan(F) /* the elected state; may come again, and differ, after a restart of the master */    \
+    F(STRUCT, attributes, attributes, ) /* same for all of a group, also if a restarted master repeats the answer */   \
+    F(U64, revision, , )                /* SYNC, DONE: of the state that all have now */                               \
+    F(TEXT, reason, , PCCL_REASON_MAX)  /* FAILED: the reason */
+#define PCCL_FIELDS_sync_plan(F) /* the elected state; may be repeated, and differ, after a restart of the master */   \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, , )                                                                                               \
-    F(U8, requests, 0, 1)      /* 1: the receiver fetches what it lacks from the peers of sync_donor; 0: it serves */  \
-    F(U8, takes_unequal, 0, 1) /* 1: also the tensors that need not be the same, from a donor that holds them */       \
+    F(U8, requests, 0, 1)      /* 1: fetches missing content from the peers of sync_donor; 0: serves */                \
+    F(U8, takes_unequal, 0, 1) /* 1: also the tensors that need not be equal, from a donor that has them */            \
     F(STRUCT, content, digest, )
 
-#define PCCL_FIELDS_sync_donor(F) /* one more peer that has what was elected */                                        \
+#define PCCL_FIELDS_sync_donor(F) /* one more peer with the elected content */                                         \
     F(U64, round, , )                                                                                                  \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
     F(U8, holds_unequal, 0, 1)                                                                                         \
-    F(STRUCT, proof, proof, ) /* of what was elected */                                                                \
+    F(STRUCT, proof, proof, ) /* of the elected content */                                                             \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_measure(F) /* measure the link to this peer */                                                     \
@@ -439,30 +437,30 @@
     F(U64, ticket, , )                                                                                                 \
     F(BYTES, text, , PCCL_TOPOLOGY_REPORT_BYTES_MAX)
 
-#define PCCL_FIELDS_warm_up(F) /* open a link to this peer and keep it */                                              \
+#define PCCL_FIELDS_warm_up(F) /* asks the receiver to open and keep a link to this peer */                            \
     F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
-    F(U8, answers, 0, 1)  /* 1: `want_link`, so the receiver keeps the link only while it sends */                     \
+    F(U8, answers, 0, 1)  /* 1: answers `want_link`; the link is kept only while the receiver sends */                 \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a warmed-up newcomer is gone */
+#define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer with links has left */
 
-#define PCCL_FIELDS_names(F) /* before the epoch, the welcome or the warm_up that speaks of these peers */             \
+#define PCCL_FIELDS_names(F) /* sent before the epoch, welcome or warm_up that mentions these peers */                 \
     F(LIST, names, named, PCCL_NAMES_TOLD_MAX)
 
-#define PCCL_FIELDS_who_is_where(F) /* the answer to WHERE */                                                          \
+#define PCCL_FIELDS_who_is_where(F) /* answer to `where` */                                                            \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
     F(U8, stuck, PCCL_STUCK_NOT, PCCL_STUCK_CERTAIN) /* enum pccl_stuck */                                             \
-    F(U32, missing, , )                              /* how many are missing; the first few are named */               \
+    F(U32, missing, , )                              /* number of missing members; the first few are listed */         \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
-#define PCCL_FIELDS_verdicts(F) /* all that hold for the receiver's group; sent when one begins or ends */             \
+#define PCCL_FIELDS_verdicts(F) /* all active ones of the receiver's group; sent when one begins or ends */            \
     F(LIST, verdicts, verdict, PCCL_VERDICTS_MAX)
 
-#define PCCL_FIELDS_recovered(F) /* a restarted master has rebuilt its state: resend what is outstanding */            \
+#define PCCL_FIELDS_recovered(F) /* a restarted master has rebuilt its state: resend outstanding messages */           \
     F(U64, decisions, , )
 
 #define PCCL_FIELDS_link_hello(F) /* first frame on a peer's port */                                                   \
@@ -470,23 +468,23 @@
     F(STRUCT, build, build, )                                                                                          \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
-    F(ID, to, 1, )                                 /* the peer that the caller wants to reach */                       \
+    F(ID, to, 1, )                                 /* the peer that the sender wants to reach */                       \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
-    F(U8, slot, 0, PCCL_POOL_LAST)                 /* which connection of the pool */                                  \
-    F(U64, number, , )                        /* RING: of the connection, for `link_gone` (PROTOCOL 7.4); else 0 */    \
-    F(BYTES, authentication, , PCCL_AUTH_MAX) /* the ticket; nothing for a probe */
+    F(U8, slot, 0, PCCL_POOL_LAST)                 /* index of the connection in the pool */                           \
+    F(U64, number, , ) /* RING: number of the connection, for `link_gone` (PROTOCOL 7.4); else 0 */                    \
+    F(BYTES, authentication, , PCCL_AUTH_MAX) /* ticket; empty for a probe */
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
     F(ID, peer, 1, )
 
-#define PCCL_FIELDS_ready(F) /* "I take part; send me stripes below `granted`": repeated as credit grows */            \
+#define PCCL_FIELDS_ready(F) /* the sender takes part and accepts stripes below `granted`; repeated as credit grows */ \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, algorithm, , )                    /* enum pccl_algorithm */                                                  \
-    F(U32, segment_elements, 1, UINT32_MAX) /* like `algorithm`, follows from view and descriptor and must be equal */ \
+    F(U32, segment_elements, 1, UINT32_MAX) /* like `algorithm`, determined by view and descriptor; must be equal */   \
     F(U64, granted, , )
 
 #define PCCL_FIELDS_data(F) /* one segment; `length` bytes follow the frame, outside of it */                          \
@@ -499,18 +497,18 @@
 #define PCCL_FIELDS_state_want(F) /* on a link of kind STATE; answered in order */                                     \
     F(U64, round, , )                                                                                                  \
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_what */                                             \
-    F(U32, tensor, , )                           /* ROOTS: the first one; else: of this one */                         \
+    F(U32, tensor, , )                           /* ROOTS: the first one */                                            \
     F(U64, first, , )                            /* CHUNKS: the first chunk; DATA: the chunk; ROOTS: 0 */              \
-    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* of proofs; DATA: 1 */
+    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* number of proofs; DATA: 1 */
 
-#define PCCL_FIELDS_state_proofs(F) /* the answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */       \
+#define PCCL_FIELDS_state_proofs(F) /* answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */           \
     F(U64, round, , )                                                                                                  \
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_CHUNKS)                                                                     \
     F(U32, tensor, , )                                                                                                 \
     F(U64, first, , )                                                                                                  \
     F(LIST, proofs, proof, PCCL_STATE_DIGESTS_MAX)
 
-#define PCCL_FIELDS_state_data(F) /* the answer to DATA; `length` bytes follow the frame, outside of it */             \
+#define PCCL_FIELDS_state_data(F) /* answer to DATA; `length` bytes follow the frame, outside of it */                 \
     F(U64, round, , )                                                                                                  \
     F(U32, tensor, , )                                                                                                 \
     F(U64, chunk, , )                                                                                                  \
@@ -518,11 +516,13 @@
 
 #define PCCL_FIELDS_echo(F) /* on a link of kind MEASURE; answered at once by the same with answer 1 */                \
     F(U8, answer, 0, 1)                                                                                                \
-    F(U64, stamp, , ) /* the asker's own */
+    F(U64, stamp, , ) /* any value of the sender */
 
 #define PCCL_FIELDS_flood(F) F(BYTES, filler, , PCCL_FLOOD_BYTES_MAX) /* on a link of kind MEASURE: load */
 
-#define PCCL_FIELDS_flood_seen(F) F(U64, bytes, , ) /* of filler, received over this connection; sent now and then */
+#define PCCL_FIELDS_flood_seen(F)                                                                                      \
+    F(U64, bytes, , ) /* bytes of filler received over this connection; sent repeatedly                                \
+                       */
 
 #define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* closed on purpose, so this is no evidence */
 
@@ -747,7 +747,7 @@ enum pccl_verdict_class { PCCL_ENUM_verdict_class(PCCL_ENUM_VALUE) PCCL_VERDICT_
     V(RESUME_ABORTED, 3, "the outcome is known: an abort, or a tombstone")
 enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
 
-/* X(name, where it is used) */
+/* X(name, the fields that use it) */
 #define PCCL_WIRE_ENUMS(X)                                                                                             \
     X(hello_mode, "field mode of hello_ok")                                                                            \
     X(refusal, "field code of refused and expelled")                                                                   \

@@ -82,7 +82,7 @@ uint64_t pccl_session_acknowledge(struct pccl_session *session, uint64_t acknowl
     uint64_t mark = 0;
     *invalid = acknowledged > session->sent;
     if (*invalid || acknowledged <= session->acknowledged)
-        return 0; /* resent frames carry the acknowledgments of when they were encoded */
+        return 0; /* resent frames have the acknowledgments of their encoding */
     session->acknowledged = acknowledged;
     while (session->oldest != NULL && session->oldest->sequence <= acknowledged) {
         mark = pccl_max_u64(mark, session->oldest->mark);

@@ -33,7 +33,7 @@ void pccl_ids_sort(struct pccl_id *ids, uint32_t count)
     }
 }
 
-/* Of bytes that are no secret, so the key is none either. */
+/* Returns a digest of public bytes, so the key is public, too. */
 static uint64_t digest_of(const void *bytes, size_t length)
 {
     static const uint8_t key[PCCL_SIPHASH_KEY_BYTES] = "a PCCL subgroup";

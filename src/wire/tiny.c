@@ -7,21 +7,21 @@
 
 #include <string.h>
 
-/* ---- blobs: how many lengths ---- */
+/* ---- blobs: number of lengths ---- */
 
-/* The number of blobs of a member. */
+/* Returns the number of a member's blobs. */
 static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
 {
     return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);
 }
 
-/* The number of members that contribute. */
+/* Returns the number of members that contribute. */
 static uint32_t contributors(const struct pccl_collective_row *row, uint32_t world)
 {
     return row->input.by == PCCL_BY_ALL ? world : 1;
 }
 
-/* A result without blobs. */
+/* Returns the size of a result without blobs. */
 static uint64_t lengths_bytes(uint8_t collective, uint32_t world)
 {
     const uint64_t each = (uint64_t)blobs_of(collective, world, true) * PCCL_TINY_BLOB_BYTES;
@@ -36,7 +36,7 @@ uint32_t pccl_tiny_members_max(uint8_t collective)
     return most;
 }
 
-/* ---- how long everything is ---- */
+/* ---- sizes ---- */
 
 enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor)
 {
@@ -52,7 +52,7 @@ enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor)
     return in_shares ? PCCL_TINY_SHARES : PCCL_TINY_REDUCTION;
 }
 
-/* What does not fit into 32 bits is far too much. */
+/* Multiplies; a factor beyond 32 bits gives UINT64_MAX, which is too large in any case. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
 
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root)
@@ -88,7 +88,9 @@ uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world
     return of_blobs ? most_with_blobs(descriptor->collective, world, tiny_bytes_max) : tiny_bytes_max;
 }
 
-/* A member's share of that, if its lengths fit: all have as much, but what only the root contributes is the root's. */
+/*
+ * Returns a member's share of that, if all lengths fit: equal for all, except that a root's contribution may fill it.
+ */
 static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
 {
     uint32_t prefixes = PCCL_TINY_LENGTH_BYTES * world;
@@ -96,14 +98,14 @@ static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
     return is_of_root ? most - prefixes : most / world - PCCL_TINY_LENGTH_BYTES;
 }
 
-/* Some way through the master is possible at all. */
+/* Returns true if the operation can pass through the master at all. */
 static bool is_possible(const struct pccl_descriptor *descriptor, uint64_t largest, uint32_t most)
 {
     const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
     return largest <= most && (descriptor->count > 0 || of == PCCL_OF_NOTHING || of == PCCL_OF_BLOBS);
 }
 
-/* So many lengths, and nothing or as many bytes behind them. */
+/* Returns true if there are `count` lengths, followed by nothing or by as many bytes. */
 static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t count)
 {
     uint32_t lengths = count * PCCL_TINY_BLOB_BYTES, rest = length - lengths;
@@ -118,7 +120,7 @@ static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t cou
     return rest == 0;
 }
 
-/* What is coalesced says by itself what it consists of. */
+/* Returns true for a coalesced operation only if its sections are valid. */
 static bool has_its_sections(const struct pccl_descriptor *descriptor, const struct pccl_bytes *bytes)
 {
     return pccl_collective(descriptor->collective)->of != PCCL_OF_TENSORS || pccl_sections_are_valid(bytes);
@@ -138,7 +140,7 @@ bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint3
            are_blobs_of_one(contribution->data, contribution->length, count);
 }
 
-/* Who contributes nothing where only the root does is not the root. */
+/* Checks a result with blobs. A member other than the root contributes nothing if only the root does. */
 static bool are_blobs(uint8_t collective, const struct pccl_bytes *result, uint32_t world)
 {
     uint32_t at = 0, roots = 0;
@@ -168,7 +170,7 @@ bool pccl_tiny_result_fits(const struct pccl_descriptor *descriptor, uint32_t wo
     return result->length == sizes.result && has_its_sections(descriptor, result);
 }
 
-/* ---- blobs: what is written and read ---- */
+/* ---- blobs: writing and reading ---- */
 
 static uint64_t sum_of(const struct pccl_tiny_blob *blobs, uint32_t count)
 {

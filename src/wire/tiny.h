@@ -1,7 +1,6 @@
 /*
- * Tiny operations: their data goes to the master in `done` and comes back in `outcome`. How long
- * both are follows from the descriptor and the number of members (PROTOCOL 5.8), so master and
- * peers judge it alike.
+ * Tiny operations: their data is sent to the master in `done` and returned in `outcome`. Both lengths are determined by
+ * the descriptor and the number of members (PROTOCOL 5.8), so master and peers agree on them.
  */
 #ifndef PCCL_WIRE_TINY_H
 #define PCCL_WIRE_TINY_H
@@ -9,45 +8,44 @@
 #include "wire/wire.h"
 
 /*
- * Of blobs. Members contribute the lengths of those they have; whose blobs are short enough puts
- * them behind their lengths. In the result each contribution lies behind its own length.
+ * Blobs: members contribute the lengths of their blobs, followed by the blobs if these are short enough. In the result
+ * each contribution follows its length.
  */
 enum {
-    PCCL_TINY_BLOB_BYTES = 8,                                         /* a blob's length */
-    PCCL_TINY_LENGTH_BYTES = 4,                                       /* of the length of a contribution */
+    PCCL_TINY_BLOB_BYTES = 8,                                         /* length of a blob */
+    PCCL_TINY_LENGTH_BYTES = 4,                                       /* length of a contribution's length */
     PCCL_TINY_BLOBS_MAX = PCCL_TINY_BYTES_MAX / PCCL_TINY_BLOB_BYTES, /* blobs of all members that a result may have */
 };
 
 /* Contents of a result. */
 enum pccl_tiny_kind {
-    PCCL_TINY_CONTRIBUTIONS, /* in canonical order; also where only the root has one */
+    PCCL_TINY_CONTRIBUTIONS, /* in canonical order; also if only the root has one */
     PCCL_TINY_REDUCTION,     /* of all contributions, and as long as each */
-    PCCL_TINY_SHARES,        /* the same, of which each member gets a share, folded as along the ring */
+    PCCL_TINY_SHARES,        /* the same, with a share for each member, folded as along the ring */
     PCCL_TINY_SCANS,         /* a reduction for each member, as long as its contribution, in canonical order */
-    PCCL_TINY_GROUP,         /* a group that the master has made of a founding */
+    PCCL_TINY_GROUP,         /* a group that the master has made from a founding */
 };
 enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor);
 
-/* In bytes; UINT64_MAX: far too many to be counted. */
+/* In bytes; UINT64_MAX: too many to count. */
 struct pccl_tiny_sizes {
     uint64_t contribution; /* of this member; without its blobs, which only its caller knows */
     uint64_t result;       /* the same for all; without blobs */
-    uint64_t largest;      /* of the result and the contributions of all: the same for all */
+    uint64_t largest;      /* of the result and all contributions: the same for all */
 };
 
 /*
- * An operation may be tiny if `largest` is within pccl_tiny_most: then it is so for every member
- * alike. A barrier always may, and a founding whatever the limit is. self_is_root: where there is one.
- * world > 0.
+ * Returns the sizes of an operation. It may be tiny if `largest` is within pccl_tiny_most: then it is so for every
+ * member. A barrier always may, and a founding whatever the limit is. self_is_root: where there is a root. world > 0.
  */
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root);
 /*
- * How long anything of this operation may be: tiny_bytes_max; of blobs at least what the lengths of
- * all need, within PCCL_TINY_BYTES_MAX.
+ * Returns the limit for each size of this operation: tiny_bytes_max; for blobs at least the space for all lengths,
+ * within PCCL_TINY_BYTES_MAX.
  */
 uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world, uint32_t tiny_bytes_max);
 
-/* Is this contribution, or this result, what the descriptor says? */
+/* Return true if this contribution, or this result, fits the descriptor. */
 PCCL_MUST_CHECK bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint32_t world,
                                                  bool self_is_root, const struct pccl_bytes *contribution,
                                                  uint32_t tiny_bytes_max);
@@ -58,18 +56,15 @@ PCCL_MUST_CHECK bool pccl_tiny_result_fits(const struct pccl_descriptor *descrip
 
 struct pccl_tiny_blob {
     uint64_t length;
-    const void *data; /* in the result NULL: only its length is there */
+    const void *data; /* NULL in a result with lengths only */
 };
 
-/* How many members can tell each other the lengths of their blobs. */
+/* Returns the number of members that can exchange the lengths of their blobs. */
 uint32_t pccl_tiny_members_max(uint8_t collective);
-/*
- * Writes what the member with these blobs contributes, of PCCL_TINY_BYTES_MAX bytes at most, and
- * returns how long that is.
- */
+/* Writes the contribution of the member with these blobs, at most PCCL_TINY_BYTES_MAX bytes. Returns its length. */
 uint32_t pccl_tiny_put_blobs(uint8_t *contribution, uint8_t collective, const struct pccl_tiny_blob *blobs,
                              uint32_t count, uint32_t world, uint32_t tiny_bytes_max);
-/* Lists the blobs of all members in a result that fits, PCCL_TINY_BLOBS_MAX at most; returns how many there are. */
+/* Lists the blobs of all members in a result that fits, at most PCCL_TINY_BLOBS_MAX. Returns their number. */
 uint32_t pccl_tiny_list_blobs(uint8_t collective, uint32_t world, const uint8_t *result, struct pccl_tiny_blob *blobs);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * schema.h as data, a constant table of the fields of each struct and message; and the codec: one loop over these
+ * schema.h as data: a constant table of the fields of each struct and message; and the codec: one loop over these
  * tables for each purpose. It knows no message by name.
  */
 #include "wire/wire.h"
 
 #include <string.h>
 
-/* ---- schema.h as data: the most bytes that things take ---- */
+/* ---- schema.h as data: maximum sizes ---- */
 
-/* The most bytes that a field takes on the wire. */
+/* Maximum bytes of a field on the wire. */
 /* clang-format off */
 #define WIRE_U8(type, cap) +1
 #define WIRE_U16(type, cap) +2
@@ -23,7 +23,7 @@
 #define WIRE_LIST(type, cap) +4 + (cap) * WIRE_MOST_##type
 #define WIRE_FIELD(kind, name, type, cap) WIRE_##kind(type, cap)
 
-/* The most bytes that a decoded list, or a random text, takes in the scratch. */
+/* Maximum bytes of a decoded list, or a random text, in the scratch. */
 #define SCRATCH_U8(type, cap)
 #define SCRATCH_U16(type, cap)
 #define SCRATCH_U32(type, cap)
@@ -51,16 +51,10 @@ enum {
         PCCL_WIRE_MESSAGES(MESSAGE_MOST)
 };
 
-/*
- * The bytes of a struct of constant size, which is one that needs no scratch; 0: the size depends
- * on the content.
- */
+/* Bytes of a struct of constant size, which needs no scratch; 0: the size depends on the content. */
 #define FIXED(most, scratch) ((scratch) == 0 ? (most) : 0)
 
-/*
- * ---- and the tables: each is inside a function, so that the rows of the schema, which do not know their struct, can
- * refer to it as `here` ----
- */
+/* ---- and the tables: each in a function, so that the rows of the schema can name their struct `here` ---- */
 
 /* clang-format off */
 #define FIELD_INTEGER(kind, name, least, most, greatest)                                                               \
@@ -94,7 +88,7 @@ enum {
         return &layout;                                                                                                \
     }
 
-/* Lists may hold ids besides structs of the schema. They name peers, so none is zero. */
+/* Lists may have ids as items besides structs of the schema. They name peers, so zero is invalid. */
 LAYOUT(layout_id, pccl_id, "id", NULL, 0, WIRE_MOST_id, {"id", PCCL_WIRE_ID, 0, 1, UINT64_MAX, 0, 0, NULL})
 LAYOUT(layout_address, pccl_address, "address", NULL, 0, WIRE_MOST_address,
        {"address", PCCL_WIRE_ADDRESS, 0, 0, UINT64_MAX, 0, 0, NULL})
@@ -178,7 +172,7 @@ static const uint8_t *items_of(const struct pccl_wire_field *field, const void *
     return items;
 }
 
-/* The least bytes of a field on the wire. A struct has those of its fields. */
+/* Minimum bytes of a field on the wire. For a struct the fields determine it. */
 static const uint8_t least_bytes[] = {
     [PCCL_WIRE_U8] = 1,
     [PCCL_WIRE_U16] = 2,
@@ -193,7 +187,7 @@ static const uint8_t least_bytes[] = {
     [PCCL_WIRE_STRUCT] = 0,
 };
 
-/* Copies an integer to the wire or from it: there it is little-endian. */
+/* Copies an integer to the wire or from it, where it is little-endian. */
 static inline void copy_integer(void *to, const void *from, size_t width)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -204,7 +198,7 @@ static inline void copy_integer(void *to, const void *from, size_t width)
 #endif
 }
 
-/* The same for a field of any constant size, which it returns. */
+/* Does the same for a field of any constant size, which it returns. */
 static inline size_t copy_fixed(enum pccl_wire_kind kind, void *to, const void *from)
 {
     switch (kind) {
@@ -221,7 +215,7 @@ static inline size_t copy_fixed(enum pccl_wire_kind kind, void *to, const void *
 
 static inline bool is_fixed(enum pccl_wire_kind kind) { return kind <= PCCL_WIRE_ADDRESS; }
 
-/* Ids are the same bytes on the wire and in memory, and lists of them are long. */
+/* Returns true for a list of ids, which are the same bytes on the wire and in memory; these lists are long. */
 static bool is_id(const struct pccl_wire_layout *item)
 {
     return item->field_count == 1 && item->fields[0].kind == PCCL_WIRE_ID;
@@ -346,7 +340,7 @@ static bool fail(struct decoder *d, const struct pccl_wire_field *field, const c
     return false;
 }
 
-/* Takes a view of the next bytes. NULL: the body is truncated. */
+/* Takes a view of the next bytes. Returns NULL if the body is truncated. */
 static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *field, size_t length)
 {
     if (length > d->left) {
@@ -477,7 +471,7 @@ static inline bool decode_field(struct decoder *d, const struct pccl_wire_field 
                                            : decode_counted(d, field, object);
 }
 
-/* Into memory that was cleared, padding too, so that equal messages are equal bytes. */
+/* Decodes into cleared memory, padding included, so that equal messages are equal bytes. */
 static bool decode_object(struct decoder *d, const struct pccl_wire_layout *layout, void *object)
 {
     const struct pccl_wire_layout *outer = d->layout;
@@ -529,10 +523,10 @@ static inline bool is_between(uint64_t value, uint64_t least, uint64_t most) { r
 #define WITHIN(kind, name, type, cap) WITHIN_##kind(name, type, cap)
 /* clang-format on */
 
-/* Like are_within, without a message: each launch calls it. */
+/* Does the same as are_within, without a message, because each launch calls it. */
 static bool is_in_range(const struct pccl_descriptor *descriptor) { return true PCCL_FIELDS_descriptor(WITHIN); }
 
-/* The label may be anything. */
+/* Checks the descriptor's fields. The label may be anything. */
 static bool are_within(struct decoder *d, const struct pccl_descriptor *descriptor)
 {
     for (uint32_t i = 0; i < d->layout->field_count; i++) {
