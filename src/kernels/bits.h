@@ -1,4 +1,4 @@
-/* The bits of a float. Only src/kernels includes this. */
+/* Conversion between a float and its bits. Included only by src/kernels. */
 #ifndef PCCL_KERNELS_BITS_H
 #define PCCL_KERNELS_BITS_H
 

@@ -24,38 +24,34 @@ struct pccl_codec; /* one codec for one data type of elements and one width of p
 const char *pccl_codec_kind_name(enum pccl_codec_kind kind); /* "none", "minmax", "zeropointscale" */
 
 /*
- * The codec for elements of `datatype`, packed as `packed`, in a reduction.
- *   NULL with a reason  this is not supported or makes no sense: an unknown value, integers as
- *                       elements, floats as the packed type, signed integers under MinMax, PROD,
- *                       MAX or MIN under ZeroPointScale.
- *   NULL without one    elements travel as they are: PCCL_CODEC_NONE; packed == datatype (whatever
- *                       the rest says); or a supported packed type that is not narrower than the
- *                       element, which would cost bytes and lose digits.
+ * Returns the codec for elements of `datatype`, packed as `packed`, in a reduction. Returns NULL
+ *   with a reason  if this is unsupported or invalid: an unknown value, integers as elements, floats as the
+ *                  packed type, signed integers under MinMax, PROD, MAX or MIN under ZeroPointScale.
+ *   without one    if elements are sent unpacked: PCCL_CODEC_NONE; packed == datatype (whatever the other
+ *                  arguments); or a supported packed type that is not narrower than the element, which
+ *                  would cost bytes and lose digits.
  */
 const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_datatype datatype,
                                          enum pccl_datatype packed, enum pccl_reduce_op reduction,
                                          struct pccl_text *reason);
 /*
- * Bytes of `count` packed elements with their scales. 0 for 0. Additive over whole blocks: elements
- * that begin at a multiple of PCCL_CODEC_BLOCK have their bytes at pccl_codec_bytes of that
- * multiple, and decode alone.
+ * Returns the bytes of `count` packed elements with their scales; 0 for 0. Additive over whole blocks: elements that
+ * begin at a multiple of PCCL_CODEC_BLOCK have their bytes at pccl_codec_bytes of that multiple, and decode alone.
  */
 size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count);
 /*
- * Neither side needs alignment; bytes and elements do not overlap. NaN and infinities come out as
- * NaN and as the same infinity, and do not disturb their neighbors.
+ * Encodes elements. Neither side needs alignment; bytes and elements must not overlap. NaN and infinities decode to NaN
+ * and to the same infinity, and do not disturb their neighbors.
  */
 void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const void *elements,
                        size_t count, uint8_t *bytes);
 /*
- * Bytes from a network are not trusted, so any bytes decode to something: a block whose head no
- * encoder writes to NaN.
+ * Decodes bytes. Bytes from a network are not trusted, so any bytes decode: a block with a head that no encoder writes
+ * decodes to NaN.
  */
 void pccl_codec_decode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *bytes,
                        size_t count, void *elements);
-/*
- * The same for elements that nobody will read soon: they are written as pccl_copy_streaming does.
- */
+/* Does the same for elements that are not read soon: writes them like pccl_copy_streaming. */
 void pccl_codec_decode_streaming(const struct pccl_codec *codec, const struct pccl_kernels *kernels,
                                  const uint8_t *bytes, size_t count, void *elements);
 

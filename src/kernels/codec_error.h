@@ -1,17 +1,16 @@
-/* What coding cost: how far decoded elements are from what they were, whatever the codec. Pure. */
+/* Coding error: the distance of decoded elements from the originals, for any codec. Pure. */
 #ifndef PCCL_KERNELS_CODEC_ERROR_H
 #define PCCL_KERNELS_CODEC_ERROR_H
 
 #include "kernels/reduce.h"
 
 /*
- * Begins as zeros. Relative errors: largest_error / largest; of the mean square, the root of
- * squares_of_error / squares.
+ * Starts zeroed. Relative errors: largest_error / largest; of the mean square, the root of squares_of_error / squares.
  */
 struct pccl_codec_error {
     double largest, largest_error; /* magnitudes */
     double squares, squares_of_error;
-    uint64_t not_finite; /* elements that are left out: they or what they became are NaN or infinite */
+    uint64_t not_finite; /* elements left out: original or decoded value is NaN or infinite */
 };
 
 /* Adds `count` floats of a type (f16 to f64), in their order, at any address. */

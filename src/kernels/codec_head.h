@@ -16,13 +16,13 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* SPECIAL: there are NaN or infinities; the three highest codes stand for them. */
+/* SPECIAL: there are NaN or infinities, encoded as the three highest codes. */
 enum mode { PLAIN, SPECIAL, MODES };
 enum { SPECIAL_CODES = 3 };
 
 /*
- * What the two fields mean depends on the kind. MinMax: the smallest and the largest finite value.
- * ZeroPointScale: the zero point, an integer, and the scale.
+ * The two fields by kind. MinMax: the smallest and the largest finite value. ZeroPointScale: the zero point, an
+ * integer, and the scale.
  */
 struct head {
     enum mode mode;
@@ -69,7 +69,7 @@ static void put_head(const struct head *head, uint8_t *bytes)
     put_field(bytes + 1 + sizeof(VALUE), head->second);
 }
 
-/* false: no encoder writes this. */
+/* Reads a head. Returns false if no encoder writes this. */
 static bool get_head(const struct pccl_codec *codec, const uint8_t *bytes, struct head *head)
 {
     head->mode = (enum mode)bytes[0];
@@ -79,7 +79,7 @@ static bool get_head(const struct pccl_codec *codec, const uint8_t *bytes, struc
            (codec->kind != PCCL_CODEC_MIN_MAX || head->first <= head->second);
 }
 
-/* The highest code of a finite value. */
+/* Returns the highest code of a finite value. */
 static uint32_t top_code(const struct pccl_codec *codec, enum mode mode)
 {
     return (UINT32_MAX >> (32 - 8 * codec->packed_bytes)) - (mode == SPECIAL ? SPECIAL_CODES : 0);

@@ -1,6 +1,5 @@
 /*
- * What the files of the codecs share: the row of a codec, and the functions for one block in each
- * type of computation.
+ * Shared by the files of the codecs: the row of a codec, and the functions for one block in each type of computation.
  */
 #ifndef PCCL_KERNELS_CODEC_INTERNAL_H
 #define PCCL_KERNELS_CODEC_INTERNAL_H
@@ -12,10 +11,10 @@ struct pccl_codec {
     enum pccl_datatype datatype; /* of the elements */
     uint8_t packed_bytes;        /* of one packed value: 1, 2 or 4 */
     uint8_t field_bytes; /* of each of the two numbers in a block's head, which have the type of the computation */
-    double limit;        /* the largest finite element */
+    double limit;        /* largest finite element */
 };
 
-/* The instructions for which the loops are compiled. */
+/* Instruction sets for which the loops are compiled. */
 enum pccl_codec_variant { PCCL_CODEC_BASELINE, PCCL_CODEC_AVX2, PCCL_CODEC_AVX512, PCCL_CODEC_VARIANTS };
 
 /* One block: 0 < count <= PCCL_CODEC_BLOCK. Values are floats or doubles at any address. */

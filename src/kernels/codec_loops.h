@@ -1,7 +1,7 @@
 /*
- * The loops over the VALUEs of one whole block, compiled once for each set of instructions: part of
- * codec_block.h. They do not know how their numbers are chosen. They take only whole blocks, so
- * that compilers vectorize them without remainders.
+ * Loops over the VALUEs of one whole block, compiled once for each instruction set: part of codec_block.h. The choice
+ * of their numbers is in codec_numbers.h. They take only whole blocks, so that compilers vectorize them without
+ * remainders.
  */
 #ifndef PCCL_KERNELS_CODEC_LOOPS_H
 #define PCCL_KERNELS_CODEC_LOOPS_H
@@ -17,7 +17,7 @@
 enum { BLOCK = PCCL_CODEC_BLOCK, COLUMNS = 64 };
 
 struct extent {
-    VALUE low, high; /* NaN left out */
+    VALUE low, high; /* without NaN */
     bool special;
 };
 
@@ -55,7 +55,7 @@ INLINED void fold_columns(VALUE *low, VALUE *high, VALUE_BITS *unordered, size_t
     }
 }
 
-/* Columns, because compilers may not change the order of a fold of floats. */
+/* Measures in columns, because compilers may not change the order of a fold of floats. */
 INLINED void measure(const uint8_t *values, struct extent *extent)
 {
     VALUE low[COLUMNS], high[COLUMNS];
@@ -106,8 +106,8 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 #endif
 
 /*
- * Adding ROUNDER rounds to the nearest even integer, and leaves that in the lowest bits. This needs
- * no conversion, so it is defined for all values and vectorizes.
+ * Adding ROUNDER rounds to the nearest even integer, and leaves that in the lowest bits. This needs no conversion, so
+ * it is defined for all values and vectorizes.
  */
 #define DEFINE_PACKED_LOOPS(name, target, packed)                                                                      \
     INLINED void quantize_##packed(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out)  \
@@ -148,7 +148,7 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 
 EACH_PACKED(DEFINE_PACKED_LOOPS, , )
 
-/* The loops, compiled once for each set of instructions. */
+/* The loops, compiled once for each instruction set. */
 struct packed_loops {
     void (*quantize)(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out);
     void (*ramp)(const uint8_t *restrict codes, const struct ramp *by, uint8_t *restrict values);

@@ -1,6 +1,6 @@
 /*
- * Chooses the numbers of a block, those at its head and those for the loops, so that both ends
- * compute the same; part of codec_block.h.
+ * Chooses the numbers of a block, those at its head and those for the loops, so that both ends compute the same; part
+ * of codec_block.h.
  */
 #ifndef PCCL_KERNELS_CODEC_NUMBERS_H
 #define PCCL_KERNELS_CODEC_NUMBERS_H
@@ -8,9 +8,8 @@
 #include "kernels/codec_loops.h"
 
 /*
- * A power of two that scales the values of a block so that neither their range overflows nor a step
- * loses digits. Multiplying by it keeps all digits that matter, because a tiny range means that all
- * values are small.
+ * Returns a power of two that scales the values of a block so that neither their range overflows nor a step loses
+ * digits. Multiplying by it keeps all relevant digits, because a tiny range means that all values are small.
  */
 static VALUE unit_for(VALUE low, VALUE high)
 {
@@ -19,8 +18,8 @@ static VALUE unit_for(VALUE low, VALUE high)
 }
 
 /*
- * If rounding keeps the highest code from reaching `high`, the step is made a little wider and
- * larger values are cut, so that both ends of the range are exact.
+ * Returns the ramp of a head. If rounding keeps the highest code from reaching `high`, the step is made a little wider
+ * and larger values are cut, so that both ends of the range are exact.
  */
 static struct ramp ramp_of(const struct head *head, uint32_t top)
 {
@@ -39,7 +38,7 @@ static struct quantizer quantizer_of_ramp(const struct ramp *ramp)
     return (struct quantizer){1 / ramp->back, ramp->low, ramp->step > 0 ? 1 / ramp->step : 0};
 }
 
-/* All values are equal: the value is one step from zero, so it is exact. */
+/* Returns the head for equal values: the value is one step from zero, so it is exact. */
 static struct head constant_lattice(VALUE value, struct quantizer *quantizer)
 {
     *quantizer = (struct quantizer){1, 0, 0};
@@ -53,9 +52,9 @@ static VALUE floor_of(VALUE value)
 }
 
 /*
- * The points of the lattice are the multiples of the scale, so zero is one. It has one step more
- * than the range needs, because `low` is between two points. The scale is at least a FINEST-th of
- * the largest value, which keeps the zero point and every difference from it exact.
+ * Returns the head of a lattice whose points are the multiples of the scale, so zero is one. It has one step more than
+ * the range needs, because `low` is between two points. The scale is at least a FINEST-th of the largest value, which
+ * keeps the zero point and every difference from it exact.
  */
 static struct head lattice_for(VALUE low, VALUE high, uint32_t top, struct quantizer *quantizer)
 {

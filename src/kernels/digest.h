@@ -1,6 +1,6 @@
 /*
- * XXH3 with 128 bits, compiled for a variant's processors. It has a header of its own because of
- * what xxHash defines; only variants include it, after telling the compiler their processors.
+ * XXH3 with 128 bits, compiled for a variant's processors. It has a separate header because of the macros that xxHash
+ * defines; only variants include it, after selecting their instruction set.
  */
 #ifndef PCCL_KERNELS_DIGEST_H
 #define PCCL_KERNELS_DIGEST_H

@@ -1,8 +1,7 @@
 /*
- * The processor's mode of float arithmetic belongs to the thread, and the thread to the
- * application, which may have set flushed subnormals (linking with -ffast-math does), another
- * rounding or traps. Peers would then disagree in the last bits. So reductions run in the standard
- * mode and restore the thread's.
+ * The processor's mode of float arithmetic belongs to the thread, and the thread to the application, which may have set
+ * flushed subnormals (linking with -ffast-math does), another rounding or traps. Peers would then disagree in the last
+ * bits. So reductions run in the standard mode and restore the thread's.
  */
 #ifndef PCCL_KERNELS_FLOAT_MODE_H
 #define PCCL_KERNELS_FLOAT_MODE_H
@@ -25,7 +24,7 @@ static inline void pccl_float_mode_end(uint64_t found)
     __asm__ volatile("ldmxcsr %0" ::"m"(mode) : "memory");
 }
 #elif defined(__aarch64__) && defined(__GNUC__)
-/* FPCR: the same is zero. */
+/* FPCR: zero means the same. */
 static inline uint64_t pccl_float_mode_begin(void)
 {
     uint64_t found;

@@ -1,6 +1,5 @@
 /*
- * Chooses the variant for a processor, and cuts folds into blocks for its kernels. Knows no
- * instructions: the variants do.
+ * Chooses the variant for a processor, and divides folds into blocks for its kernels. Instructions are in the variants.
  */
 #include "kernels/kernels.h"
 
@@ -44,9 +43,7 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
     return variants[index];
 }
 
-/*
- * ---- blocks: small enough that the result and two operands stay in the first cache ----
- */
+/* ---- blocks: small enough that the result and two operands stay in the first cache ---- */
 
 enum { BLOCK_BYTES = 8192, BLOCK_FLOATS = 1024 };
 
@@ -66,8 +63,8 @@ static const char *part_at(const struct fold *fold, uint32_t part, size_t offset
 }
 
 /*
- * The fold of a single part is a maximum of each element and itself, which gives the element or the
- * one quiet NaN.
+ * Returns the reduction of a step. The fold of a single part is a maximum of each element and itself, which gives the
+ * element or the canonical quiet NaN.
  */
 static enum pccl_reduce_op step_of(const struct fold *fold)
 {
@@ -76,8 +73,8 @@ static enum pccl_reduce_op step_of(const struct fold *fold)
 static uint32_t second_of(const struct fold *fold) { return fold->part_count > 1 ? 1 : 0; }
 
 /*
- * The first steps write to a block of our own and only the last one to the result, because the
- * result may be any part.
+ * Folds a block. The first steps write to a temporary block and only the last one to the result, because the result may
+ * be any part.
  */
 static void fold_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
 {
@@ -94,7 +91,7 @@ static void fold_block(const struct fold *fold, size_t offset_bytes, size_t coun
     }
 }
 
-/* A block of narrow floats, computed in f32. */
+/* Folds a block of narrow floats, computed in f32. */
 static void step_narrow_block(const struct pccl_kernels *kernels, const struct pccl_step *step, char *result,
                               const void *folded, const void *part, size_t count)
 {
@@ -133,7 +130,7 @@ static void fold_narrow_block(const struct fold *fold, size_t offset_bytes, size
     }
 }
 
-/* Floats that are computed in f32. */
+/* Returns true for floats that are computed in f32. */
 static bool is_narrow(enum pccl_datatype datatype)
 {
     return pccl_datatype_is_float(datatype) && datatype != PCCL_F32 && datatype != PCCL_F64;

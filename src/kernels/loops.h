@@ -1,11 +1,10 @@
 /*
- * The loops of one variant. Included once by each variant_<name>.c, which defines widen_f16,
- * narrow_f16 and copy_streaming before, and says by pragma which instructions the compiler may use. The loops are
- * plain, so that the compiler vectorizes them: no branches, no calls, and every choice is between
- * two computed values.
+ * Loops of one variant. Included once by each variant_<name>.c, which first defines widen_f16, narrow_f16 and
+ * copy_streaming, and selects by pragma the instructions of the compiler. The loops are plain, so that the compiler
+ * vectorizes them: no branches, no calls, and every choice is between two computed values.
  *
- * A resulting NaN is written as bits, not as a float: which NaN an addition returns differs between
- * processors, and compilers may treat all NaNs as equal.
+ * A resulting NaN is written as bits, not as a float: the NaN that an addition returns differs between processors, and
+ * compilers may treat all NaNs as equal.
  */
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
@@ -18,9 +17,8 @@
 #include <string.h>
 
 /*
- * The result may be an operand, which the compiler cannot know: its check at run time would send
- * the common case, in place, to a scalar loop. These pragmas say that element i depends only on
- * elements i.
+ * The result may be an operand, which the compiler cannot know: its check at run time would send the common case, in
+ * place, to a scalar loop. These pragmas declare that element i depends only on elements i.
  */
 #if defined(__clang__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -110,10 +108,10 @@ DEFINE_COMBINE(or_bool, uint8_t, uint8_t, (uint8_t)((a | b) != 0))
 DEFINE_COMBINE(xor_bool, uint8_t, uint8_t, (uint8_t)((a != 0) ^ (b != 0)))
 
 /*
- * No processor divides vectors of integers, but all divide vectors of floats. Truncated toward
- * zero, the rounded quotient is exact: a quotient that is no integer is at least 1/d below the
- * next, and its rounding error is smaller than that while |a| < 2^24 in f32, 2^53 in f64. (A
- * divisor that f32 does not hold exactly is far above every a.)
+ * No processor divides vectors of integers, but all divide vectors of floats. Truncated toward zero, the rounded
+ * quotient is exact: a quotient that is not an integer is at least 1/d below the next, and its rounding error is
+ * smaller than that while |a| < 2^24 in f32, 2^53 in f64. (A divisor that f32 cannot represent exactly is far above
+ * every a.)
  */
 DEFINE_DIVIDE(divide_u8, uint8_t, float, uint8_t, (uint8_t)(int32_t)((float)a / d))
 DEFINE_DIVIDE(divide_i8, int8_t, float, int8_t, (int8_t)(int32_t)((float)a / d))
@@ -127,8 +125,8 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
 /* ---- floats ---- */
 
 /*
- * Minimum: both comparisons choose the same operand unless the two are equal. Then they choose one
- * each, and x | y is -0 if one of them is -0, and either of them otherwise. Maximum likewise.
+ * Minimum: both comparisons choose the same operand unless the two are equal. Then they choose one each, and x | y is
+ * -0 if one of them is -0, and either of them otherwise. Maximum likewise.
  */
 #define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
     static inline bits_type bits_of_##name(type value)                                                                 \
@@ -170,7 +168,7 @@ static inline float f32_of_bf16(uint16_t half)
     return value;
 }
 
-/* Rounds to nearest even; correct for all numbers and for the one quiet NaN. */
+/* Rounds to nearest even; correct for all numbers and for the canonical quiet NaN. */
 static inline uint16_t rounded_to_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16); }
 
 static void widen_bf16(float *to, const void *from, size_t count)
@@ -194,10 +192,7 @@ static void narrow_bf16(void *to, const float *from, size_t count)
     }
 }
 
-/*
- * Conversions are so simple that, unlike with f16, two operands are combined without storing f32 in
- * between.
- */
+/* Conversions are so simple that, unlike with f16, two operands are combined without storing f32 in between. */
 #define DEFINE_BF16(name, bits)                                                                                        \
     static inline uint16_t name##_of_bf16(float a, float b) { return rounded_to_bf16(bits); }                          \
     DEFINE_COMBINE(name##_bf16, uint16_t, uint16_t, name##_of_bf16(f32_of_bf16(a), f32_of_bf16(b)))
@@ -208,16 +203,15 @@ DEFINE_BF16(max, greater_f32(a, b))
 DEFINE_BF16(min, lesser_f32(a, b))
 
 /*
- * ---- floats of 8 bits, which have so many bits of fraction; f32 has exponents larger by `rebias`.
- * From the number `top` on there are only infinity, if there is one, and NaN; what is too large becomes
- * `greatest` ----
+ * ---- floats of 8 bits, with `fraction_bits` bits of fraction; f32 has exponents larger by `rebias`. The numbers from
+ * `top` on are infinity, if there is one, and NaN; larger values become `greatest` ----
  *
- * A small f32 is rounded to a multiple of the least subnormal by adding `ruler`, whose last bit is
- * that much. Of each number both ways are computed, and the valid one is chosen.
+ * A small f32 is rounded to a multiple of the least subnormal by adding `ruler`, whose last bit equals that. Both ways
+ * are computed for each number, and the valid result is chosen.
  */
 
 #define F8_NAN 0x7f
-/* As a mask: behind a branch compilers would compute only what is chosen, and not vectorize it. */
+/* Selects with a mask: behind a branch compilers would compute only the chosen value, and not vectorize it. */
 static inline uint32_t choose(int32_t which, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & -(uint32_t)which); }
 
 #define DEFINE_F8(name, fraction_bits, rebias, top, least, ruler, infinity, greatest)                                  \
@@ -285,8 +279,8 @@ static void step_in_blocks(const struct pccl_kernels *kernels, const struct pccl
 }
 
 /*
- * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end, and a
- * premultiplied sum is one of what was multiplied before. NULL: it does not fit the type ----
+ * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end, and a premultiplied sum is a
+ * sum of scaled elements. NULL: it does not fit the type ----
  */
 
 #define COMBINE_ROW(arithmetic, order)                                                                                 \

@@ -1,6 +1,6 @@
 /*
- * Prefetching. Processors prefetch within a page by themselves, but loops over blocks find each new
- * block cold.
+ * Prefetching. Processors prefetch within a page by themselves, but loops over blocks find each new block outside the
+ * caches.
  */
 #ifndef PCCL_KERNELS_PREFETCH_H
 #define PCCL_KERNELS_PREFETCH_H

@@ -28,14 +28,14 @@ static const struct datatype {
 static const struct reduce_op {
     const char *words;
     bool adds;
-    uint8_t takes; /* kinds */
+    uint8_t takes; /* accepted kinds */
 } reduce_ops[PCCL_REDUCE_OPS] = {
 #define ROW(name, words, adds, takes) {words, adds, takes},
     PCCL_REDUCE_OP_ROWS(ROW)
 #undef ROW
 };
 
-/* An unknown type has no bytes and no kind. */
+/* Returns the row of a type. An unknown type has no bytes and no kind. */
 static struct datatype row_of(enum pccl_datatype datatype)
 {
     return (unsigned)datatype < PCCL_DATATYPES ? datatypes[datatype] : (struct datatype){.words = "?"};
@@ -89,7 +89,7 @@ uint16_t pccl_f32_to_f16(float value)
     uint32_t rest = bits & 0x7fffffff;
     uint32_t half = 0; /* below 2^-25 all is zero */
     if (rest > 0x7f800000) {
-        half = 0x7e00 | ((rest >> 13) & 0x3ff); /* a quiet NaN with what fits of its payload */
+        half = 0x7e00 | ((rest >> 13) & 0x3ff); /* a quiet NaN with the upper bits of its payload */
     } else if (rest >= 0x47800000) {            /* 2^16 and more */
         half = 0x7c00;
     } else if (rest >= 0x38800000) { /* 2^-14 and more: normal; rounding may carry into the exponent, up to infinity */
@@ -118,14 +118,14 @@ uint16_t pccl_f32_to_bf16(float value)
 }
 
 /*
- * ---- 8-bit floats: so many bits of fraction, and by how much the exponents of an f32 are larger.
- * From the number `top` on there is none but infinity, if the type has it, and NaN ----
+ * ---- 8-bit floats: number of fraction bits, and offset of f32 exponents. The numbers from `top` on are infinity, if
+ * the type has it, and NaN ----
  */
 
 struct format {
     uint32_t fraction_bits, rebias, top;
     bool has_infinity;
-    float least; /* subnormal */
+    float least; /* smallest subnormal */
 };
 static const struct format f8_e4m3fn = {3, 120, 0x7f, false, 0x1p-9f}, f8_e5m2 = {2, 112, 0x7c, true, 0x1p-16f};
 enum { F8_NAN = 0x7f };
@@ -143,7 +143,8 @@ static float f8_to_f32(const struct format *format, uint8_t bits)
 static uint8_t f32_to_f8(const struct format *format, float value)
 {
     uint32_t sign = (pccl_f32_bits(value) >> 24) & 0x80, rest = pccl_f32_bits(value) & 0x7fffffff;
-    uint32_t shift = 23 - format->fraction_bits, least = format->rebias + 1; /* exponent of what is normal */
+    /* exponent of the smallest normal number */
+    uint32_t shift = 23 - format->fraction_bits, least = format->rebias + 1;
     if (rest > 0x7f800000)
         return F8_NAN;
     uint32_t small = rest - (format->rebias << 23);
@@ -165,8 +166,8 @@ float pccl_f8_e5m2_to_f32(uint8_t bits) { return f8_to_f32(&f8_e5m2, bits); }
 uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
 
 /*
- * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one NaN for
- * all results, as which one an addition returns differs between processors ----
+ * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one canonical NaN for all results,
+ * since processors return different ones ----
  */
 
 #define DEFINE_FLOAT_STEPS(type, bits_type, nan_bits)                                                                  \
@@ -202,9 +203,9 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
 /* ---- folds ---- */
 
 /*
- * One fold: `element` is what memory holds, `value` what it is computed in. Expressions: load of
- * `bits`, step from `a` and `b`, finish of `a`. Every part's element is read before the result's is
- * written, so the result may be a part.
+ * One fold: `element` is the type in memory, `value` the type of the computation. Expressions: load of `bits`, step
+ * from `a` and `b`, finish of `a`. Every part's element is read before the result's is written, so the result may be a
+ * part.
  */
 #define DEFINE_FOLD(name, element, value, load, step, finish)                                                          \
     static void name(const void *const *parts, uint32_t part_count, size_t count, void *result)                        \
@@ -298,7 +299,7 @@ void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction,
 
 /* ---- identities ---- */
 
-/* Bits of 1, and of infinity or the greatest number; of floats. */
+/* Bits of 1, and of infinity or the greatest number, by float type. */
 static const struct {
     uint64_t one, most;
 } floats[PCCL_DATATYPES] = {

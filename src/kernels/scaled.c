@@ -1,7 +1,6 @@
 /*
- * Chooses the scale of each block, and gives the loops of the kernels whole blocks of ordinary
- * floats: elements of 16 bits are widened, short blocks are filled with zeros, and what is not
- * finite is put aside.
+ * Chooses the scale of each block, and passes whole blocks of ordinary floats to the loops of the kernels: elements of
+ * 16 bits are widened, short blocks are padded with zeros, and values that are not finite are handled separately.
  */
 #include "kernels/scaled.h"
 
@@ -14,10 +13,10 @@
 
 enum { LIMIT_F32 = 0x7f7fffff, LIMIT_BF16 = 0x7f7f0000, LIMIT_F16 = 0x477fe000, INFINITE = 0x7f800000 };
 
-/* `infinity`, `nan`: what stands for them. */
+/* `infinity`, `nan`: their codes. */
 static const struct format {
     const char *name;
-    float top; /* the largest number */
+    float top; /* largest number */
     uint8_t code_bits, infinity, nan;
 } formats[PCCL_SCALED_FORMATS] = {
     [PCCL_SCALED_E4M3] = {"e4m3", 448, 8, 0x7f, 0x7f}, [PCCL_SCALED_E5M2] = {"e5m2", 57344, 8, 0x7c, 0x7e},
@@ -51,7 +50,7 @@ bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *rea
     return reason->length == 0;
 }
 
-/* Blocks are filled up to a multiple of the smallest. */
+/* Returns the size of a block, padded to a multiple of the smallest one. */
 static size_t filled_up(size_t count) { return (size_t)pccl_round_up(count, PCCL_SCALED_BLOCK_MIN); }
 
 static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
@@ -59,7 +58,7 @@ static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
     return filled_up(count) / 8 * formats[codec->format].code_bits;
 }
 
-/* Of one block: pccl_scaled_bytes without its divisions. */
+/* Returns the bytes of one block: pccl_scaled_bytes without its divisions. */
 static size_t block_bytes(const struct pccl_scaled *codec, size_t count)
 {
     return scale_bytes[codec->scale] + code_bytes(codec, count);
@@ -73,7 +72,7 @@ size_t pccl_scaled_bytes(const struct pccl_scaled *codec, size_t count)
 
 /* ---- scales ---- */
 
-/* The smallest step, or its successor, with which the format reaches `top`. */
+/* Returns the smallest step, or its successor, with which the format reaches `top`. */
 static float step_to(const struct format *format, float top)
 {
     float step = top / format->top;
@@ -81,8 +80,8 @@ static float step_to(const struct format *format, float top)
 }
 
 /*
- * What travels, as the bits of a float whose low bytes are zero: the largest magnitude, rounded up;
- * or of a power of two, the step.
+ * Returns the transmitted scale, as the bits of a float whose low bytes are zero: the largest magnitude, rounded up; or
+ * for a power of two, the step.
  */
 static uint32_t scale_for(const struct pccl_scaled *codec, uint32_t largest)
 {
@@ -112,7 +111,7 @@ static struct pccl_unscaling unscaling_for(const struct pccl_scaled *codec, uint
     return by;
 }
 
-/* Of a power of two, the byte is the exponent. Straight, as each block has one of each. */
+/* Writes a scale; for a power of two, the byte is the exponent. Straight-line code, as each block has one. */
 static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *bytes)
 {
     if (codec->scale == PCCL_SCALED_POWER) {
@@ -127,7 +126,7 @@ static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *
     bytes[1] = (uint8_t)(scale >> 24);
 }
 
-/* false: no encoder writes this. */
+/* Reads a scale. Returns false if no encoder writes this. */
 static bool get_scale(const struct pccl_scaled *codec, const uint8_t *bytes, uint32_t *scale)
 {
     if (codec->scale == PCCL_SCALED_POWER)
@@ -139,7 +138,7 @@ static bool get_scale(const struct pccl_scaled *codec, const uint8_t *bytes, uin
     return *scale < INFINITE;
 }
 
-/* ---- what loops cannot take ---- */
+/* ---- values that loops cannot process ---- */
 
 #define UNIT 0x1p64f
 #define STEP_TINY 0x1p-100f /* the inverse of a smaller one may overflow */
@@ -180,8 +179,8 @@ static void put_special(const struct format *format, const uint8_t *values, size
 /* ---- blocks ---- */
 
 /*
- * splitmix64 of the seed and the upper half of the place. Blocks begin at multiples of their size,
- * so the lower half does not wrap around within one.
+ * Derives the keys: splitmix64 of the seed and the upper half of the place. Blocks begin at multiples of their size, so
+ * the lower half does not wrap around within one.
  */
 static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
 {
@@ -190,7 +189,7 @@ static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
     by->keys[1] = (uint32_t)(mixed >> 32);
 }
 
-/* Floats, as many as a multiple of the smallest block. */
+/* Encodes floats, a multiple of the smallest block. */
 static void encode_block(const struct pccl_scaled *codec, const struct pccl_kernels *kernels, const uint8_t *values,
                          size_t count, struct pccl_scaling *by, uint8_t *bytes)
 {

@@ -1,7 +1,7 @@
 /*
- * The loops of the scaled codecs over one block, for each format; part of kernels/loops.h. Counts
- * are multiples of PCCL_SCALED_BLOCK_MIN. All formats are small floats that differ in three numbers
- * (int4 has only subnormals), so one text has them all.
+ * Loops of the scaled codecs over one block, for each format; part of kernels/loops.h. Counts are multiples of
+ * PCCL_SCALED_BLOCK_MIN. All formats are small floats that differ in three numbers (int4 has only subnormals), so they
+ * share one source.
  *
  * Peers must agree on every bit: plain operations in the order written, none fused.
  */
@@ -19,7 +19,7 @@
 #define SCALED_INLINED static inline
 #endif
 
-/* What gcc vectorizes it does not unroll by itself. */
+/* gcc does not unroll loops that it vectorizes. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define UNROLLED _Pragma("GCC unroll 4")
 #else
@@ -28,18 +28,18 @@
 
 #define SCALED_NAN UINT32_C(0x7fc00000)
 
-/* Constant wherever it is used, so that each format has loops of its own. */
+/* Constant in every use, so that each format has separate loops. */
 struct scaled_shape {
     int32_t code_bits, mantissa_bits;
     int32_t lowest;      /* exponent of the smallest normal number, biased as in f32 */
-    uint32_t not_finite; /* magnitudes from here on are none; of four bits, the negative zero is NaN */
-    float top;           /* the largest number */
+    uint32_t not_finite; /* magnitudes from here on are not numbers; in four bits, the negative zero is NaN */
+    float top;           /* largest number */
 };
 static const struct scaled_shape shape_e4m3 = {8, 3, 127 - 6, 0x7f, 448}, shape_e5m2 = {8, 2, 127 - 14, 0x7c, 57344},
                                  shape_int4 = {4, 3, 127 + 3, 8, 7}, shape_e3m0 = {4, 0, 127, 8, 64},
                                  shape_e2m1 = {4, 1, 127, 8, 6};
 
-/* The bits of the lesser of two numbers, which are not negative. Choices between floats do not vectorize. */
+/* Returns the bits of the lesser of two non-negative numbers. Choices between floats do not vectorize. */
 SCALED_INLINED uint32_t scaled_least(float a, float b)
 {
     int32_t x = (int32_t)pccl_f32_bits(a), y = (int32_t)pccl_f32_bits(b);
@@ -54,7 +54,7 @@ SCALED_INLINED uint32_t scaled_load(const uint8_t *values, size_t index)
 }
 
 #ifndef HAS_LOOK_UP
-/* A byte has the places of a value in the first half of `values` and of one in the second. */
+/* Looks up two values per byte: one in the first half of `values`, one in the second. */
 static void look_up(const uint8_t *restrict codes, size_t bytes, const uint32_t table[16], uint8_t *restrict values)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -64,7 +64,7 @@ static void look_up(const uint8_t *restrict codes, size_t bytes, const uint32_t 
 }
 #endif
 
-/* The magnitude's bits, which are in the order of the numbers, infinity and NaN above them. */
+/* Returns the bits of the largest magnitude; bits are in the order of the numbers, with infinity and NaN above them. */
 static uint32_t scaled_largest(const uint8_t *values, size_t count)
 {
     int32_t largest = 0;
@@ -77,8 +77,8 @@ static uint32_t scaled_largest(const uint8_t *values, size_t count)
 }
 
 /*
- * An odd multiple of 2^-17 between -1/2 and 1/2, times 2^17; so what needs no rounding is never
- * moved. The counter and two keys are mixed as in lowbias32.
+ * Returns an odd multiple of 2^-17 between -1/2 and 1/2, times 2^17; so numbers that need no rounding are never moved.
+ * The counter and two keys are mixed as in lowbias32.
  */
 SCALED_INLINED float scaled_noise(uint32_t index, const struct pccl_scaling *by)
 {
@@ -90,23 +90,23 @@ SCALED_INLINED float scaled_noise(uint32_t index, const struct pccl_scaling *by)
 }
 
 /*
- * The magnitude in the lowest byte; the rest is anything.
+ * Returns the magnitude in the lowest byte; the other bits are undefined.
  *
- * The step between neighbors is a power of two that depends on the number's exponent. Added to 2^23
- * steps, the number is rounded to a whole number of them, which the lowest bits then are: the number
- * of steps above the next power of two. The exponent, shifted to where the steps end, has those below,
- * but for a constant. That comes with the rounder, which can bear it because it is even; 2^19 steps
- * more keep the sum above 2^23 of them when noise makes it less than none.
+ * The step between neighbors is a power of two that depends on the number's exponent. Added to 2^23 steps, the number
+ * is rounded to a whole number of them, which is then in the lowest bits: the number of steps above the next lower
+ * power of two. The exponent, shifted to the end of the steps, gives the steps below it, except for a constant. The
+ * rounder includes that constant, which is possible because it is even; 2^19 further steps keep the sum above 2^23
+ * steps when noise makes it negative.
  */
 SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct scaled_shape shape, bool noisy,
                                          const struct pccl_scaling *by)
 {
     const int32_t shift = 23 - shape.mantissa_bits, steps_below = (shape.lowest + shift) << shape.mantissa_bits;
-    const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: one exponent, known beforehand */
+    const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: one exponent, a constant */
     const uint32_t above = (uint32_t)((shift << 23) + 0x80000 + (is_fixed ? 0 : -steps_below & 0xff));
     const int32_t least = (int32_t)(((uint32_t)shape.lowest << 23) + above);
     float number = pccl_f32_of(bits & 0x7fffffff) * by->inverse;
-    if (noisy) /* to the nearest, what arithmetic adds to the largest number is rounded off */
+    if (noisy) /* when rounding to the nearest, the excess of the largest number is rounded off */
         number = pccl_f32_of(scaled_least(number, shape.top));
     int32_t rounder = (int32_t)((pccl_f32_bits(number) & 0x7f800000) + above);
     rounder = !is_fixed && rounder > least ? rounder : least;
@@ -117,9 +117,9 @@ SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct s
 }
 
 /*
- * `bits` are the magnitude's where an f32 has exponent and fraction. With exponents larger by that of
- * the smallest normal number, `low`, a normal number is doubled, and a subnormal one is larger by low.
- * Less low the former is too large, halved the latter: what is less is the number.
+ * Returns the number of a code. `bits` are the magnitude's in the place of an f32's exponent and fraction. With
+ * exponents larger by the smallest normal number's, `low`, a normal number is doubled, and a subnormal one is larger by
+ * low. Less low the former is too large, halved the latter: the lesser is the number.
  */
 SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, const struct pccl_unscaling *by)
 {
@@ -129,15 +129,15 @@ SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, c
 }
 
 /*
- * Of four bits, a byte has an element of the first half of the block and one of the second, and zero
- * has no sign: a magnitude of 1 to 7 and 7, and no other, have the bit that the sign has.
+ * Encodes a block. With four bits, a byte has an element of the first half of the block and one of the second, and zero
+ * has no sign: the sum of 7 and a magnitude of 1 to 7, and only that, has the bit of the sign.
  */
 SCALED_INLINED void scaled_encode(const uint8_t *restrict values, size_t count, struct scaled_shape shape, bool noisy,
                                   const struct pccl_scaling *scaling, uint8_t *restrict codes)
 {
     const struct pccl_scaling by = *scaling;
     const size_t bytes = shape.code_bits == 8 ? count : count / 2;
-    uint32_t words[PCCL_SCALED_BLOCK_MAX]; /* or compilers would narrow each part of what is in a byte */
+    uint32_t words[PCCL_SCALED_BLOCK_MAX]; /* otherwise compilers would narrow each half of a byte separately */
     UNROLLED
     for (size_t i = 0; i < bytes; i++) {
         uint32_t bits = scaled_load(values, i), sign = bits >> 24 & 0x80;
@@ -154,7 +154,7 @@ SCALED_INLINED void scaled_encode(const uint8_t *restrict values, size_t count, 
         codes[i] = (uint8_t)words[i];
 }
 
-/* Of four bits, all values of the block are in a table. */
+/* Decodes codes of four bits with a table of the block's values. */
 SCALED_INLINED void scaled_decode_four(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
                                        const struct pccl_unscaling *by, uint8_t *restrict values)
 {
@@ -177,12 +177,12 @@ SCALED_INLINED void scaled_put_special(const uint8_t *codes, size_t count, struc
     }
 }
 
-/* What is not finite becomes anything. */
+/* Decodes codes as numbers; codes that are not finite give any value. */
 SCALED_INLINED void scaled_numbers(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
                                    const struct pccl_unscaling *by, uint8_t *restrict values)
 {
 #ifdef HAS_DECODE_F16
-    /* Exact: powers of two, and all that is rounded is the same product. Steps too large for it are rare. */
+    /* Exact: powers of two, and the only rounded operation is the same product. Steps too large for it are rare. */
     const float step = by->step * pccl_f32_of((uint32_t)(shape.lowest + 14) << 23);
     if (pccl_f32_bits(step) < 0x7f800000) {
         decode_f16(codes, count, shape.mantissa_bits - 2, step, by->top, values);

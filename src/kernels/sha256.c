@@ -60,7 +60,7 @@ void pccl_sha256_end(struct pccl_sha256 *sha, uint8_t hash[PCCL_SHA256_BYTES])
 
 /* ---- bulk data ---- */
 
-/* The padding after a message of `stripes` blocks, in all lanes. */
+/* Writes the padding after a message of `stripes` blocks, in all lanes. */
 static void pad_lanes(uint8_t stripe[PCCL_SHA256_STRIPE], uint64_t stripes)
 {
     uint64_t bits = stripes * BLOCK * 8;

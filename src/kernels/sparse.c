@@ -1,6 +1,6 @@
 /*
- * A chunk's bytes: the lower and the upper level as floats, the indices of those kept, ascending, and
- * their codes: bit 0 chooses the level, bit 1 is the sign. All is little-endian; bits left over are 0.
+ * Bytes of a chunk: the lower and the upper level as floats, the indices of the kept elements, ascending, and their
+ * codes: bit 0 chooses the level, bit 1 is the sign. All is little-endian; unused bits are 0.
  */
 #include "kernels/sparse.h"
 
@@ -14,7 +14,7 @@ enum { LEVELS_BYTES = 8, INFINITE = 0x7f800000, SIGN = 2 };
 
 struct chunk {
     size_t count, kept;           /* elements */
-    size_t indices, codes, bytes; /* where they begin, and the end */
+    size_t indices, codes, bytes; /* offsets, and the end */
 };
 
 static struct chunk chunk_at(const struct pccl_sparse *sparse, size_t first)
@@ -48,14 +48,14 @@ static uint32_t get_u32(const uint8_t *bytes)
 
 /* ---- encode ---- */
 
-/* With room for what is behind the last one. */
+/* Includes padding for accesses beyond the last element. */
 struct work {
     int32_t magnitudes[PCCL_SPARSE_CHUNK_ELEMENTS];
     uint16_t indices[PCCL_SPARSE_CHUNK_ELEMENTS + 1];
     uint8_t codes[PCCL_SPARSE_CHUNK_ELEMENTS + 4];
 };
 
-/* Where so many of those with this magnitude have come. */
+/* Returns the index of the first element of this magnitude after `ties` others of it; `count` if there are no more. */
 static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitude, size_t ties)
 {
     for (size_t i = 0; i < count; i++) {
@@ -66,8 +66,8 @@ static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitu
 }
 
 /*
- * Of those that are as large as the least one kept the first ones are. The choice is no branch, which
- * nobody could predict.
+ * Selects the largest elements; of several equal to the smallest one kept, the first. Uses no branch, since it would be
+ * unpredictable.
  */
 static void select_largest(struct work *work, const struct chunk *chunk, int32_t threshold)
 {
@@ -91,7 +91,7 @@ static double magnitude_at(const struct work *work, size_t index)
     return (double)pccl_f32_of((uint32_t)work->magnitudes[work->indices[index]]);
 }
 
-/* The mean magnitude divides those kept in two parts; each has its own mean as its level. */
+/* Chooses the levels. The mean magnitude divides the kept elements in two parts; the mean of each is its level. */
 static struct levels choose_levels(const struct work *work, size_t kept)
 {
     struct levels levels = {.middle = 0};
@@ -112,7 +112,7 @@ static struct levels choose_levels(const struct work *work, size_t kept)
     return levels;
 }
 
-/* Their codes, and what is left of the elements. */
+/* Encodes the kept elements, and leaves the residuals in `elements`. */
 static void take(struct work *work, size_t kept, const struct levels *levels, float *elements)
 {
     for (size_t i = 0; i < kept; i++) {
@@ -173,7 +173,7 @@ static uint32_t code_at(const struct chunk *chunk, const uint8_t *bytes, size_t 
     return (uint32_t)bytes[chunk->codes + index / 4] >> index % 4 * 2 & 3U;
 }
 
-/* Whether each index is above the one before, and there is such an element. */
+/* Returns true if the indices are ascending and within the chunk. */
 static bool check_indices(const struct chunk *chunk, const uint16_t *indices, struct pccl_text *reason)
 {
     for (size_t i = 0; i < chunk->kept; i++) {

@@ -1,6 +1,6 @@
 /*
- * The loops of the sparse codec over one chunk; part of kernels/loops.h. A magnitude is a float's bits
- * without the sign, which are in the order of the numbers.
+ * Loops of the sparse codec over one chunk; part of kernels/loops.h. A magnitude is a float's bits without the sign,
+ * which are in the order of the numbers.
  */
 #ifndef PCCL_KERNELS_SPARSE_LOOPS_H
 #define PCCL_KERNELS_SPARSE_LOOPS_H
@@ -18,7 +18,10 @@ static void sparse_magnitudes(const float *values, size_t count, int32_t *magnit
     }
 }
 
-/* Bit by bit: the greatest that `kept` or more reach; or one that exactly so many do, which is as good. */
+/*
+ * Returns, bit by bit, the greatest threshold that `kept` or more magnitudes reach; or one that exactly `kept` reach,
+ * which is as good.
+ */
 static int32_t sparse_threshold(const int32_t *magnitudes, size_t count, size_t kept)
 {
     int32_t found = 0;
@@ -34,7 +37,7 @@ static int32_t sparse_threshold(const int32_t *magnitudes, size_t count, size_t 
     return found;
 }
 
-/* Two indices in three bytes, the lower half of the second one in the upper half of the second byte. */
+/* Packs two indices in three bytes, the lower half of the second one in the upper half of the second byte. */
 static void sparse_pack(const uint16_t *indices, size_t pairs, uint8_t *bytes)
 {
     for (size_t i = 0; i < pairs; i++) {

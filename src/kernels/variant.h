@@ -1,8 +1,7 @@
 /*
- * The functions of a variant of the kernels. Only src/kernels includes this; all others use
- * kernels/kernels.h. A variant is one file, variant_<name>.c, that tells the compiler what the
- * processor can do and then includes kernels/loops.h; where the target has no such processors the
- * file is empty.
+ * Functions of a variant of the kernels. Included only by src/kernels; all others use kernels/kernels.h. A variant is
+ * one file, variant_<name>.c, that selects the instruction set and then includes kernels/loops.h; where the target has
+ * no such processors the file is empty.
  */
 #ifndef PCCL_KERNELS_VARIANT_H
 #define PCCL_KERNELS_VARIANT_H
@@ -24,7 +23,7 @@
 /* For one block of a scaled codec: code = rounded |value| * inverse; value = |code| * step, at most top. */
 struct pccl_scaling {
     float inverse;
-    uint32_t first, keys[2]; /* of random numbers: the first element's place, and what it is mixed with */
+    uint32_t first, keys[2]; /* random numbers: the first element's place, and the keys that it is mixed with */
 };
 struct pccl_unscaling {
     float step, top;
@@ -42,7 +41,7 @@ struct pccl_scaled_loops {
 /* For one chunk of the sparse codec. Magnitudes are the bits of floats without their signs. */
 struct pccl_sparse_loops {
     void (*magnitudes)(const float *values, size_t count, int32_t *magnitudes);
-    int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept); /* which the largest reach */
+    int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept); /* reached by the `kept` largest */
     void (*pack)(const uint16_t *indices, size_t pairs, uint8_t *bytes);
     void (*unpack)(const uint8_t *bytes, size_t pairs, uint16_t *indices);
 };
@@ -55,7 +54,7 @@ struct pccl_kernels {
      * may be a or b.
      */
     void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
-    /* pccl_combine_step where all are elements that `combine` takes. */
+    /* pccl_combine_step if `combine` takes all types involved. */
     void (*step)(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result, const void *folded,
                  const void *part, size_t count);
     /* result[i] = source[i] / divisor; NULL for narrow floats. result may be source. divisor > 0 */
@@ -63,17 +62,16 @@ struct pccl_kernels {
     /* result[i] = source[i] * factor; f32 and f64 only. result may be source. */
     void (*scale[PCCL_DATATYPES])(void *result, const void *source, size_t count, double factor);
     /*
-     * Narrow floats only, those of 8 and 16 bits; NULL for the others: like pccl_f16_to_f32 and its
-     * counterparts. No overlap.
+     * Narrow floats only, of 8 and 16 bits; NULL for the others: like pccl_f16_to_f32 and its counterparts. No overlap.
      */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
     void (*copy_streaming)(void *to, const void *from, size_t bytes);
     void (*copied_streaming)(void);
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
-    /* The block function of SHA-256 on a block of each lane, `count` times. */
+    /* Block function of SHA-256 on a block of each lane, `count` times. */
     void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);
-    /* The largest magnitude of any values, as the bits of a float. */
+    /* Largest magnitude of any values, as the bits of a float. */
     uint32_t (*scaled_largest)(const uint8_t *values, size_t count);
     struct pccl_scaled_loops scaled[PCCL_SCALED_FORMATS];
     struct pccl_sparse_loops sparse;

@@ -31,7 +31,7 @@ static void narrow_f16(void *to, const float *from, size_t count)
     pccl_kernels_scalar.narrow[PCCL_F16](halves, from, count);
 }
 
-/* Whole vectors to aligned addresses; other threads see them in order only after a fence. */
+/* Writes whole vectors to aligned addresses; other threads see them in order only after a fence. */
 static void copy_streaming(void *to, const void *from, size_t bytes)
 {
     char *target = to;
@@ -50,7 +50,7 @@ static void copy_streaming(void *to, const void *from, size_t bytes)
 
 static void copied_streaming(void) { _mm_sfence(); }
 
-/* A byte has the places of a value in the first half of `values` and of one in the second. */
+/* Looks up two values per byte: one in the first half of `values`, one in the second. */
 #define HAS_LOOK_UP
 static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16], uint8_t *values)
 {
@@ -66,7 +66,7 @@ static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16]
     }
 }
 
-#define XXH_VECTOR XXH_AVX2 /* wider ones are no faster here */
+#define XXH_VECTOR XXH_AVX2 /* wider vectors are no faster here */
 #include "kernels/digest.h"
 #include "kernels/scaled_x86.h"
 

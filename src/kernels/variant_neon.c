@@ -1,7 +1,4 @@
-/*
- * The variant for 64-bit ARM processors. Advanced SIMD is in the base: what differs is how f16 is
- * converted.
- */
+/* Variant for 64-bit ARM processors. Advanced SIMD is in the base; only the conversion of f16 differs. */
 #include "kernels/variant.h"
 
 #if PCCL_KERNELS_NEON
@@ -10,7 +7,7 @@
 
 enum { LANES = 4 };
 
-/* As bytes, because elements need no alignment. */
+/* Reads bytes, because elements need no alignment. */
 static void widen_f16(float *to, const void *from, size_t count)
 {
     const uint8_t *halves = from;

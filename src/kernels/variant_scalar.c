@@ -1,6 +1,6 @@
 /*
- * The variant for every processor: what the compiler makes of the loops with nothing but the base
- * instructions. The f16 conversions are those of the reference, one element at a time.
+ * Variant for every processor: the loops compiled with the base instructions only. The f16 conversions are the
+ * reference's, one element at a time.
  */
 #include "kernels/reduce.h"
 
