@@ -7,7 +7,7 @@
 
 /* Returns true if a line of this level is written. A load of one atomic. */
 bool pccl_logger_wants(enum pccl_log_level level);
-/* Sets the level, as the user does and as the environment does: the latter counts until the former was called. */
+/* Set the level, from the user or from the environment: the latter counts until the former is called. */
 void pccl_logger_set_level(enum pccl_log_level level);
 void pccl_logger_suggest_level(enum pccl_log_level level);
 /* Returns the name of a level in lines of the log, such as "warn". */

@@ -17,7 +17,7 @@ void pccl_logger_set_callback(pcclLogCallback_t callback, void *user) { pccl_log
 void pccl_logger_wait(uint32_t milliseconds) { pccl_log_queue_wait(milliseconds); }
 
 /*
- * Replaces all that is not printable UTF-8, so that a message is one line, nobody can forge another, and none moves the
+ * Replaces everything but printable UTF-8, so that a message is one line, cannot imitate another, and cannot move the
  * cursor of a terminal.
  */
 static void clean(char *out, const char *message)
@@ -49,8 +49,9 @@ static void put(enum pccl_log_level level, const char *subsystem, const char *me
 }
 
 /*
- * Lines that strangers cause are limited; how many were left out is said with the first line after their minute. No
- * lock, which a child of a fork could find taken for ever: who comes while another thread is in here is not limited.
+ * Returns true if the line may be written. Lines that strangers cause are limited; the number of omitted ones is logged
+ * with the first line after their minute. Uses no lock, which a child of a fork could find locked for ever: a line
+ * logged while another thread is in here is not limited.
  */
 static bool is_within_limits(enum pccl_log_level level, enum pccl_log_cause cause)
 {

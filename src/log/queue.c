@@ -12,7 +12,7 @@
 #include <pthread.h>
 #endif
 
-/* Lines that were lost in one place, and the worst of their levels: who wants to hear of them wants to hear of that. */
+/* Lines lost in one place, and the worst of their levels, which is the level of the report about them. */
 struct loss {
     uint64_t lines;
     enum pccl_log_level level;
@@ -30,7 +30,7 @@ struct line {
 enum { EXIT_PATIENCE_MS = 1000 };
 
 static uv_once_t once = UV_ONCE_INIT;
-static uv_mutex_t lock; /* never held while a callback runs or a line is written */
+static uv_mutex_t lock; /* never locked while a callback runs or a line is written */
 static uv_cond_t changed;
 
 static pcclLogCallback_t sink;
@@ -38,17 +38,17 @@ static void *sink_user;
 static bool changing; /* one change at a time */
 static struct line *oldest, *newest;
 static struct loss loss;                     /* after the newest line */
-static uint64_t put, taken, handed;          /* lines, from the beginning: queued, taken by the worker, and done with */
+static uint64_t put, taken, handed;          /* total lines: queued, taken by the worker, and finished */
 static uint64_t barrier;                     /* while changing: lines beyond are for the next callback */
-static bool busy;                            /* the worker is handing something over */
-static enum { NONE, RUNNING, ENDED } worker; /* ENDED: to be joined */
+static bool busy;                            /* the worker is delivering a line */
+static enum { NONE, RUNNING, ENDED } worker; /* ENDED: must be joined */
 static uv_thread_t thread;
 
 static _Thread_local bool inside;
 
 bool pccl_log_queue_inside(void) { return inside; }
 
-/* ---- the beginning, the end and the fork of a process ---- */
+/* ---- start, end and fork of a process ---- */
 
 static void free_lines(void)
 {
@@ -64,14 +64,14 @@ static void free_lines(void)
 static void before_fork(void) { uv_mutex_lock(&lock); }
 static void after_fork(void) { uv_mutex_unlock(&lock); }
 
-/* A child has only the thread that forked, and the lines are its parent's. */
+/* Resets the queue in the child of a fork, which has only the forking thread; the lines are its parent's. */
 static void after_fork_in_child(void)
 {
     free_lines();
     loss.lines = 0;
     put = taken;
     changing = false;
-    if (!inside) { /* a callback that forked goes on in the child too */
+    if (!inside) { /* a callback that forked continues in the child, too */
         handed = taken;
         busy = false;
         worker = NONE;
@@ -85,7 +85,7 @@ static void wait_at_exit(void) { pccl_log_queue_wait(EXIT_PATIENCE_MS); }
 
 static void begin(void)
 {
-    (void)uv_mutex_init(&lock); /* they cannot fail on the systems we know, and would be refused at their first use */
+    (void)uv_mutex_init(&lock); /* cannot fail on the systems we know, and would be refused at their first use */
     (void)uv_cond_init(&changed);
 #ifndef _WIN32
     (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
@@ -115,7 +115,7 @@ static void tell_loss(pcclLogCallback_t callback, void *user, const struct loss 
 
 static bool may_take_line(void) { return oldest && !(changing && taken == barrier); }
 
-/* With the lock held, which is released meanwhile. */
+/* Delivers a line. Caller holds the lock, which is released during the call. */
 static void take_one(void)
 {
     struct line *line = may_take_line() ? oldest : NULL;
@@ -159,7 +159,7 @@ static void work(void *argument)
     uv_mutex_unlock(&lock);
 }
 
-/* With the lock held, which the thread does not take any more. */
+/* Joins the ended thread. Caller holds the lock, which that thread no longer takes. */
 static void join(void)
 {
     if (worker == ENDED) {
@@ -248,7 +248,7 @@ void pccl_log_queue_set(pcclLogCallback_t callback, void *user)
     uv_mutex_lock(&lock);
     while (changing && !inside)
         uv_cond_wait(&changed, &lock);
-    if (inside) { /* to wait for the callback that we are in would be for ever */
+    if (inside) { /* waiting for the callback that runs this code would never end */
         change(callback, user);
         uv_mutex_unlock(&lock);
         return;

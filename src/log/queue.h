@@ -1,24 +1,25 @@
 /*
- * Lines on their way to the user's callback. A thread of its own hands them over, one at a time and in their order, so
- * that whoever logs never waits for what a callback does: it may want a lock that is held for long, or never return.
+ * Queue of lines for the user's callback. A separate thread delivers them, one at a time and in order, so that logging
+ * never waits for a callback: it may need a lock that is held for long, or never return.
  */
 #ifndef PCCL_LOG_QUEUE_H
 #define PCCL_LOG_QUEUE_H
 
 #include "log/logger.h"
 
-enum { PCCL_LOG_QUEUE_MAX = 1000 }; /* lines; what does not fit is counted, and told in a line where it is missing */
+enum { PCCL_LOG_QUEUE_MAX = 1000 }; /* lines; further ones are counted, and reported in a line in their place */
 
-/* Any thread. Copies the line. false: there is no callback, and nothing was done. */
+/* Queues a copy of the line. Returns false if there is no callback. Any thread. */
 bool pccl_log_queue_put(enum pccl_log_level level, const char *subsystem, const char *message);
 /*
- * Lines that were put before go to the previous callback, which neither runs nor will run when this returns; unless it
- * is called by a callback, then it does not wait. NULL: no callback, and when this returns no thread.
+ * Sets the callback. Earlier lines are delivered to the previous callback, which neither runs nor will run when this
+ * returns; unless it is called by a callback, then it does not wait. NULL: no callback, and no thread when this
+ * returns.
  */
 void pccl_log_queue_set(pcclLogCallback_t callback, void *user);
-/* Waits until the callback has had all lines that were put before, but not for longer than this. */
+/* Waits until the callback has received all earlier lines, at most for this time. */
 void pccl_log_queue_wait(uint32_t milliseconds);
-/* Does this thread run the callback? */
+/* Returns true if this thread runs the callback. */
 bool pccl_log_queue_inside(void);
 
 #endif

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * Nobody may be reading the other end of a pipe, and then a write would stop the thread that keeps this peer alive. A
- * pipe that polls writable takes a line as a whole.
+ * Returns true if a line can be written soon. The other end of a pipe may not be read, and then a write would stop the
+ * thread that keeps this peer alive. A pipe that polls writable takes a line as a whole.
  */
 static bool is_writable(void)
 {
@@ -26,7 +26,7 @@ static bool is_writable(void)
     return ready;
 }
 
-/* Writes all of it, whatever becomes of the other end: a broken pipe must not kill the process. */
+/* Writes all bytes, whatever happens to the other end: a broken pipe must not kill the process. */
 static void write_stderr(const char *bytes, size_t length)
 {
     sigset_t pipe_signal, before, pending;

@@ -1,10 +1,10 @@
 /*
- * What one operation exchanges with one neighbor in one direction, as counters and times. One thread
- * writes it while the operation runs, and any thread may read it meanwhile: numbers that belong
- * together may then differ by one message. Times are those of the driver, in microseconds.
+ * Telemetry of a flow: counters and times of the messages between one operation and one neighbor in one direction. One
+ * thread writes it while the operation runs, and any thread may read it at the same time: related numbers may then
+ * differ by one message. Times are the driver's, in microseconds.
  *
- * Every message of the flow passes through three states: expected, as its stripe is open; begun, as
- * a connection has taken it or its first bytes have come; and moved.
+ * Every message of the flow passes through three states: expected, once its stripe is open; begun, once a connection
+ * has taken it or its first bytes have arrived; and moved.
  */
 #ifndef PCCL_SIGHT_FLOW_H
 #define PCCL_SIGHT_FLOW_H
@@ -14,26 +14,26 @@
 
 #include <stdatomic.h>
 
-/* The most of one operation that are recorded: to and from all others that a member may hold links with. */
+/* Most flows of one operation that are recorded: to and from all others with which a member may have links. */
 enum { PCCL_SIGHT_FLOWS_MAX = 2 * (PCCL_HUB_PEERS_MAX - 1) };
 #define PCCL_SIGHT_OUTGOING (UINT32_C(1) << 31)
 
 #define PCCL_SIGHT_COUNTERS(X)                                                                                         \
-    X(uint32_t, place)    /* 1 + the neighbor's rank in the ring, and PCCL_SIGHT_OUTGOING; 0: there is no such flow */ \
+    X(uint32_t, place)    /* 1 + the neighbor's rank in the ring, and PCCL_SIGHT_OUTGOING; 0: no such flow */          \
     X(uint32_t, expected) /* messages of the stripes that are open here */                                             \
     X(uint32_t, begun)                                                                                                 \
     X(uint32_t, moved)                                                                                                 \
     X(uint32_t, folded)        /* incoming: folded or stored */                                                        \
-    X(uint64_t, bytes)         /* of those that have moved */                                                          \
-    X(uint64_t, granted)       /* stripes below this: the receiver has permitted them */                               \
+    X(uint64_t, bytes)         /* bytes of moved messages */                                                           \
+    X(uint64_t, granted)       /* stripes below this are granted by the receiver */                                    \
     X(uint64_t, opened)        /* stripes below this are open here */                                                  \
-    X(uint64_t, begun_stripes) /* outgoing: those below this have their first message begun */                         \
-    X(uint64_t, granted_us)    /* when the latest permission came, or was sent; 0: none */                             \
-    X(uint64_t, first_us)      /* when the first message began; 0: none has */                                         \
-    X(uint64_t, last_us)       /* when the latest had moved */                                                         \
-    X(uint64_t, turned_us) /* incoming: since when nothing has come; outgoing: since when something is under way */    \
-    X(uint64_t, stripes)   /* of the whole operation */                                                                \
-    X(uint64_t, waited_us) /* for the neighbor, as far as that is over: for its data, or for room to send */
+    X(uint64_t, begun_stripes) /* outgoing: stripes below this have their first message begun */                       \
+    X(uint64_t, granted_us)    /* time when the latest grant was received or sent; 0: none */                          \
+    X(uint64_t, first_us)      /* time when the first message began; 0: none */                                        \
+    X(uint64_t, last_us)       /* time when the latest message had moved */                                            \
+    X(uint64_t, turned_us)     /* incoming: time since nothing has arrived; outgoing: since data is under way */       \
+    X(uint64_t, stripes)       /* of the whole operation */                                                            \
+    X(uint64_t, waited_us)     /* ended waits for the neighbor: for its data, or for room to send */
 
 #define PCCL_SIGHT_ATOMIC(type, name) _Atomic(type) name;
 #define PCCL_SIGHT_PLAIN(type, name) type name;
@@ -44,7 +44,7 @@ struct pccl_sight_counters {
     PCCL_SIGHT_COUNTERS(PCCL_SIGHT_PLAIN)
 };
 
-/* ---- for the thread that writes: these compile to plain loads and stores ---- */
+/* ---- for the writing thread: these compile to plain loads and stores ---- */
 
 #define PCCL_SIGHT_GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define PCCL_SIGHT_SET(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
@@ -61,7 +61,7 @@ static inline void pccl_sight_open(struct pccl_sight_flow *flow, uint32_t rank, 
     PCCL_SIGHT_SET(flow->place, (rank + 1) | (outgoing ? PCCL_SIGHT_OUTGOING : 0));
 }
 
-/* A stripe was opened, in which this flow has so many messages. */
+/* Records that a stripe with `messages` messages of this flow was opened. */
 static inline void pccl_sight_expect(struct pccl_sight_flow *flow, uint64_t stripe, uint32_t messages, uint64_t now_us)
 {
     uint32_t expected = PCCL_SIGHT_GET(flow->expected);

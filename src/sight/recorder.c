@@ -5,8 +5,7 @@
 /* ---- rings of items ---- */
 
 /*
- * Room for so many items, one behind the other: some at the end of the ring may be left out for that.
- * What was there before is forgotten.
+ * Returns room for `count` adjacent items; the end of the ring may stay unused for that. Overwrites the oldest items.
  */
 static struct pccl_sight_range take(uint64_t *ever, uint32_t capacity, uint32_t count)
 {
@@ -23,9 +22,9 @@ static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_sight_range ra
     return range.count > 0 && ever - range.first <= capacity;
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
-/* Not zeroed: pages that nothing is recorded in take no memory. */
+/* Allocates memory that is not zeroed: unused pages take no memory. */
 static void *take_raw(const struct pccl_memory *memory, size_t bytes)
 {
     return memory->resize(memory->context, NULL, 0, bytes);
@@ -218,7 +217,7 @@ void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
     }
 }
 
-/* ---- who waits for whom ---- */
+/* ---- waits ---- */
 
 static enum pccl_sight_wait outgoing_waits(const struct pccl_recorder_entry *entry,
                                            const struct pccl_sight_counters *flow, uint64_t *since_us)

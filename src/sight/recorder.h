@@ -1,11 +1,10 @@
 /*
- * The flight recorder of a peer: what its latest operations were and how they ended. It has room for
- * a fixed number of operations, all of it allocated at once; so has what belongs to them and is of
- * different size: the members, the flows, the reasons. When one of these is full, the oldest is
- * forgotten, for a member list or a flow without forgetting the operation that it belonged to.
+ * Flight recorder of a peer: its latest operations and their outcomes. It has room for a fixed number of operations,
+ * allocated at once; also for their data of variable size: the members, the flows, the reasons. When one of these is
+ * full, the oldest is forgotten; a member list or a flow may be forgotten before its operation.
  *
- * Operations enter it when they end. Those under way are known by those who carry them out, and a
- * copy of the recorder gets them, too (pccl_recorder_copy). Not safe for several threads.
+ * Operations enter it when they end. Operations under way are known to the code that runs them, and a copy of the
+ * recorder includes them, too (pccl_recorder_copy). Not safe for several threads.
  */
 #ifndef PCCL_SIGHT_RECORDER_H
 #define PCCL_SIGHT_RECORDER_H
@@ -17,19 +16,19 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_RECORDER_FLOWS = 4,    /* room for so many flows for each operation, on average */
-    PCCL_RECORDER_IDS = 8,      /* the same of members, whose list is kept once as long as it is the same */
-    PCCL_RECORDER_REASONS = 32, /* in all */
+    PCCL_RECORDER_FLOWS = 4,    /* room for flows per operation, on average */
+    PCCL_RECORDER_IDS = 8,      /* the same for members; equal consecutive lists are stored once */
+    PCCL_RECORDER_REASONS = 32, /* total */
 };
 
 enum pccl_sight_state {
     PCCL_SIGHT_MOVING,   /* launched, and its part of the data is not complete */
-    PCCL_SIGHT_COMPLETE, /* its part is; the master has not told the outcome */
-    PCCL_SIGHT_FAILED,   /* it has failed here; the same */
+    PCCL_SIGHT_COMPLETE, /* its part is; the outcome is not known */
+    PCCL_SIGHT_FAILED,   /* it has failed here; the outcome is not known */
     PCCL_SIGHT_ENDED,
 };
 
-/* A part of a ring of items: those that begin with this number, if they are still there. */
+/* A part of a ring of items from this number on, if it still exists. */
 struct pccl_sight_range {
     uint64_t first;
     uint32_t count;
@@ -40,13 +39,13 @@ struct pccl_recorder_entry {
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
     enum pccl_sight_state state;
-    bool tiny;                /* it goes through the master */
+    bool tiny;                /* its data passes through the master */
     enum pccl_class class;    /* ENDED: NONE is committed */
-    enum pccl_status lost_by; /* ENDED, not OK: it ended here alone */
+    enum pccl_status lost_by; /* ENDED, not OK: it ended only here */
     uint32_t world, rank;     /* rank: `member_count` if it has none */
-    uint32_t member_count;    /* all of them, whether they are listed or not */
-    uint32_t attempt;         /* of a copy: 1 + how many launches of the tag before it failed, one after another */
-    uint32_t restarts;        /* how often its data began to move anew, along another ring */
+    uint32_t member_count;    /* all of them, listed or not */
+    uint32_t attempt;         /* in a copy: 1 + the number of consecutive failed launches of the tag before it */
+    uint32_t restarts;        /* number of restarts of its data transfer along another ring */
     uint64_t entered_us, ended_us;
     uint64_t sent_bytes, received_bytes;
     struct pccl_sight_range members, flows, reason;
@@ -60,7 +59,7 @@ struct pccl_recorder_flow {
 struct pccl_recorder {
     struct pccl_memory memory;
     uint32_t capacity;
-    uint64_t count, id_count, flow_count, reason_count; /* that were ever added */
+    uint64_t count, id_count, flow_count, reason_count; /* numbers of items ever added */
     uint32_t id_capacity, flow_capacity;
     struct pccl_recorder_entry *entries;
     struct pccl_id *ids;
@@ -69,35 +68,35 @@ struct pccl_recorder {
     struct pccl_sight_range last_ids;
 };
 
-/* NULL: out of memory. operations: at least 1. */
+/* Returns NULL if out of memory. operations: at least 1. */
 struct pccl_recorder *pccl_recorder_create(const struct pccl_memory *memory, uint32_t operations);
-/* NULL: nothing. */
+/* Frees the recorder. NULL: does nothing. */
 void pccl_recorder_destroy(struct pccl_recorder *recorder);
 /*
- * Another one with the same content, and room for so many operations more with all of their flows
- * and members. NULL: out of memory.
+ * Returns a copy with room for `operations` more operations, with all of their flows, and `ids` more members. Returns
+ * NULL if out of memory.
  */
 struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, const struct pccl_memory *memory,
                                          uint32_t operations, uint32_t ids);
 
 /*
- * Room for the next operation, zeroed but for the members; the caller fills in the rest. members: NULL: the list, of at
- * least one, that was added last.
+ * Returns the next entry, zeroed except for the members; the caller fills in the rest. members: a list; NULL: the list,
+ * not empty, that was added last.
  */
 struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members,
                                               uint32_t count);
 void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason);
-/* The flows in use among these. The ring has the ids of their ranks. */
+/* Adds the flows in use among these. `ring` has the ids of their ranks. */
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring);
-/* The latest one with this number; NULL: it was forgotten, or is not there. */
+/* Returns the latest entry with this number; NULL if it was forgotten or never added. */
 struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number);
 
-/* How many there are, and the one in this place, the oldest first. */
+/* Return the number of entries, and the entry at this place, oldest first. */
 uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder);
 struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
-/* NULL: forgotten, or there is nothing. */
+/* Return NULL if the data was forgotten or is empty. */
 const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
                                             const struct pccl_recorder_entry *entry);
 const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,
@@ -105,35 +104,38 @@ const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder 
 const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder,
                                              const struct pccl_recorder_entry *entry);
 
-/* In each of a copy, which is in order of launches: `attempt`. */
+/* Sets `attempt` of each entry in a copy, which is in order of launches. */
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
 
-/* What an operation waits for from a neighbor. */
+/* An operation's wait for a neighbor. */
 enum pccl_sight_wait {
     PCCL_SIGHT_NOTHING,
-    PCCL_SIGHT_READY,  /* that it says that it is ready: it has not entered, as far as is known here */
-    PCCL_SIGHT_CREDIT, /* that it permits more to be sent */
-    PCCL_SIGHT_ROOM,   /* that it takes what is being sent */
-    PCCL_SIGHT_DATA,   /* that it sends */
+    PCCL_SIGHT_READY,  /* for its READY: it has not entered, as far as this peer knows */
+    PCCL_SIGHT_CREDIT, /* for its permission to send more */
+    PCCL_SIGHT_ROOM,   /* for it to take the data being sent */
+    PCCL_SIGHT_DATA,   /* for its data */
 };
-/* *since_us: when it last did what is waited for, or the operation was entered. */
+/*
+ * Returns the wait for the neighbor of this flow. *since_us: time of the neighbor's last action of this kind, or of the
+ * operation's entry.
+ */
 enum pccl_sight_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
                                                const struct pccl_sight_counters *flow, uint64_t *since_us);
 const char *pccl_sight_wait_name(enum pccl_sight_wait wait);
 
-enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* the latest connections that ended */
+enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* latest connections that ended */
 
-/* A connection that carries data to another peer, or from it. */
+/* A data connection to or from another peer. */
 struct pccl_sight_connection {
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;
-    bool known;                 /* the system reports what follows */
-    uint32_t rtt_us, lately_us; /* 0: unknown, as on this host without TCP */
+    bool known;                 /* the system reports the following figures */
+    uint32_t rtt_us, lately_us; /* 0: unknown, for example on this host without TCP */
     uint64_t rate, delivered_bytes, resent_bytes, busy_us;
     uint64_t sampled_us;
-    uint64_t ended_us;           /* 0: it stands */
-    enum pccl_link_end ended_by; /* as the other side or the system ended it */
+    uint64_t ended_us;           /* 0: it is up */
+    enum pccl_link_end ended_by; /* by the other side or the system */
 };
 
 #endif
