@@ -9,7 +9,7 @@
 #include "core/base.h"
 #include "core/limits.h"
 
-/* The links between all members of a small group, [from][to]. */
+/* Links between all members of a small group, [from][to]. */
 struct pccl_pairs {
     uint32_t count;                                             /* 2 to PCCL_MESH_PEERS_MAX */
     uint64_t rates[PCCL_MESH_PEERS_MAX][PCCL_MESH_PEERS_MAX];   /* bytes per second of each link alone; > 0 */

@@ -20,14 +20,14 @@ void pccl_matrix_fini(struct pccl_matrix *matrix)
     matrix->places = 0;
 }
 
-/* More than asked for, as members come one by one; but not more than a run can have. */
+/* Returns the places to allocate: more than needed, as members arrive one by one; but not more than a run can have. */
 static uint32_t places_for(const struct pccl_matrix *matrix, uint32_t needed)
 {
     uint64_t roomy = pccl_max_u64((uint64_t)matrix->places + matrix->places / GROWTH_PART, PLACES_LEAST);
     return (uint32_t)pccl_max_u64(needed, pccl_min_u64(roomy, PCCL_PEERS_MAX));
 }
 
-/* The rows lie packed at the beginning and must move apart: the last one first. */
+/* Moves the rows, which are packed at the beginning, apart: the last one first. */
 static void spread_rows(struct pccl_figure *figures, uint32_t before, uint32_t now)
 {
     for (uint32_t row = now; row-- > 0;) {
@@ -56,7 +56,7 @@ bool pccl_matrix_reserve(struct pccl_matrix *matrix, uint32_t places)
     return true;
 }
 
-/* Both places must exist. */
+/* Returns a figure. Both places must exist. */
 static struct pccl_figure *cell(const struct pccl_matrix *matrix, uint32_t from, uint32_t to)
 {
     return matrix->figures + (size_t)from * matrix->places + to;

@@ -1,6 +1,6 @@
 /*
- * What is known of the links between the members of a group: a figure for each directed pair. A
- * member keeps its place as others come and go. Pure.
+ * Figures of the links between the members of a group, one for each directed pair. A member keeps its place while
+ * others join and leave. Pure.
  */
 #ifndef PCCL_TOPOLOGY_MATRIX_H
 #define PCCL_TOPOLOGY_MATRIX_H
@@ -9,20 +9,20 @@
 #include "core/memory.h"
 
 enum pccl_figure_source {
-    PCCL_FIGURE_NONE,        /* nothing is known */
-    PCCL_FIGURE_TESTED,      /* by a test */
-    PCCL_FIGURE_TRAFFIC,     /* by what operations achieved */
-    PCCL_FIGURE_UNREACHABLE, /* nothing gets through: no bandwidth */
+    PCCL_FIGURE_NONE,        /* unknown */
+    PCCL_FIGURE_TESTED,      /* from a test */
+    PCCL_FIGURE_TRAFFIC,     /* from the rates of operations */
+    PCCL_FIGURE_UNREACHABLE, /* no data gets through: no bandwidth */
     PCCL_FIGURE_SOURCES,
 };
 
 struct pccl_figure {
     uint64_t rate;        /* bytes per second; 0 unless TESTED or TRAFFIC */
-    uint64_t at_us;       /* when it was learned */
-    uint64_t tested_rate; /* what the last test said; 0: there was none */
+    uint64_t at_us;       /* time of the measurement */
+    uint64_t tested_rate; /* rate of the last test; 0: none */
     uint32_t rtt_us;
     uint8_t source; /* enum pccl_figure_source */
-    bool judged;    /* TRAFFIC: by what a verdict says, not by what was told of it */
+    bool judged;    /* TRAFFIC: from a verdict, not from a report */
 };
 
 struct pccl_matrix {
@@ -34,21 +34,21 @@ struct pccl_matrix {
 void pccl_matrix_init(struct pccl_matrix *matrix, const struct pccl_memory *memory);
 void pccl_matrix_fini(struct pccl_matrix *matrix);
 /*
- * Makes room for at least so many places. false: out of memory, and nothing has changed.
- * Invalidates all pointers from pccl_matrix_at.
+ * Makes room for at least `places` places. Returns false, with no change, if out of memory. Invalidates all pointers
+ * from pccl_matrix_at.
  */
 PCCL_MUST_CHECK bool pccl_matrix_reserve(struct pccl_matrix *matrix, uint32_t places);
 /*
- * The figure of a pair, from != to; all zero (NONE) until it is written. NULL: the place was never
+ * Returns the figure of a pair, from != to; all zero (NONE) until it is written. Returns NULL if the place was never
  * reserved.
  */
 struct pccl_figure *pccl_matrix_at(const struct pccl_matrix *matrix, uint32_t from, uint32_t to);
-/* The member at this place has gone: forgets what was known of its links. */
+/* Forgets the figures of a member that has left its place. */
 void pccl_matrix_forget(struct pccl_matrix *matrix, uint32_t place);
 
 /*
- * Rounds a rate down to one of 64 steps for each doubling (about 1 %), so that noise in rates does
- * not outweigh latency in the solver; at least 2, which means neither none nor unknown.
+ * Rounds a rate down to one of 64 steps for each doubling (about 1 %), so that noise in rates does not outweigh latency
+ * in the solver; at least 2, which means neither none nor unknown.
  */
 uint64_t pccl_rate_rounded(uint64_t rate);
 

@@ -3,16 +3,16 @@
 enum {
     WINDOW_LEAST_US = 10000,
     UNKNOWN_RTT_US = 100000,
-    WINDOWS_LEAST = 8,    /* that fit into the limit, however long the round trip is */
-    SPANS = 4,            /* in a row, that must agree: */
-    SCATTER_PART = 8,     /* to such a part of the highest */
-    TREND_PART = 20,      /* if they only rise, or only fall, to such a part */
-    GROWTH_PART = 4,      /* by more than such a part each time: it still speeds up */
+    WINDOWS_LEAST = 8,    /* within the limit, however long the round trip is */
+    SPANS = 4,            /* consecutive spans that must agree: */
+    SCATTER_PART = 8,     /* within this fraction of the highest */
+    TREND_PART = 20,      /* if they only rise, or only fall, within this fraction */
+    GROWTH_PART = 4,      /* growth of each span beyond this fraction: the link still speeds up */
     WINDOWS_PER_SPAN = 4, /* at most; a power of two */
-    WINDOWS_SILENT = 4    /* after so much silence a window ends without an arrival */
+    WINDOWS_SILENT = 4    /* after this many silent windows a window ends without an arrival */
 };
 
-/* Saturates instead of overflowing 64 bits. No time at all counts as a microsecond. */
+/* Returns a rate, saturating instead of overflowing 64 bits. A time of 0 counts as a microsecond. */
 static uint64_t rate_of(uint64_t bytes, uint64_t us)
 {
     const uint64_t second = 1000000;
@@ -35,10 +35,7 @@ void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us
     meter->window_us = pccl_min_u64(meter->span_us, pccl_max_u64(limit_us / WINDOWS_LEAST, 1));
 }
 
-/*
- * The rates of the last spans, each of so many windows. false: there are too few, or they are too
- * short.
- */
+/* Returns the rates of the last spans of `windows` windows each. Returns false if they are too few or too short. */
 static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_t *rates)
 {
     if (meter->mark_count <= SPANS * windows)
@@ -52,7 +49,7 @@ static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_
     return true;
 }
 
-/* True as well when nothing at all arrives: the rate is then 0, which means not settled. */
+/* Returns true if the rates agree; also when nothing arrives: the rate is then 0, which means not settled. */
 static bool agree(const uint64_t *rates)
 {
     uint64_t least = rates[0], most = rates[0];
@@ -97,8 +94,8 @@ static void put_mark(struct pccl_meter *meter)
 }
 
 /*
- * A window begins and ends at an arrival. If it ended at a fixed time, bytes that arrive in lumps
- * would fall into it by chance.
+ * Counts arrivals. A window begins and ends at an arrival. If it ended at a fixed time, bytes that arrive in lumps
+ * would be counted in it by chance.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
 {
@@ -113,7 +110,7 @@ void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
     }
     struct pccl_meter_mark *mark = &meter->marks[meter->mark_count - 1];
     uint64_t passed_us = last->us - mark->us;
-    if (passed_us == 0) /* delayed reports come all at once */
+    if (passed_us == 0) /* delayed reports arrive all at once */
         mark->bytes = last->bytes;
     else if (arrived ? passed_us >= meter->window_us : passed_us / WINDOWS_SILENT >= meter->window_us)
         put_mark(meter);
@@ -129,10 +126,7 @@ struct window {
     uint64_t rate, us;
 };
 
-/*
- * The median by time, so that a stall counts only if it takes more than half of the time. Sorts the
- * windows.
- */
+/* Returns the median by time, so that a stall counts only if it takes more than half of the time. Sorts the windows. */
 static uint64_t median(struct window *windows, uint32_t count)
 {
     uint64_t all_us = 0, us = 0;
@@ -150,7 +144,7 @@ static uint64_t median(struct window *windows, uint32_t count)
     return windows[i].rate;
 }
 
-/* The median rate over the last third of the time since the first bytes. */
+/* Returns the median rate over the last third of the time since the first bytes. */
 static uint64_t late_rate(const struct pccl_meter *meter)
 {
     struct window windows[PCCL_METER_WINDOWS + 1];
@@ -166,10 +160,7 @@ static uint64_t late_rate(const struct pccl_meter *meter)
     return count > 0 ? median(windows, count) : 0;
 }
 
-/*
- * The latest rate of a link that still speeds up from span to span; 0: it does not, or that is
- * unknown.
- */
+/* Returns the latest rate of a link that still speeds up from span to span; 0: it does not, or that is unknown. */
 static uint64_t rising_rate(const struct pccl_meter *meter)
 {
     uint64_t rates[SPANS] = {0};
@@ -190,9 +181,6 @@ uint64_t pccl_meter_rate(const struct pccl_meter *meter)
     uint64_t late = pccl_max_u64(late_rate(meter), rising_rate(meter));
     if (late > 0)
         return late;
-    /*
-     * A single sample, or a stall for most of the time: the rate is low, but not 0, as something
-     * has arrived.
-     */
+    /* A single sample, or a stall for most of the time: the rate is low, but not 0, as data has arrived. */
     return pccl_max_u64(rate_of(meter->last.bytes, meter->last.us - meter->begun_us), 1);
 }

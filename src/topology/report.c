@@ -70,7 +70,7 @@ static void write_link(struct pccl_print *page, const struct pccl_topology_link 
     end_line(page);
 }
 
-/* The successor of this peer in the ring. */
+/* Returns the successor of this peer in the ring. */
 static uint32_t next_of(const struct pccl_topology_report *report, uint32_t peer)
 {
     uint32_t i = 0;

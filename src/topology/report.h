@@ -1,6 +1,6 @@
 /*
- * A group's members, its ring and what is known of the links between them, as text for people, and
- * to repeat any search for a ring (pccl-perf --solve FILE). Pure.
+ * A group's members, its ring and the figures of their links, as text for people, and as input for another search
+ * (pccl-perf --solve FILE). Pure.
  *
  *     pccl topology 1
  *     group 0
@@ -13,10 +13,9 @@
  *     way 0 2 unreachable age 1200
  *     end
  *
- * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; links of
- * which nothing is known are left out. `name` is the rest of the line and may be empty. Lines that
- * begin with # and empty lines are skipped. The others come in this order, peers by number, links
- * in any order.
+ * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; links without figures are
+ * omitted. `name` is the rest of the line and may be empty. Lines that begin with # and empty lines are skipped. The
+ * others are in this order, peers by number, links in any order.
  */
 #ifndef PCCL_TOPOLOGY_REPORT_H
 #define PCCL_TOPOLOGY_REPORT_H
@@ -43,32 +42,29 @@ struct pccl_topology_link {
 };
 
 struct pccl_topology_report {
-    struct pccl_memory memory; /* of what it owns */
+    struct pccl_memory memory; /* of its arrays */
     uint32_t group, count;
     struct pccl_topology_peer *peers;
-    uint32_t *ring;                   /* peer numbers, `count` of them */
-    struct pccl_topology_link *links; /* the known ones, each once, in any order */
+    uint32_t *ring;                   /* `count` peer numbers */
+    struct pccl_topology_link *links; /* known ones, each once, in any order */
     uint32_t link_count, link_capacity;
-    uint64_t seed, steps; /* of the search that found the ring; steps 0: no search did */
+    uint64_t seed, steps; /* of the search that found the ring; steps 0: none */
 };
 
 /*
- * Zeroes the report and makes room for `count` peers, with the ring 0 1 2 ... and no links. false:
- * memory is short, or count is 0 or too large; then nothing is to be freed.
+ * Zeroes the report and makes room for `count` peers, with the ring 0 1 2 ... and no links. Returns false if memory is
+ * short, or count is 0 or too large; then there is nothing to free.
  */
 PCCL_MUST_CHECK bool pccl_topology_report_init(struct pccl_topology_report *report, const struct pccl_memory *memory,
                                                uint32_t count);
 void pccl_topology_report_fini(struct pccl_topology_report *report);
-/*
- * Adds a link, from != to, of a pair that has none yet; one of source NONE is ignored. false: out
- * of memory.
- */
+/* Adds a link, from != to, of a pair without one; ignores source NONE. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *report,
                                               const struct pccl_topology_link *link);
 
 /*
- * Writes at most `size` bytes (no zero behind them) and returns how many the whole takes. With
- * `ring_only`, links that are not in the ring are left out. Unprintable bytes of a name become '?'.
+ * Writes at most `size` bytes (without a terminating zero) and returns the size of the whole. ring_only: omits links
+ * that are not in the ring. Unprintable bytes of a name become '?'.
  */
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size);
 

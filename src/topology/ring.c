@@ -7,10 +7,10 @@ struct search {
     uint32_t count;
     bool (*bad)(void *context, uint32_t a, uint32_t b);
     void *context;
-    uint64_t budget; /* questions to bad() that may still be asked */
+    uint64_t budget; /* remaining calls of bad() */
 };
 
-/* Once the budget is used up every pair counts as bad, so that the searches end. */
+/* Returns true for a bad pair. Once the budget is used up every pair counts as bad, so that the searches end. */
 static bool is_bad(struct search *search, uint32_t a, uint32_t b)
 {
     if (search->budget == 0) {
@@ -34,9 +34,9 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
 }
 
 /*
- * Replaces the bad pair behind place i: cuts the ring there and at a second place, and turns the
- * part in between around. Takes the first second place, searched from `skip` steps on, that leaves
- * fewer bad pairs, or with `sideways` as many as before. false: there is none.
+ * Replaces the bad pair behind place i: cuts the ring there and at a second place, and reverses the part in between.
+ * Takes the first second place, searched from `skip` steps on, that leaves fewer bad pairs, or with `sideways` as many
+ * as before. Returns false if there is no such place.
  */
 static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {
@@ -59,7 +59,7 @@ static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways
     return false;
 }
 
-/* A fixed sequence of arbitrary numbers: the same arguments give the same ring everywhere. */
+/* Returns the next of a fixed sequence of arbitrary numbers: the same arguments give the same ring everywhere. */
 static uint32_t next_arbitrary(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -67,8 +67,8 @@ static uint32_t next_arbitrary(uint64_t *state)
 }
 
 /*
- * Mends bad pairs one by one, so that most of the ring stays. Where none can be mended, a sideways
- * step leads to another ring with as many bad pairs. true: no bad pair is left.
+ * Fixes bad pairs one by one, so that most of the ring stays. Where that fails, a sideways step leads to another ring
+ * with as many bad pairs. Returns true if no bad pair is left.
  */
 static bool repair(struct search *search, bool sideways)
 {
@@ -97,9 +97,8 @@ static bool repair(struct search *search, bool sideways)
 }
 
 /*
- * Searches all rings that begin with order[0], depth first; after each node its old successor is
- * tried first. path[d] is the place in `order` of the d-th node; the top bit of path[p] says that
- * place p is taken.
+ * Searches all rings that begin with order[0], depth first; after each node its old successor is tried first. path[d]
+ * is the place in `order` of the d-th node; the top bit of path[p] marks place p as taken.
  */
 static bool backtrack(struct search *search, uint32_t *path)
 {
@@ -142,7 +141,7 @@ static bool backtrack(struct search *search, uint32_t *path)
 bool pccl_ring_avoiding(uint32_t *order, uint32_t count, bool (*bad)(void *context, uint32_t a, uint32_t b),
                         void *context, uint32_t *scratch)
 {
-    /* Enough to try all rings of 8 nodes and, with more nodes, to mend dozens of pairs. */
+    /* Enough to try all rings of 8 nodes and, with more nodes, to fix dozens of pairs. */
     enum { STEPS = 100000, STEPS_PER_NODE = 64, ALL_TRIED = 8 };
     struct search search = {order, count, bad, context, STEPS + (uint64_t)count * STEPS_PER_NODE};
     if (count < 2) {

@@ -1,4 +1,4 @@
-/* The search for a ring: exact for a few members, otherwise by local search (solve_local.c). */
+/* Search for a ring: exact for a few members, otherwise by local search (solve_local.c). */
 #include "topology/solve.h"
 
 #include "topology/internal.h"

@@ -1,7 +1,7 @@
 /*
- * The cheapest successors: cycles of the least latency that cover all members (the assignment
- * problem, by shortest augmenting paths with prices). No ring is cheaper; and where round trips
- * differ by direction, joining these cycles makes a good one.
+ * The cheapest successors: cycles of the least latency that cover all members (the assignment problem, by shortest
+ * augmenting paths with prices). No ring is cheaper; and where round trips differ by direction, joining these cycles
+ * makes a good one.
  */
 #include "topology/internal.h"
 
@@ -59,7 +59,7 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         waiting[to] = to;
     }
     while (end == NOBODY) {
-        /* From `member`, whose own successor (if any) lies on a cheapest path. */
+        /* From `member`, whose own successor (if any) is on a cheapest path. */
         if (member != start)
             own = price_of(assign, member, cover->next[member]);
         uint32_t best = done;

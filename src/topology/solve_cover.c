@@ -1,10 +1,9 @@
 /*
- * Finds rings in the graph of the members and those links that are fast enough.
+ * Finds rings in the graph of the members and the links that are fast enough.
  *
- * A set of cycles that visits every member once is found quickly (a perfect matching of members to
- * successors); if there is none there is no ring. Cycles are then joined, two at a time where two
- * links allow it, else by random exchanges of successors along an alternating path, which change
- * the cycles and leave each member one successor.
+ * A set of cycles that visits every member once is found quickly (a perfect matching of members to successors); if
+ * there is no such set there is no ring. Cycles are then joined, two at a time where two links allow it, else by random
+ * exchanges of successors along an alternating path, which change the cycles and leave each member one successor.
  */
 #include "topology/internal.h"
 
@@ -57,12 +56,9 @@ static void mark_all_unseen(struct pccl_cover *cover)
         cover->unseen[cover->words - 1] = bit_of(cover->count) - 1;
 }
 
-/* ---- what rules out a ring ---- */
+/* ---- checks that rule out a ring ---- */
 
-/*
- * Marks as seen the unseen members that these links reach from `start`, itself included, and counts
- * them.
- */
+/* Marks as seen the unseen members that these links reach from `start`, itself included, and returns their number. */
 static uint32_t reach(struct pccl_cover *cover, const uint64_t *rows, uint32_t start, uint32_t wanted)
 {
     uint32_t seen = 1, done = 0;
@@ -90,9 +86,7 @@ static bool is_connected(struct pccl_cover *cover)
     return reach(cover, cover->in, 0, cover->count) == cover->count;
 }
 
-/*
- * Whether some member reaches all others but `without` over these links, and not through that one.
- */
+/* Returns true if some member reaches all others but `without` over these links, and not through that one. */
 static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t without)
 {
     uint32_t wanted = cover->count - 1, seen = 0, root = 0;
@@ -113,17 +107,16 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
 }
 
 /*
- * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a
- * predecessor, by an exchange along an alternating path that is found in random order. `wanted`
- * must not be the member that followed `start` before. false: there is no such path, and nothing
- * has changed.
+ * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a predecessor, by an exchange
+ * along an alternating path that is found in random order. `wanted` must not be the member that followed `start`
+ * before. Returns false, with no change, if there is no such path.
  */
 static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
 {
     uint32_t words = cover->words, done = 0, seen = 1, end = NOBODY, target = wanted;
     uint64_t random = pccl_prng_u64(cover->prng);
     uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
-    bool bag = (random >> 6 & 1) != 0; /* take a random one of those that wait, not the first */
+    bool bag = (random >> 6 & 1) != 0; /* take a random waiting member, not the first */
     mark_all_unseen(cover);
     if (wanted != NOBODY)
         cover->unseen[wanted / 64] &= ~bit_of(wanted);
@@ -170,7 +163,7 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
     }
 }
 
-/* Gives every member a successor of its own. false: that is impossible. */
+/* Gives every member a different successor. Returns false if that is impossible. */
 static bool cover_all(struct pccl_cover *cover)
 {
     for (uint32_t m = 0; m < cover->count; m++)
@@ -182,9 +175,9 @@ static bool cover_all(struct pccl_cover *cover)
 }
 
 /*
- * Whether the quick checks do not rule out a ring of links of at least this rate. Thorough: checks
- * as well that no single member cuts the others off. A ring without one member is a path, so it has
- * a beginning that reaches all others, and an end that all others reach.
+ * Returns true if the quick checks do not rule out a ring of links of at least this rate. thorough: checks as well that
+ * no single member cuts the others off. A ring without one member is a path, so it has a beginning that reaches all
+ * others, and an end that all others reach.
  */
 static bool is_possible(struct pccl_cover *cover, uint64_t least, bool thorough)
 {
@@ -212,7 +205,7 @@ uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_
     return chosen;
 }
 
-/* The greatest rate up to `high` that is_possible; 0: none. */
+/* Returns the greatest rate up to `high` that is_possible; 0: none. */
 static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thorough)
 {
     if (high == 0 || is_possible(cover, high, thorough))
@@ -227,7 +220,7 @@ static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thor
     return low;
 }
 
-/* The rate of each member's best link out and best link in; the least of these over all members. */
+/* Returns the least rate, over all members, of a member's best link out and best link in. */
 static uint64_t rate_of_ends(const struct pccl_ring_problem *problem)
 {
     uint64_t least = UINT64_MAX;
@@ -285,7 +278,7 @@ static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
     cover->cycle_count--;
 }
 
-/* The two members exchange their successors. */
+/* Lets the two members exchange their successors. */
 static void join_both(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t a_next = cover->next[a], b_next = cover->next[b];
@@ -339,7 +332,7 @@ static void undo(struct pccl_cover *cover)
     }
 }
 
-/* Changes the set of cycles, mostly without adding any. false: it is the same as before. */
+/* Changes the set of cycles, mostly without adding any. Returns false if it is the same as before. */
 static bool perturb(struct pccl_cover *cover)
 {
     enum { MORE_PER_MILLION = 60000 };
@@ -354,7 +347,7 @@ static bool perturb(struct pccl_cover *cover)
     return false;
 }
 
-/* Writes the ring. false: there is more than one cycle. */
+/* Writes the ring. Returns false if there is more than one cycle. */
 static bool take_ring(const struct pccl_cover *cover, uint32_t *ring)
 {
     if (cover->cycle_count > 1)
@@ -410,7 +403,7 @@ static int64_t cost(const struct pccl_cover *cover, const uint32_t *costs, uint3
     return costs[(size_t)from * cover->count + to];
 }
 
-/* Joins the cycle of this member with another one where that is cheapest. false: it cannot be. */
+/* Joins the cycle of this member with another one where that is cheapest. Returns false if that is impossible. */
 static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32_t any)
 {
     int64_t least = INT64_MAX;
@@ -440,10 +433,7 @@ static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32
     return best != NOBODY;
 }
 
-/*
- * Small cycles first: a search costs as much as the cycle is long, and the smaller of two is
- * renumbered.
- */
+/* Joins small cycles first: a search costs as much as the cycle is long, and the smaller of two is renumbered. */
 static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
 {
     uint32_t *in_vain = cover->queue; /* by number of cycle */

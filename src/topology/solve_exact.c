@@ -11,7 +11,7 @@ _Static_assert(OTHERS_MOST <= 16, "sets are 16 bits");
 struct exact {
     const struct pccl_ring_problem *problem;
     uint32_t count, others, all;             /* all: the set of all members but 0 */
-    uint32_t reached[PCCL_SOLVE_EXACT_MOST]; /* the set of those reached by fast enough links; bit 31: member 0 */
+    uint32_t reached[PCCL_SOLVE_EXACT_MOST]; /* set of members reached by fast enough links; bit 31: member 0 */
 };
 static const uint32_t ZERO = UINT32_C(1) << 31;
 
@@ -20,7 +20,7 @@ static uint64_t rate_of(const struct exact *exact, uint32_t from, uint32_t to)
     return exact->problem->rates[from * exact->count + to];
 }
 
-/* The distinct rates of all links but 0, rising. */
+/* Lists the distinct rates of all links but 0, rising. */
 static uint32_t sort_rates(const struct exact *exact, uint64_t *rates)
 {
     uint32_t sorted = 0;
@@ -48,7 +48,7 @@ static void take_links(struct exact *exact, uint64_t least)
     }
 }
 
-/* ends[set]: the members at which a path from 0 through the set may end. */
+/* Returns true if there is a ring. ends[set]: the members at which a path from 0 through the set may end. */
 static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
 {
     take_links(exact, least);
@@ -70,7 +70,7 @@ static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
     return false;
 }
 
-/* The greatest rate that a ring can have as its slowest; 0: there is no ring. */
+/* Returns the greatest rate that a ring can have as its slowest; 0: there is no ring. */
 static uint64_t best_rate(struct exact *exact, uint16_t *ends)
 {
     uint64_t rates[RATES_MOST];
@@ -93,9 +93,7 @@ static uint64_t latency_of(const struct exact *exact, uint32_t from, uint32_t to
 
 static uint64_t sum(uint64_t a, uint64_t b) { return a == UINT64_MAX || b == UINT64_MAX ? UINT64_MAX : a + b; }
 
-/*
- * The member of the set from which the link to `to` is on the cheapest path through all of the set.
- */
+/* Returns the member of the set from which the link to `to` is on the cheapest path through all of the set. */
 static uint32_t cheapest_end(const struct exact *exact, const uint64_t *latencies, uint32_t set, uint32_t to,
                              uint64_t *latency)
 {
@@ -113,7 +111,7 @@ static uint32_t cheapest_end(const struct exact *exact, const uint64_t *latencie
     return end;
 }
 
-/* latencies[set * others + m - 1]: of the cheapest path from 0 through the set that ends at m. */
+/* Finds the ring. latencies[set * others + m - 1]: of the cheapest path from 0 through the set that ends at m. */
 static void find_ring(const struct exact *exact, uint64_t *latencies, uint32_t *ring)
 {
     for (uint32_t set = 1; set <= exact->all; set++) {

@@ -26,7 +26,7 @@ static uint32_t before(const struct pccl_tour *tour, uint32_t member)
 {
     return at(tour, tour->place[member] + tour->count - 1);
 }
-/* How many places `to` is behind `from` in the ring. */
+/* Returns the distance from `from` to `to` in the ring. */
 static uint32_t distance(const struct pccl_tour *tour, uint32_t from, uint32_t to)
 {
     return wrap(tour, tour->place[to] + tour->count - tour->place[from]);
@@ -68,10 +68,7 @@ static void swap_parts(struct pccl_tour *tour, uint32_t place, uint32_t first, u
     (void)pccl_solve_spend(tour->work, both);
 }
 
-/*
- * The ring is cut into three parts. Swapping any two gives the same ring, so the two shorter ones
- * are swapped.
- */
+/* Cuts the ring into three parts. Swapping any two gives the same ring, so the two shorter ones are swapped. */
 static void exchange(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second, int64_t gain)
 {
     uint32_t third = tour->count - first - second;
@@ -100,8 +97,8 @@ static void look_at(struct pccl_tour *tour, uint32_t member)
 /* ---- improvements ---- */
 
 /*
- * The links a to a_next, b to b_next, c to c_next (in this order in the ring) become a to b_next, b
- * to c_next, c to a_next. Given a, b and what the first exchange gains, looks for c.
+ * Replaces the links a to a_next, b to b_next, c to c_next (in this order in the ring) by a to b_next, b to c_next, c
+ * to a_next. Given a, b and the gain of the first exchange, searches c.
  */
 static bool improve_by_exchange(struct pccl_tour *tour, uint32_t a, uint32_t a_next, uint32_t b, uint32_t b_next,
                                 int64_t gain)
@@ -138,7 +135,7 @@ static bool improve_at(struct pccl_tour *tour, uint32_t a)
     return false;
 }
 
-/* Improves until nothing is left to look at. */
+/* Improves until the queue is empty. */
 static void improve_all(struct pccl_tour *tour)
 {
     while (tour->queue_count > 0 && pccl_solve_spend(tour->work, 1)) {
@@ -197,10 +194,7 @@ static void put_all(struct pccl_tour *tour, const uint32_t *ring)
     (void)pccl_solve_spend(tour->work, tour->count);
 }
 
-/*
- * Continues from a variation of the ring without banned links; goes back if that leads to no ring
- * as good.
- */
+/* Continues from a variation of the ring without banned links; restores the ring if that leads to no ring as good. */
 static void vary(struct pccl_tour *tour)
 {
     int64_t cost_before = tour->cost;

@@ -1,20 +1,20 @@
 /*
- * The search for groups with too many rings to try all of them: first the greatest rate at which a
- * ring is found, from the upper bound down; then less latency with the links of that rate.
+ * Search for groups with too many rings to try all of them: first the greatest rate at which a ring is found, from the
+ * upper bound down; then less latency with the links of that rate.
  */
 #include "topology/internal.h"
 
-/* What the two searches share: one block of memory, proportional to count * count. */
+/* Memory that the two searches share: one block, proportional to count * count. */
 struct local {
     struct pccl_cover cover;
     struct pccl_tour tour;
     struct pccl_assign assign;
-    uint32_t *ring; /* the ring found last */
+    uint32_t *ring; /* ring found last */
     size_t bytes;
     unsigned char *block;
 };
 
-/* Hands out a part of the block; with block NULL it only counts how much is needed. */
+/* Returns a part of the block; with block NULL it only counts the size. */
 static void *part(unsigned char *block, size_t *used, size_t count, size_t item_bytes)
 {
     size_t start = *used;
@@ -45,7 +45,7 @@ static void lay_out(struct local *local, uint32_t count, unsigned char *block)
     tour->queued = part(block, used, count, sizeof *tour->queued);
 }
 
-/* Keeps the ring that was found, if it is better than the best so far. */
+/* Keeps the found ring if it is better than the best so far. */
 static void keep(const struct pccl_ring_problem *problem, const uint32_t *found, uint32_t *ring,
                  struct pccl_ring_worth *best)
 {
@@ -58,9 +58,9 @@ static void keep(const struct pccl_ring_problem *problem, const uint32_t *found,
 }
 
 /*
- * Looks for a ring whose slowest link is as fast as the bound allows, then for slower ones by
- * bisection between the rates at which a ring was found and was not. Each search gets a part of the
- * steps, all together a half: the rest is for the latency.
+ * Searches a ring whose slowest link is as fast as the bound allows, then slower ones by bisection between the rates at
+ * which a ring was found and was not. Each search gets a part of the steps, all together a half: the rest is for the
+ * latency.
  */
 static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struct pccl_ring_worth *best)
 {
@@ -79,9 +79,8 @@ static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struc
 }
 
 /*
- * Reduces latency with the links that are as fast as the best ring's slowest. Begins with that
- * ring, or with one made of the cheapest cycles. Returns a lower bound on the latency of rings of
- * these links.
+ * Reduces latency with the links that are as fast as the best ring's slowest. Begins with that ring, or with one made
+ * of the cheapest cycles. Returns a lower bound on the latency of rings of these links.
  */
 static uint64_t find_latency(struct local *local, uint32_t *ring, struct pccl_ring_worth *best)
 {

@@ -1,4 +1,4 @@
-/* What all searches for a ring share: how good one is, and whether there is work left in the budget. */
+/* Shared by all searches for a ring: its quality, and the remaining budget of work. */
 #include "topology/internal.h"
 
 bool pccl_solve_spend(struct pccl_solve_work *work, uint64_t steps)
