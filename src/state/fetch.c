@@ -1,11 +1,11 @@
-/* The events of a fetch: donors come and go, answers come in order, time passes. */
+/* Events of a fetch: donors appear and disappear, answers arrive in order, time passes. */
 #include "state/internal.h"
 
 #include <string.h>
 
 static const uint64_t ms = 1000;
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl_memory *memory,
                                      const struct pccl_fetch_effects *effects)
@@ -67,10 +67,7 @@ void pccl_fetch_destroy(struct pccl_fetch *fetch)
     pccl_release(&memory, fetch, sizeof *fetch);
 }
 
-/*
- * Recomputes roots and content from the chunk proofs. true: a tensor that need not be equal is
- * torn.
- */
+/* Recomputes roots and content from the chunk proofs. Returns true if a tensor that need not be equal is torn. */
 static bool reseal(struct pccl_fetch *fetch)
 {
     bool torn = false;
@@ -102,7 +99,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     fetch->now_us = now_us;
     fetch->round = round;
     fetch->proof = *content;
-    /* Tensors that an earlier plan began to write must be completed, whatever this one says. */
+    /* Tensors that an earlier plan began to write must be completed, whatever this one wants. */
     bool torn = reseal(fetch);
     fetch->wanted[0] = true;
     fetch->wanted[1] = (takes_unequal || torn) && has_unequal_bytes(fetch->state);
@@ -123,10 +120,7 @@ static struct pccl_fetch_donor *find_donor(struct pccl_fetch *fetch, uint32_t nu
     return number < PCCL_FETCH_DONORS && fetch->donors[number].up ? &fetch->donors[number] : NULL;
 }
 
-/*
- * One more donor responds, so suspected ones could be dropped for it: each gets a last chance to be
- * heard.
- */
+/* Gives suspected donors, which could be dropped in favor of a new one, a last chance to be heard. */
 static void give_grace(struct pccl_fetch *fetch)
 {
     uint64_t until = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
@@ -161,7 +155,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     pccl_fetch_ask(fetch);
 }
 
-/* Lets others be asked for what this donor has not delivered. */
+/* Lets other donors be asked for the undelivered requests of this donor. */
 static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
@@ -220,7 +214,7 @@ static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_
         return pccl_fail(reason, PCCL_MALFORMED, "it sends other proofs than it was asked for");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
-        /* nobody needs them any more */
+        /* no longer needed */
     } else if (owed.what == PCCL_WANT_ROOTS) {
         memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
         fetch->roots_heard += owed.count;
@@ -309,7 +303,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
 
 /* ---- time ---- */
 
-/* Whether another donor that responds can do what this one does. */
+/* Returns true if another responding donor can do the same. */
 static bool can_be_spared(const struct pccl_fetch *fetch, const struct pccl_fetch_donor *donor)
 {
     bool source_needed = fetch->wanted[1] && (!fetch->known[1] || fetch->missing[1] > 0);
@@ -335,7 +329,7 @@ static void suspect_silent(struct pccl_fetch *fetch)
             continue;
         donor->suspected = true;
         /*
-         * We may have been stopped ourselves: what it has sent meanwhile must be read before it is
+         * This process may have been stopped itself: input that arrived in that time must be read before the donor is
          * judged.
          */
         donor->expires_us = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
@@ -387,7 +381,7 @@ uint64_t pccl_fetch_deadline(const struct pccl_fetch *fetch)
     return deadline;
 }
 
-/* ---- what can be asked ---- */
+/* ---- queries ---- */
 
 void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *reason) { pccl_fetch_fail(fetch, reason); }
 

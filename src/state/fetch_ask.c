@@ -1,4 +1,4 @@
-/* Who is asked for what. */
+/* Distributes requests over donors. */
 #include "state/internal.h"
 
 static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_owed *owed)
@@ -6,7 +6,7 @@ static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl
     PCCL_ASSERT(owed->bytes > 0 && fetch->donors[number].up && fetch->donors[number].owed_count < PCCL_FETCH_OWED_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     if (donor->owed_count == 0)
-        donor->heard_us = fetch->now_us; /* nothing was expected of it before */
+        donor->heard_us = fetch->now_us; /* no answer was outstanding before */
     *pccl_fetch_owed_at(donor, donor->owed_count) = *owed;
     donor->owed_count++;
     donor->owed_bytes += owed->bytes;
@@ -32,7 +32,7 @@ static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want
 
 /* ---- roots ---- */
 
-/* Only one donor at a time is asked for roots; if a source is needed, one that can be it. */
+/* Chooses the donor for roots, one at a time; if a source is needed, one that can be it. */
 static void choose_root_donor(struct pccl_fetch *fetch)
 {
     bool source = fetch->wanted[1] && !fetch->known[1];
@@ -61,7 +61,7 @@ static bool ask_roots(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/* ---- lists: each from a single donor, so that a wrong one can be blamed ---- */
+/* ---- lists: each from a single donor, so that a wrong one can be identified ---- */
 
 static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool unequal)
 {
@@ -141,16 +141,14 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/*
- * Whether there is room for one more whole chunk, or for a message of proofs, which is not larger.
- */
+/* Returns true if there is room for one more whole chunk, or for a message of proofs, which is not larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
     return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OWED_MAX &&
            donor->owed_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
 }
 
-/* In turn, so that a small amount of work is spread as well. */
+/* Sends requests in turn, so that a small amount of work is distributed, too. */
 void pccl_fetch_ask(struct pccl_fetch *fetch)
 {
     if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)

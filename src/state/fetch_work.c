@@ -1,7 +1,4 @@
-/*
- * Works out what differs, from a donor's roots to lists of chunks, and completes tensors from
- * chunks.
- */
+/* Computes the difference, from a donor's roots to lists of chunks, and completes tensors from chunks. */
 #include "state/internal.h"
 
 #include <string.h>
@@ -68,7 +65,7 @@ void pccl_fetch_source_lost(struct pccl_fetch *fetch)
     fetch->known[1] = false;
 }
 
-/* false: memory is short. */
+/* Returns false if memory is short. */
 static bool make_chunks(struct pccl_fetch *fetch, uint32_t tensor, uint64_t count)
 {
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
@@ -91,7 +88,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
     pccl_fetch_place(fetch, chunk);
 }
 
-/* The tensor is what its law says. */
+/* Completes a tensor that has the root it must have. */
 static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
     PCCL_ASSERT(fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal] > 0);
@@ -115,7 +112,7 @@ void pccl_fetch_finish(struct pccl_fetch *fetch)
 
 /* ---- roots ---- */
 
-/* The law is known: makes a task for every tensor that differs. */
+/* Makes a task for every tensor that differs from the known roots. */
 static void compare(struct pccl_fetch *fetch, bool unequal)
 {
     static const struct pccl_proof unknown = {0};

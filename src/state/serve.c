@@ -1,6 +1,6 @@
 #include "state/serve.h"
 
-/* Says which part of the request is not of this state; NULL: all of it is. */
+/* Returns the fault of a request that does not fit this state; NULL: it fits. */
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)
