@@ -18,19 +18,19 @@ bool pccl_address_is_v4(const struct pccl_address *address);
 bool pccl_address_is_loopback(const struct pccl_address *address);
 bool pccl_address_is_unspecified(const struct pccl_address *address);
 /*
- * Whether two addresses may belong to one host: equal IPv4 addresses, or the same IPv6 network
- * (/64), which one host can own.
+ * Returns true if two addresses may belong to one host: equal IPv4 addresses, or the same IPv6 network (/64), which one
+ * host can own.
  */
 bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_address *b);
-uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address); /* a hash of that */
+/* hash of host or network */
+uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address);
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b);
 struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint16_t port);
-/* "1.2.3.4:5" or "[::1]:5". The string of pccl_address_str lasts as long as the block around it. */
+/* Formats "1.2.3.4:5" or "[::1]:5". The string of pccl_address_str lasts as long as the block around it. */
 const char *pccl_address_text(const struct pccl_address *address, struct pccl_text *text);
 #define pccl_address_str(address) pccl_address_text(address, &(struct pccl_text){.length = 0})
 /*
- * Parses a numeric IP without port or zone ("10.0.0.1", "fe80::1"); the port becomes 0. false: it
- * is none.
+ * Parses a numeric IP without port or zone ("10.0.0.1", "fe80::1"); the port becomes 0. Returns false if it is not one.
  */
 PCCL_MUST_CHECK bool pccl_address_parse_ip(const char *text, size_t length, struct pccl_address *address);
 

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-/* The only mutable state of the pure modules: where broken invariants are reported. */
+/* The only mutable state of the pure modules: the handler of broken invariants. */
 static _Atomic(pccl_assert_handler) installed_handler;
 
 void pccl_set_assert_handler(pccl_assert_handler handler) { atomic_store(&installed_handler, handler); }

@@ -1,6 +1,6 @@
 /*
- * What every file of the project may use: attributes, the assert handler and the one status type.
- * Pure: no libc beyond freestanding headers and mem*.
+ * Base of every file of the project: attributes, the assert handler, and small helpers. Pure: no libc beyond
+ * freestanding headers and mem*.
  */
 #ifndef PCCL_CORE_BASE_H
 #define PCCL_CORE_BASE_H
@@ -27,9 +27,8 @@
 #define PCCL_CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /*
- * For invariants of our own code, never for what a peer's bytes, an argument or the system can
- * cause. The handler is installed by the driver (tests abort; the library gives up the
- * communicator); it must not return.
+ * For invariants of our own code, never for effects of a peer's bytes, an argument or the system. The driver installs
+ * the handler (tests abort; the library gives up the communicator); it must not return.
  */
 typedef void (*pccl_assert_handler)(const char *file, int line, const char *expression);
 void pccl_set_assert_handler(pccl_assert_handler handler);
@@ -39,7 +38,7 @@ PCCL_NORETURN void pccl_assert_failed(const char *file, int line, const char *ex
 static inline uint32_t pccl_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline uint64_t pccl_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-/* UINT64_MAX if it is more than that. */
+/* Returns the sum, or UINT64_MAX if that is larger. */
 static inline uint64_t pccl_sum_u64(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
 static inline uint64_t pccl_divide_up(uint64_t value, uint64_t by) { return value / by + (value % by != 0); }
 static inline uint64_t pccl_round_up(uint64_t value, uint64_t step) { return pccl_divide_up(value, step) * step; }

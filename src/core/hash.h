@@ -17,9 +17,9 @@ struct pccl_hash_key {
 
 void pccl_hash_key_init(struct pccl_hash_key *key, uint64_t seed);
 /*
- * Hashes up to PCCL_HASH_WORDS words; all keys of one table must have the same number of words.
- * Multilinear hashing (Carter, Wegman): the upper half of the sum is the hash, and the lower half
- * does no harm. Inline because it is most of the cost of a look-up.
+ * Hashes up to PCCL_HASH_WORDS words; all keys of one table must have the same number of words. Multilinear hashing
+ * (Carter, Wegman): the upper half of the sum is the hash, and the lower half does no harm. Inline because it is most
+ * of the cost of a look-up.
  */
 static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const uint32_t *words, uint32_t count)
 {

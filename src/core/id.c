@@ -35,7 +35,7 @@ const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words)
     return words->bytes;
 }
 
-/* 16: not a digit. Only lower case is accepted, as only that is written. */
+/* Returns the value of a digit, or 16. Only lower case is accepted, as only that is written. */
 static uint32_t value_of(char digit)
 {
     if (digit >= '0' && digit <= '9')

@@ -10,7 +10,10 @@ struct pccl_list_node {
     struct pccl_list_node *previous, *next;
 };
 
-/* The item of which this node is `member`; NULL for the head, which is behind the last and before the first item. */
+/*
+ * Returns the item of which this node is `member`; NULL for the head, which is behind the last and before the first
+ * item.
+ */
 #define PCCL_LIST_ITEM(head, node, type, member) ((node) == (head) ? NULL : PCCL_CONTAINER_OF(node, type, member))
 
 static inline void pccl_list_init(struct pccl_list_node *node) { node->previous = node->next = node; }

@@ -1,6 +1,6 @@
 /*
- * Log levels, and the fields of a line beside its sentence. Components pass lines to a function;
- * drivers decide where they go (log/logger.h).
+ * Log levels, and the fields of a line beside its sentence. Components pass lines to a function; drivers choose the
+ * destination (log/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H
@@ -16,7 +16,7 @@ enum pccl_log_level {
     PCCL_LOG_NONE = 5,
 };
 
-/* Where a component's lines go: a function, and its context. */
+/* Destination of a component's lines: a function, and its context. */
 struct pccl_log_sink {
     void *context;
     void (*log)(void *context, enum pccl_log_level level, const char *line);
@@ -40,9 +40,7 @@ enum pccl_log_cause {
     PCCL_LOG_CAUSES,
 };
 
-/*
- * What a line is about, for programs that read logs. Everything is borrowed for the call.
- */
+/* Subject of a line, for programs that read logs. All pointers are borrowed for the call. */
 struct pccl_log_fields {
     const struct pccl_id *run, *peer; /* NULL: does not apply */
     bool has_operation;

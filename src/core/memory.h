@@ -8,15 +8,12 @@
 #include "core/base.h"
 
 struct pccl_memory {
-    /*
-     * new_bytes 0 frees and returns NULL. NULL for new_bytes > 0: it failed, and the old block is
-     * unchanged.
-     */
+    /* new_bytes 0 frees and returns NULL. Returns NULL for new_bytes > 0 on failure, with the old block unchanged. */
     void *(*resize)(void *context, void *block, size_t old_bytes, size_t new_bytes);
     void *context;
 };
 
-/* Zeroed. NULL when memory is short. */
+/* Returns zeroed memory, or NULL if memory is short. */
 void *pccl_allocate(const struct pccl_memory *memory, size_t bytes);
 void pccl_release(const struct pccl_memory *memory, void *block, size_t bytes);
 /*

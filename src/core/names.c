@@ -99,10 +99,7 @@ static bool is_letter_or_digit(char character)
            (character >= 'a' && character <= 'z');
 }
 
-/*
- * Whether the text begins with the mention of a peer, whose digits are then read. The text is
- * terminated.
- */
+/* Returns true if the text, which is terminated, begins with the mention of a peer; *digits: its digits. */
 static bool read_mention(const char *words, size_t length, uint32_t *digits)
 {
     if (length < MENTION + PCCL_ID_DIGITS || memcmp(words, mention, MENTION) != 0)
@@ -114,7 +111,7 @@ static bool read_mention(const char *words, size_t length, uint32_t *digits)
     return true;
 }
 
-/* The length of a quoted name at the beginning of the text, with its quotes; 0: there is none. */
+/* Returns the length of a quoted name at the beginning of the text, with its quotes; 0: no such name. */
 static size_t quoted_length(const char *words, size_t length)
 {
     if (length < 2 || words[0] != ' ' || words[1] != '\'')
@@ -126,8 +123,8 @@ static size_t quoted_length(const char *words, size_t length)
 }
 
 /*
- * Replaces quotes inside the name: names come from strangers, who must not be able to end the name
- * and add text.
+ * Appends the quoted name. Replaces quotes inside it: names are chosen by strangers, who must not be able to end the
+ * name and add text.
  */
 static void add_quoted(struct pccl_text *words, const struct named *named)
 {

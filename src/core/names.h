@@ -1,7 +1,7 @@
 /*
- * Display names of peers. Machines write "peer 1a2b3c4d", with the first digits of the id; before
- * people read the text, known names are added: "peer 1a2b3c4d 'trainer-3'". If two ids begin with
- * the same digits, the first one that came gets the name.
+ * Display names of peers. Machines write "peer 1a2b3c4d", with the first digits of the id; before people read the text,
+ * known names are added: "peer 1a2b3c4d 'trainer-3'". If two ids begin with the same digits, the first one keeps the
+ * name.
  */
 #ifndef PCCL_CORE_NAMES_H
 #define PCCL_CORE_NAMES_H
@@ -26,11 +26,11 @@ void pccl_names_forget(struct pccl_names *names, const struct pccl_id *id);
 /* Forgets all names for which `keeps` returns false. */
 void pccl_names_prune(struct pccl_names *names, bool (*keeps)(const void *context, const struct pccl_id *id),
                       const void *context);
-/* NULL: no name is known. Valid until the name is forgotten. */
+/* Returns NULL if no name is known. Valid until the name is forgotten. */
 const char *pccl_names_of(const struct pccl_names *names, const struct pccl_id *id);
-/* "" if no name is known. */
+/* Copies the name; "" if no name is known. */
 void pccl_names_copy(const struct pccl_names *names, const struct pccl_id *id, char out[PCCL_NAME_MAX + 1]);
-/* Adds names behind the peers that the text mentions, except where one is there already. */
+/* Adds names behind the peers in the text, except where a name is there already. */
 void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words);
 
 #endif

@@ -44,7 +44,7 @@ void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t le
     print->length += (uint32_t)length;
 }
 
-/* Looks one byte beyond the limit, by which it is seen that the words are too long. */
+/* Returns the length, up to one byte beyond the limit, which shows that the words are too long. */
 static size_t length_of(const struct pccl_print *print, const char *words)
 {
     return pccl_string_length(words, (size_t)print->most + 1);

@@ -1,6 +1,6 @@
 /*
- * For functions that check the invariants of a state: they return NULL, or the broken rule as a
- * sentence. A broken rule is a bug of ours, whatever came in.
+ * For functions that check the invariants of a state: they return NULL, or the broken rule as a sentence. A broken rule
+ * is our bug, whatever the input was.
  */
 #ifndef PCCL_CORE_RULE_H
 #define PCCL_CORE_RULE_H

@@ -1,6 +1,6 @@
 /*
- * SipHash-2-4 with 128 bits of output (Aumasson, Bernstein): a keyed hash of short inputs. Without
- * the key nobody can predict its values or make inputs that collide.
+ * SipHash-2-4 with 128 bits of output (Aumasson, Bernstein): a keyed hash of short inputs. Without the key its values
+ * cannot be predicted, and inputs that collide cannot be made.
  */
 #ifndef PCCL_CORE_SIPHASH_H
 #define PCCL_CORE_SIPHASH_H

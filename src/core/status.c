@@ -12,8 +12,8 @@ static const struct row rows[PCCL_STATUS_COUNT] = {
 };
 
 /*
- * Users of the public interface pass statuses in, too, so a number out of range must get an answer,
- * not an assertion.
+ * Returns the row of a status. The public interface accepts statuses from users, so a number out of range must have an
+ * answer, not an assertion.
  */
 static const struct row *row_of(enum pccl_status status)
 {

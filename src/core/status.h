@@ -1,8 +1,7 @@
 /*
- * The list of internal statuses: what failed, which public code it becomes, what is lost, and its
- * text. "lost": NOTHING (the caller's mistake; nothing has changed), OPERATION (retry it),
- * CONNECTION (it is reopened by itself), MEMBERSHIP (this communicator is out and must connect
- * anew).
+ * Internal statuses: name, loss, and text; config/errors.h maps them to public codes. Loss: NOTHING (the caller's
+ * mistake; nothing has changed), OPERATION (retry it), CONNECTION (it is reopened automatically), MEMBERSHIP (this
+ * communicator is no longer a member and must connect again).
  */
 #ifndef PCCL_CORE_STATUS_H
 #define PCCL_CORE_STATUS_H

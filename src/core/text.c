@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Without the bound, compilers would turn it into strlen. */
+/* Returns the length. Without the bound, compilers would turn the loop into strlen. */
 size_t pccl_string_length(const char *string, size_t most)
 {
     size_t length = 0;
@@ -17,7 +17,7 @@ void pccl_text_clear(struct pccl_text *text)
     text->bytes[0] = '\0';
 }
 
-/* The length of a character by its first byte; 0: no character begins with it. */
+/* Returns the length of a character by its first byte; 0: no character begins with it. */
 static size_t announced_length(uint8_t first)
 {
     if (first < 0x80)
@@ -30,9 +30,9 @@ static size_t announced_length(uint8_t first)
 }
 
 /*
- * Controls, and characters that are not seen but change what is seen: directions, joiners, fillers,
- * tags (Unicode's category Cf and the blank letters). With these a name could look like another
- * one, or reverse a line of a log.
+ * Returns true for controls, and for invisible characters that change the appearance of others: directions, joiners,
+ * fillers, tags (Unicode's category Cf and the blank letters). With these a name could look like another one, or
+ * reverse a line of a log.
  */
 static bool is_invisible(uint32_t code)
 {
@@ -85,7 +85,7 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
 
 void pccl_text_add(struct pccl_text *text, const char *words)
 {
-    /* A text holds no more, with a whole last character. */
+    /* Longer words are cut by the text, which has a whole last character. */
     pccl_text_add_bytes(text, words, pccl_string_length(words, PCCL_REASON_MAX + 4));
 }
 
@@ -100,10 +100,7 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
     pccl_text_add_bytes(text, digits + first, sizeof digits - first);
 }
 
-/*
- * One conversion: `at` is behind its '%', its argument comes from *arguments. Returns where it
- * ends.
- */
+/* Adds one conversion: `at` is behind its '%', its argument is taken from *arguments. Returns its end. */
 static const char *add_conversion(struct pccl_text *text, const char *at, va_list *arguments)
 {
     size_t length = 1;

@@ -18,12 +18,12 @@ struct pccl_text {
 };
 
 /*
- * The length of the printable UTF-8 character at the beginning; 0: there is none, but a control, a
- * line separator, something invisible such as a direction mark, a broken or overlong sequence, or a
- * surrogate. Only printable characters are in texts and travel in them.
+ * Returns the length of the printable UTF-8 character at the beginning; 0 if there is a control, a line separator, an
+ * invisible character such as a direction mark, a broken or overlong sequence, or a surrogate. Only printable
+ * characters are in texts and travel in them.
  */
 size_t pccl_text_character(const char *bytes, size_t length);
-/* Of a string; looks at no more than `most` bytes. */
+/* Returns the length of a string; reads at most `most` bytes. */
 size_t pccl_string_length(const char *string, size_t most);
 
 void pccl_text_clear(struct pccl_text *text);
@@ -31,9 +31,8 @@ void pccl_text_add(struct pccl_text *text, const char *words);
 void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t length); /* unprintable bytes become '?' */
 void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
 /*
- * Knows those conversions of printf that our messages need: %s, whose unprintable bytes become '?',
- * %u, %zu, PRIu64 and %%. Convert anything else to a string first: pccl_duration_str, pccl_id_str,
- * pccl_address_str.
+ * Supports the conversions of printf in our messages: %s, whose unprintable bytes become '?', %u, %zu, PRIu64 and %%.
+ * Convert anything else to a string first: pccl_duration_str, pccl_id_str, pccl_address_str.
  */
 PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
 PCCL_PRINTF(2, 0) void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments);
@@ -43,7 +42,7 @@ enum pccl_status pccl_fail(struct pccl_text *reason, enum pccl_status status, co
 PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
 PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
 
-/* "12.3 s" or "45 ms". The string of pccl_duration_str lasts as long as the block around it. */
+/* Formats "12.3 s" or "45 ms". The string of pccl_duration_str lasts as long as the block around it. */
 const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text);
 #define pccl_duration_str(microseconds) pccl_duration_text(microseconds, &(struct pccl_text){.length = 0})
 

@@ -33,7 +33,7 @@ static char *encode(const uint8_t *bytes, size_t length, char *out)
     return out;
 }
 
-/* 64: not in the alphabet. Looks at all of it, so that the time tells nothing of a secret. */
+/* Returns the value of a letter, or 64. Reads the whole alphabet, so that the time reveals nothing of a secret. */
 static uint32_t value_of(char letter)
 {
     uint32_t found = 64;
@@ -42,7 +42,7 @@ static uint32_t value_of(char letter)
     return found;
 }
 
-/* Reads so many bytes. NULL: these are not their letters; else what follows them. */
+/* Reads `length` bytes. Returns the text behind their letters; NULL if these are not valid. */
 static const char *decode(const char *text, uint8_t *bytes, size_t length)
 {
     uint32_t bits = 0, held = 0;
@@ -65,7 +65,7 @@ static const char *decode(const char *text, uint8_t *bytes, size_t length)
 
 static bool is_blank(char letter) { return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t'; }
 
-/* What follows the prefix, and any blanks before that. NULL: something else is there. */
+/* Returns the text behind the prefix, after any blanks. Returns NULL if the text does not begin with the prefix. */
 static const char *after(const char *text, const char *prefix)
 {
     while (is_blank(*text))
@@ -143,10 +143,10 @@ bool pccl_secret_read(const char *text, struct pccl_secret *secret)
     return text && is_end(text);
 }
 
-/* Random bytes in base64 or hexadecimal digits pass all of these, but for once in fifty thousand times. */
+/* Limits that random bytes in base64 or hexadecimal digits satisfy, except once in fifty thousand times. */
 enum {
     LETTERS_MIN = 8,  /* different ones */
-    REPEATED_MAX = 7, /* bytes of a part that appears twice */
+    REPEATED_MAX = 7, /* bytes of a part that occurs twice */
     ONE_CASE_MIN = 32 /* letters without both capitals and small ones: hexadecimal digits of 16 bytes */
 };
 

@@ -1,7 +1,6 @@
 /*
- * A queue in which addresses take turns: the oldest entry of the next address is taken, and the address with the
- * most entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the
- * owner's.
+ * A queue in which addresses take turns: the oldest entry of the next address is taken, and the address with the most
+ * entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the owner's.
  */
 #ifndef PCCL_CORE_TURNS_H
 #define PCCL_CORE_TURNS_H
@@ -20,7 +19,7 @@ struct pccl_turn {
 };
 
 struct pccl_turns_site {
-    struct pccl_list_node entries; /* the oldest first */
+    struct pccl_list_node entries; /* oldest first */
     struct pccl_list_node in_order;
     uint16_t count;
     uint16_t lighter, heavier; /* neighbors in the ring of sites with this count; ends are sites, too */
@@ -35,13 +34,13 @@ struct pccl_turns {
     struct pccl_turns_site sites[PCCL_TURNS_SITES];
 };
 
-/* For a zeroed struct. */
+/* Initializes a zeroed struct. */
 void pccl_turns_init(struct pccl_turns *turns, const struct pccl_hash_key *hash);
 void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const struct pccl_address *from);
 void pccl_turns_remove(struct pccl_turns *turns, struct pccl_turn *turn);
-/* Returns the entry whose turn it is, after removing it. NULL: none. */
+/* Removes and returns the entry whose turn it is, or NULL. */
 struct pccl_turn *pccl_turns_take(struct pccl_turns *turns);
-/* Returns the oldest entry of a site with the most entries. NULL: none. */
+/* Returns the oldest entry of a site with the most entries, or NULL. */
 struct pccl_turn *pccl_turns_most_crowded(const struct pccl_turns *turns);
 
 #endif
