@@ -9,17 +9,17 @@ enum { SLOTS = 8 };
 
 struct slot {
     uint64_t key;
-    uint64_t used; /* when it was last set; 0: free */
+    uint64_t used; /* time when it was last set; 0: free */
     struct pccl_why why;
     pcclResult_t result;
     pcclResult_t precise; /* the same with extended results */
 };
 
-/* Of the calling thread: slot 0 is for calls without a communicator. */
+/* Slots of the calling thread; slot 0 is for calls without a communicator. */
 static _Thread_local struct slot slots[SLOTS + 1];
 static _Thread_local uint64_t clock_of_slots;
 
-/* What a family says when an operation or the membership is lost. */
+/* Returns a family's result for a lost operation or membership. */
 static pcclResult_t failure_of(enum pccl_family family)
 {
     switch (family) {
@@ -121,7 +121,7 @@ static struct slot *find(uint64_t key)
     return NULL;
 }
 
-/* The slot of the key, or else the one to be given up for it. */
+/* Returns the slot of the key, or else the one to reuse for it. */
 static struct slot *claim(uint64_t key)
 {
     struct slot *slot = find(key);

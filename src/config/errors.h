@@ -1,6 +1,6 @@
 /*
- * How failures reach the caller: the public code of an internal status, by function family, and the words and details
- * of a thread's last failure. Any thread; nothing here blocks or fails.
+ * Path of failures to the caller: the public code of an internal status, by function family, and the words and details
+ * of a thread's last failure. Any thread; never blocks or fails.
  */
 #ifndef PCCL_CONFIG_ERRORS_H
 #define PCCL_CONFIG_ERRORS_H
@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "pccl.h"
 
-/* Which public functions share a way of failing. */
+/* Families of public functions with the same results. */
 enum pccl_family {
     PCCL_FAMILY_GENERAL,  /* create, destroy, attributes, options, logs */
     PCCL_FAMILY_CONNECT,  /* pcclConnect */
@@ -24,20 +24,20 @@ enum pccl_family {
     PCCL_FAMILIES
 };
 
-/* What is known of a failed call beside its words. */
+/* Details of a failed call beside its words. */
 struct pccl_details {
-    bool launched; /* it was about this reduction: */
+    bool launched; /* it concerned this reduction: */
     uint64_t tag, sequence;
-    struct pccl_departed departed; /* during the reduction, or the call */
+    struct pccl_departed departed; /* peers that left during the reduction, or the call */
 };
 
-/* Why a call failed. */
+/* Reason of a failed call. */
 struct pccl_why {
     struct pccl_text reason;
     struct pccl_details details;
 };
 
-/* As zeroing it, for less: each call on the fast path has one, and most need none of it. */
+/* Clears like zeroing, at less cost: each call on the fast path has one, and most need nothing of it. */
 static inline void pccl_why_clear(struct pccl_why *why)
 {
     why->reason.length = 0;
@@ -47,13 +47,16 @@ static inline void pccl_why_clear(struct pccl_why *why)
     why->details.departed.count = 0;
 }
 
-/* extended: codes from 13 upwards may be given (option extended_results, or a function that PCCL 1.0 does not have). */
+/*
+ * Returns the public code. extended: codes from 13 upwards are allowed (option extended_results, or a function that
+ * PCCL 1.0 does not have).
+ */
 pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status, bool extended);
 
-/* What an error of libuv or of the system is: memory that is short, or another resource. */
+/* Returns the status of an error of libuv or of the system: a shortage of memory, or of another resource. */
 enum pccl_status pccl_errors_of_system(int error);
 
-/* The text of pcclGetErrorString: never NULL, lives for ever. */
+/* Returns the text for pcclGetErrorString: never NULL, constant. */
 const char *pccl_errors_text(pcclResult_t result);
 
 /*
@@ -63,11 +66,11 @@ const char *pccl_errors_text(pcclResult_t result);
  */
 pcclResult_t pccl_errors_fail(uint64_t key, enum pccl_family family, bool extended, enum pccl_status status,
                               const struct pccl_why *why);
-/* Returns the reason of the last failure; "" if there is none. Valid until the thread's next failure. */
+/* Returns the reason of the last failure, or "". Valid until the thread's next failure. */
 const char *pccl_errors_last(uint64_t key);
-/* The same failure as pcclGetLastFailure tells it; failure->size is set and at least that of the struct. */
+/* Describes the same failure for pcclGetLastFailure; failure->size is set and at least the size of the struct. */
 void pccl_errors_describe(uint64_t key, pcclFailure_t *failure);
-/* The key is about to mean another communicator. Only the calling thread forgets. */
+/* Forgets the key, which is about to mean another communicator, in the calling thread only. */
 void pccl_errors_forget(uint64_t key);
 
 #endif

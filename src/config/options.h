@@ -7,13 +7,16 @@
 #include "config/params.h"
 #include "pccl.h"
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 pcclOptions_t *pccl_options_create(void);
 void pccl_options_destroy(pcclOptions_t *options);
-/* value NULL: takes the setting back. ARGUMENT with a reason, or MEMORY; then nothing has changed. */
+/* Sets a value; NULL removes the setting. Returns ARGUMENT with a reason, or MEMORY; then nothing has changed. */
 PCCL_MUST_CHECK enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, const char *value,
                                                   struct pccl_text *reason);
-/* The value that counts now (options may be NULL). ARGUMENT: no such name, or the buffer is too short; words. */
+/*
+ * Copies the effective value (options may be NULL). Returns ARGUMENT, with a reason, if there is no such name or the
+ * buffer is too short.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name, char *buffer,
                                                   size_t size, struct pccl_text *reason);
 

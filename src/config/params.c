@@ -38,7 +38,9 @@ static const struct {
     {"NONE", PCCL_LOG_NONE},
 };
 
-/* Read by PCCL's builds, so they may be set where programs run; the last by pccl-master and the Python package. */
+/*
+ * Variables of PCCL's builds, which may be set where programs run; the last is for pccl-master and the Python package.
+ */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
     "PCCL_BUILD_STATIC_LIB",
@@ -116,7 +118,7 @@ static bool is_alnum(char byte)
     return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* host is IPv6, perhaps with a zone ("fe80::1%eth0"). */
+/* Returns true if host is IPv6, possibly with a zone ("fe80::1%eth0"). */
 static bool is_ipv6(const char *host)
 {
     char plain[256];
@@ -135,7 +137,7 @@ static bool is_ipv6(const char *host)
     return inet_pton(AF_INET6, plain, &address) == 1;
 }
 
-/* A name or IPv4. What consists of digits and dots must be an address. */
+/* Returns true for a name or IPv4. A text of digits and dots must be an address. */
 static bool is_name(const char *host)
 {
     struct in_addr address;
@@ -150,7 +152,7 @@ static bool is_name(const char *host)
     return host[0] != '.' && host[0] != '-';
 }
 
-/* One item without blanks around it. */
+/* Parses one item without blanks around it. */
 static bool parse_endpoint(const char *item, size_t length, uint16_t default_port, struct pccl_endpoint *out)
 {
     char text[sizeof out->host + 16]; /* host, brackets, port */
@@ -281,7 +283,7 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
 
 bool pccl_params_is_secret(enum pccl_param param) { return entries[param].kind == SECRET; }
 
-/* NULL: it is a token. */
+/* Returns NULL if it is a token, else the reason why not. */
 static const char *fault_of_token(const char *text)
 {
     struct pccl_token token;
@@ -325,7 +327,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE ": make one with 'openssl rand -base64 24'");
         }
     } else {
-        (void)check_hosts(entry, value, &reason); /* the reason says it all */
+        (void)check_hosts(entry, value, &reason); /* the reason is complete */
     }
     if (reason.length == 0) {
         return PCCL_OK;
@@ -377,7 +379,7 @@ bool pccl_params_go_here(const struct pccl_params *params) { return strcmp(param
 
 bool pccl_params_use_pipes(const struct pccl_params *params) { return strcmp(params->local, "auto") == 0; }
 
-/* Values that do not fit together. */
+/* Checks values that must fit together. */
 static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *reason)
 {
     if ((uint64_t)params->heartbeat_ms * 2 >= params->silence_ms) {

@@ -1,6 +1,6 @@
 /*
- * The one table of tunables: name, environment variable, type, default, range, help. A value comes from the options
- * handle, else from the environment, else it is the default. Any thread, as long as nobody changes the environment.
+ * The one table of tunables: name, environment variable, type, default, range, help. A value is taken from the options
+ * handle, else from the environment, else it is the default. Any thread, as long as no thread changes the environment.
  */
 #ifndef PCCL_CONFIG_PARAMS_H
 #define PCCL_CONFIG_PARAMS_H
@@ -17,9 +17,9 @@
 /*
  * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
  * join token (max: its length) or a pre-shared secret, which no message shows; HOSTS at most max addresses "host" or
- * "host:port", HOST one without a port (all three:
- * "" is none). Ranges are plain numbers: they are shown as they stand here.
- *  scope kind name env default min max help
+ * "host:port", HOST one without a port (all three may be empty). Ranges are plain numbers: users see them in this form.
+ *
+ * scope kind name env default min max help
  */
 #define PCCL_PARAM_MASTER_NUMBER(X, name, env, value, min, max, help) X(MASTER, U32, name, env, #value, min, max, help)
 #define PCCL_PARAM_MASTER_TEXT(X, name, env, value, min, max, help) X(MASTER, TEXT, name, env, value, min, max, help)
@@ -129,51 +129,52 @@ struct pccl_params {
     bool given[PCCL_PARAM_COUNT]; /* true: set by an option or in the environment, also to the default value */
 };
 
-/* The values that a user has set, as texts. */
+/* Values that a user has set, as texts. */
 struct pcclOptions_t {
     char *values[PCCL_PARAM_COUNT]; /* owned; NULL: not set */
 };
 
-/* PCCL_PARAM_COUNT: no such name. */
+/* Returns PCCL_PARAM_COUNT if there is no such name. */
 enum pccl_param pccl_params_find(const char *name);
 pcclParameterScope_t pccl_params_scope(enum pccl_param param);
-bool pccl_params_is_secret(enum pccl_param param); /* its value is shown nowhere */
-/* Fills all members but size, for a struct of the size that info->size says. ARGUMENT: the index or the size. */
+bool pccl_params_is_secret(enum pccl_param param); /* its value is never shown */
+/* Fills all members but size, for a struct of info->size bytes. Returns ARGUMENT for a bad index or size. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
-/* Would the text be accepted? ARGUMENT with a reason that names parameter, value and range. */
+/* Returns OK if the text would be accepted, else ARGUMENT with a reason that names parameter, value and range. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *reason);
 /* Returns the value that was set, or NULL. Borrowed until the option is set again. `options` may be NULL. */
 const char *pccl_params_option(const pcclOptions_t *options, enum pccl_param param);
-/* The text that counts: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
+/* Returns the effective text: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);
 /*
  * Fills *out: the parameters of the scope from options, environment and defaults, and the others with their defaults.
- * ARGUMENT with a reason when a value of the scope is bad or two do not fit together; *out is then unspecified.
+ * Returns ARGUMENT with a reason if a value of the scope is bad or two do not fit together; *out is then unspecified.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope,
                                                   struct pccl_params *out, struct pccl_text *reason);
 /*
- * For pcclInit and before a master is made; the first call does it all. The parameters of the process take effect; bad
- * ones are warned about and their defaults used. Unknown variables PCCL_* are warned about.
+ * Applies the parameters of the process, once: the first call does everything. For pcclInit and before a master is
+ * made. Warns about bad values, and uses their defaults, and about unknown variables PCCL_*.
  */
 void pccl_params_init_process(void);
-/* Reports each variable of `environment` (like environ) that begins with PCCL_ and that nobody reads. */
+/* Reports each variable of `environment` (like environ) that begins with PCCL_ and has no effect. */
 void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context);
 
-/* Whether peers on this host are reached without TCP. */
+/* Returns true if peers on this host are reached without TCP. */
 bool pccl_params_go_here(const struct pccl_params *params);
-/* Whether through memory that both map, where nothing is encrypted. */
+/* Returns true if they are reached through memory that both map, without encryption. */
 bool pccl_params_use_pipes(const struct pccl_params *params);
 
 /* One item of an address list. */
 struct pccl_endpoint {
     char host[256]; /* a name, IPv4, or IPv6 without brackets */
     uint16_t port;
-    bool has_port; /* it was given; else `port` is the default */
+    bool has_port; /* given in the list; else `port` is the default */
 };
 /*
  * Takes the next item off a comma separated list: "host", "host:port", "[v6]:port", "v6". *cursor starts at the list
- * and moves. OK; ARGUMENT with a reason; at the end (an empty list has no items) *more is false and *out untouched.
+ * and moves. Returns OK, or ARGUMENT with a reason; at the end (an empty list has no items) *more is false and *out
+ * unchanged.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
                                                     struct pccl_endpoint *out, bool *more, struct pccl_text *reason);
