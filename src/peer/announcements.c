@@ -1,8 +1,7 @@
 /*
- * Operations that other peers have announced as bulk and that are not launched here. Bulk
- * operations meet on the data links and tiny ones at the master, so an instance that is launched as
- * both would wait forever without announcements. Receives from anybody choose among announced sends,
- * and among tiny ones that the master has offered.
+ * Table of the operations that other peers have launched and this peer has not. Bulk operations meet on the data links
+ * and tiny operations at the master, so an instance that is launched as both would wait forever without announcements.
+ * Receives from any peer choose among announced bulk sends and the tiny sends that the master has offered.
  */
 #include "peer/announcements.h"
 #include "peer/members.h"
@@ -23,7 +22,7 @@ static struct pccl_announcement *of_node(struct pccl_table_node *node)
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     if (p->announcements.count == 0)
-        return NULL; /* nearly always */
+        return NULL; /* the usual case */
     struct pccl_table_node *node = pccl_table_find(&p->announcements, pccl_instance_hash(&p->hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node))
         if (pccl_instance_equal(&of_node(node)->instance, instance))
@@ -50,9 +49,9 @@ void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *
 }
 
 /*
- * The announcing peer may already know that this era has ended. It cannot be further ahead, since
- * no era ends without this peer's vote. A newcomer knows no era before its welcome, and members may
- * hear of its admission first.
+ * Returns true if the instance may still be launched here. The announcing peer may already know that this era has
+ * ended. It cannot be more than one era ahead, since no era ends without this peer's vote. A newcomer knows no era
+ * before its welcome, and members may hear of its admission first.
  */
 static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
@@ -75,15 +74,16 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
     }
 }
 
-/* By a member, and this peer is to receive it. */
+/* Returns true if the instance is a send to this peer by a member. */
 static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     return p->state == PCCL_PEER_MEMBER && pccl_peer_source_of(p, instance->pair) != NULL;
 }
 
 /*
- * NULL: no room, or no memory. That loses the early report of a mistake of the callers, so that only a
- * deadline ends the operation. A receive from anybody would miss it, so memory is a reason to give up.
+ * Returns NULL if the table is full or memory is short. Without the announcement a mistake of the callers is not
+ * reported early, and only the deadline ends the operation. A receive from any peer would miss the send, so the peer
+ * gives up if memory for a send is short.
  */
 static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, bool member)
 {
@@ -104,8 +104,8 @@ static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_inst
 }
 
 /*
- * Announcements of a peer that is not a member here, and may become one, take at most half of the
- * room and never replace one of a member.
+ * Announcements of a peer that is no member here yet take at most half of the table, and never replace a member's
+ * announcement.
  */
 static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
@@ -125,7 +125,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
 {
     if (!pccl_peer_is_current(p, instance) || !is_send_to_this(p, instance) || pccl_peer_has_launched(p, instance) ||
         pccl_peer_find_instance(p, instance) != NULL || pccl_peer_announcement(p, instance) != NULL)
-        return; /* it has met a receive, or ended, since it was offered */
+        return; /* a receive has chosen it, or it has ended, since it was offered */
     struct pccl_announcement *announcement = add(p, instance, true);
     if (announcement == NULL)
         return;
@@ -133,7 +133,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
     announcement->offered = true;
 }
 
-/* The master does not say how much is sent. */
+/* The size is unknown: an offer does not contain it. */
 static void describe_offered(const struct pccl_peer *p, const struct pccl_instance *instance,
                              const struct pccl_announcement *announcement, struct pccl_text *reason)
 {

@@ -1,21 +1,24 @@
 /*
- * What other peers have announced as bulk operations, or the master as tiny sends, and this peer has
- * not launched.
+ * Table of the operations that other peers have launched and this peer has not: bulk operations that those peers
+ * announced, and tiny sends that the master offered.
  */
 #ifndef PCCL_PEER_ANNOUNCEMENTS_H
 #define PCCL_PEER_ANNOUNCEMENTS_H
 
 #include "peer/state.h"
 
-/* As the event ANNOUNCED (event.h). */
+/* Handles the event ANNOUNCED (event.h). */
 void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready);
-/* The master has offered it, as a tiny send to this peer. */
+/* Stores a tiny send to this peer that the master has offered. */
 void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *instance);
-/* NULL: nobody has announced it. */
+/* Returns NULL if no peer has announced the instance. */
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
-void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* otherwise those of an older era only */
-/* Asks for an abort if one is tiny, and the other bulk: they do not meet. */
+void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* false: only announcements of an earlier era */
+/*
+ * Requests an abort of `op` if one side launched it as a tiny operation and the other as a bulk operation: the two can
+ * never meet.
+ */
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement);
 

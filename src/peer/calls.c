@@ -1,4 +1,4 @@
-/* What other files ask of the calls under way. */
+/* Queries about the joint calls in progress. */
 #include "peer/calls.h"
 
 enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p)

@@ -1,14 +1,12 @@
-/*
- * What other files ask of the joint calls under way; rounds.h has what happens to them.
- */
+/* Queries about the joint calls in progress. rounds.h has the functions that begin and end them. */
 #ifndef PCCL_PEER_CALLS_H
 #define PCCL_PEER_CALLS_H
 
 #include "peer/state.h"
 
-/* Returns the joint call that is outstanding, at most one (PROTOCOL 10.1); NONE: none. */
+/* Returns the one outstanding joint call (PROTOCOL 10.1), or NONE. */
 enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p);
-/* Returns true if that call waits for a round that ends the era: nothing may be launched (PROTOCOL 5.1). */
+/* Returns true if that call waits for a round that ends the era. Nothing may be launched then (PROTOCOL 5.1). */
 static inline bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
 {
     return pccl_call_is_quiet((uint8_t)pccl_peer_outstanding_call(p));

@@ -7,16 +7,17 @@
 #include "wire/packing.h"
 
 enum {
-    ERAS_KEPT = 64,          /* without a use of the tag: a caller may update or synchronize several times in a step */
-    TELL_AGAIN_US = 1000000, /* pause between two lines of a changed choice */
+    /* number of eras without a use of the tag: a caller may update or synchronize several times in a step */
+    ERAS_KEPT = 64,
+    TELL_AGAIN_US = 1000000, /* pause between two log lines about changed choices */
 };
 
 struct pccl_tag_choice {
     struct pccl_table_node by_tag;
     uint64_t subgroup, tag;
-    struct pccl_choice choice; /* CHOICE_NONE: there was no use that counts */
+    struct pccl_choice choice; /* CHOICE_NONE: no use has counted yet */
     uint64_t era;              /* of the last use that counts */
-    uint64_t told_us;          /* when it was told, until something is launched after it; 0: it was */
+    uint64_t told_us;          /* time of that use's outcome, until the next launch; 0: there was a launch since */
 };
 
 static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }

@@ -1,7 +1,4 @@
-/*
- * The control connection: dialing the master, the hello, the session, heartbeats, and coming back
- * after a break.
- */
+/* Control connection: dialing the master, the hello, the session, heartbeats, and reconnecting after a break. */
 #include "peer/control.h"
 #include "peer/links.h"
 #include "peer/members.h"
@@ -72,7 +69,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }
 
-/* Ends a row of losses: the next one starts with the shortest pause and the full patience. */
+/* Ends a series of losses: the next series starts with the shortest pause and the full time. */
 static void end_losses(struct pccl_peer *p)
 {
     p->lost_us = 0;
@@ -84,7 +81,10 @@ static bool has_lasted(const struct pccl_peer *p)
     return p->greeted && p->now_us >= p->greeted_us + p->silence_ms * UINT64_C(1000);
 }
 
-/* A crowd that was dropped together must not come back together: a random pause, between half of pause_ms and all. */
+/*
+ * Returns a random pause between half of pause_ms and all of it, so that many peers that lost the master together do
+ * not reconnect together.
+ */
 static uint64_t random_pause_us(const struct pccl_peer *p)
 {
     uint64_t half_us = p->pause_ms * UINT64_C(500), random;
@@ -93,8 +93,8 @@ static uint64_t random_pause_us(const struct pccl_peer *p)
 }
 
 /*
- * A master without room closes connections that it has accepted. So connect dials again after such an end, and fails at
- * once after any other.
+ * Returns true if connect dials again. A master without room closes connections that it has accepted, so connect dials
+ * again after such an end, and fails at once after any other.
  */
 static bool connects_again(const struct pccl_peer *p, bool hung_up)
 {
@@ -108,7 +108,8 @@ static uint64_t patience_us(const struct pccl_peer *p)
 }
 
 /*
- * A greeting alone does not end a row of losses: a master that cannot go on with the session greets, too, each time.
+ * An answered hello alone does not end a series of losses: a master that cannot continue the session answers it, too,
+ * each time.
  */
 void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, bool hung_up)
 {
@@ -184,7 +185,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* false: it acknowledges what was never sent, and the peer gave up. */
+/* Returns false if it acknowledges a message that was never sent; the peer has given up then. */
 static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;
@@ -241,19 +242,22 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     }
     p->lineage = ok->lineage;
     if (!is_first)
-        pccl_peer_close_links(p); /* of a run that this peer never entered */
+        pccl_peer_close_links(p); /* to members of a run that this peer never entered */
     p->state = PCCL_PEER_PENDING;
     pccl_peer_held(p, ok->hold_ms);
 }
 
-/* The master is away for a reason that passes: closes the connection and dials again, as after any other break. */
+/* The master is unavailable for a temporary reason. Closes the connection and dials again, as after any other break. */
 static void be_lost(struct pccl_peer *p, const struct pccl_text *reason)
 {
     p->effects.close_master(p->effects.context);
     pccl_peer_master_down(p, reason, false);
 }
 
-/* A member waits for the right master to return in place of one of another build. The log has each reason once. */
+/*
+ * Handles a master of another build. A member waits until the right master returns in its place. Each reason is logged
+ * once.
+ */
 static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reason)
 {
     if (p->state != PCCL_PEER_MEMBER) {
@@ -265,7 +269,7 @@ static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reas
     be_lost(p, reason);
 }
 
-/* Before PCCL_GREETING_SINCE a refusal names one side at most. */
+/* A refusal from before PCCL_GREETING_SINCE names one side at most. */
 static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refused *refused,
                                 const struct pccl_text *words)
 {
@@ -278,7 +282,7 @@ static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refus
     meet_another_build(p, &reason);
 }
 
-/* Ends the life of this peer: its master has ended, or no longer counts it as a member, or takes no newcomer. */
+/* Ends the life of this peer: its master has ended, no longer counts it as a member, or admits no newcomers. */
 static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, const struct pccl_text *reason)
 {
     if (code == PCCL_REFUSAL_SHUTDOWN)
@@ -291,8 +295,8 @@ static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, c
 }
 
 /*
- * The master mostly says FULL to a connection whose hello it has not read, because descriptors are
- * short or the hello came late. That passes.
+ * The master usually sends FULL on a connection whose hello it has not read, because it lacks descriptors or the hello
+ * was late. That is temporary.
  */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
@@ -396,8 +400,8 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
 }
 
 /*
- * Closes the connection, and ends the membership at the second invalid message of a row of losses: the master sends it
- * again over every connection. A wrong checksum may be the path's fault.
+ * Closes the connection, and ends the membership at the second invalid message in a series of losses, because the
+ * master sends the message again on every connection. A wrong checksum may be an error of the path and does not count.
  */
 void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
@@ -420,5 +424,5 @@ void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event 
         pccl_peer_log(p, PCCL_LOG_WARN, "the master sent an invalid message: %s", event->reason->bytes);
     }
     be_lost(p, event->reason);
-    p->undecodable = p->undecodable || whole; /* be_lost may have ended the row of losses before */
+    p->undecodable = p->undecodable || whole; /* be_lost may have ended the earlier series of losses */
 }

@@ -1,7 +1,7 @@
 /*
- * The links that this peer holds: to its ring successor, in a small group to every other member, in
- * a larger one to and as hubs, to the peers that the master names (newcomers warm up before they
- * are admitted), and to members to which it sends. A link that breaks is reported, as evidence, and dialed again.
+ * Links of this peer: to its successor in the ring; in a small group to every other member, in a larger one to and from
+ * hubs; to the peers that the master names (newcomers warm up before they are admitted); and to members to which it
+ * sends. A link that breaks is reported to the master, as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/links.h"
@@ -13,14 +13,15 @@
 #include <string.h>
 
 enum {
-    BRIEF_US = 1000000,        /* a link for sends that has not stood so long has not been made */
-    REPORT_AGAIN_US = 2000000, /* a failure that lasts is reported again after so long */
-    TELL_AGAIN_US = 120000000, /* and so are figures that do not change */
-    NEWCOMER_PAUSE_MS = 500,   /* between attempts to dial a newcomer; it doubles up to */
+    BRIEF_US = 1000000,        /* a link for sends that was up for less time counts as not made */
+    REPORT_AGAIN_US = 2000000, /* interval at which a lasting failure is reported again */
+    TELL_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
+    NEWCOMER_PAUSE_MS = 500,   /* pause between attempts to dial a newcomer; doubles up to the next one */
     NEWCOMER_PAUSE_MAX_MS = 8000,
     SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
     SHORTAGE_LOG_US = 60000000,  /* interval at which it is logged again */
-    REJECTED_US = 10000000, /* time after an invalid message without a shorter pause by link_up; also between logs */
+    /* time after an invalid message in which link_up does not shorten the pause; also between log lines */
+    REJECTED_US = 10000000,
 };
 
 static struct pccl_peer_link *find_link(const struct pccl_peer *p, const struct pccl_id *id)
@@ -37,7 +38,7 @@ bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id
     return link != NULL && link->in_up;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if it is out of memory. */
 static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
@@ -53,7 +54,7 @@ static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_i
     return &links[p->link_count++];
 }
 
-/* NULL: out of memory, and the peer gave up. */
+/* Returns NULL if it is out of memory; the peer has given up then. */
 static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = make_link(p, id);
@@ -79,9 +80,8 @@ void pccl_peer_close_links(struct pccl_peer *p)
 }
 
 /*
- * Nobody vouches for the addresses that a newcomer gives. A newcomer that answers the first attempt
- * loses no time, but the longer pauses keep anybody from making members dial a third party again
- * and again.
+ * Returns true for a peer that is not a member. The addresses of a newcomer are unverified. If it answers the first
+ * attempt it loses no time; the longer pauses keep it from making members dial a third party again and again.
  */
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
@@ -108,7 +108,7 @@ static bool is_wanted(const struct pccl_peer_link *link)
     return link->ring || link->mesh || link->warm || link->subgroups > 0 || link->sends > 0 || link->idle_us != 0;
 }
 
-/* Only sends need it, or have needed it lately. */
+/* Returns true if only sends need the link, or have needed it lately. */
 static bool is_for_sends(const struct pccl_peer_link *link)
 {
     return is_wanted(link) && !link->ring && !link->mesh && !link->warm && link->subgroups == 0;
@@ -129,7 +129,10 @@ static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool inco
     pccl_peer_send(p, &msg);
 }
 
-/* Tells the master why links to and from this peer fail. It asks for nothing, so a master that is away misses it. */
+/*
+ * Tells the master why links to and from this peer fail. The message requests nothing, so it is not sent again if the
+ * master is away.
+ */
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason)
 {
     p->shortage = *reason;
@@ -146,9 +149,9 @@ void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reas
     pccl_peer_send(p, &msg);
 }
 
-/* ---- what the master asks for ---- */
+/* ---- requests of the master ---- */
 
-/* The answer to `want_link`. Returns false if nothing needs the link any more. */
+/* Handles the answer to `want_link`. Returns false if the link is no longer needed. */
 static bool is_still_needed(const struct pccl_peer *p, struct pccl_peer_link *link)
 {
     if (link == NULL)
@@ -167,7 +170,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     if (warm_up->answers ? !is_still_needed(p, link) : link == NULL)
         return;
     if (pccl_peer_knows_member(p, &warm_up->peer))
-        link->tell_us = UINT64_MAX; /* nobody has to admit it */
+        link->tell_us = UINT64_MAX; /* it is a member: no admission to wait for */
     else if (!link->warm)
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = link->warm || !warm_up->answers;
@@ -193,8 +196,8 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * What nobody wants here is closed, and dropped if the other side does not hold it: who has dialed
- * closes it, as a newcomer may be warming up. true: it is dropped.
+ * Closes a link that this peer no longer wants, and drops it if the other side has no link either. The side that dialed
+ * closes, as the other may be a newcomer that warms up. Returns true if the link was dropped.
  */
 static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
 {
@@ -211,7 +214,7 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
     link->failed = false; /* a restarted master would take it as evidence, and an address may change */
     link->how = 0;
     link->candidate_count = 0;
-    link->retry_us = 0; /* a retry would dial no address if the link is wanted again before it */
+    link->retry_us = 0; /* if the link is wanted again before the retry, there is no address to dial */
     return false;
 }
 
@@ -233,7 +236,7 @@ void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
     (void)tidy_link(p, link);
 }
 
-/* ---- what sends need ---- */
+/* ---- links for sends ---- */
 
 static void want_to_send(struct pccl_peer *p, struct pccl_peer_link *link)
 {
@@ -303,7 +306,7 @@ uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_
     return link->able_us;
 }
 
-/* A restarted master asks for the links that it wants, and is asked for others again. */
+/* The master has restarted: it asks again for the links that it wants, and must be asked again for others. */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -311,7 +314,7 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
     pccl_peer_links_follow_view(p, false);
 }
 
-/* A link to it is one of the group's mesh, or of a hub. */
+/* Returns true if the link belongs to the group's mesh, or to a hub. */
 static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 {
     const uint32_t position = pccl_peer_position_of(p, id), own = pccl_peer_position_of(p, &p->config.id);
@@ -320,8 +323,8 @@ static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * To be called after every change of the membership or the ring. Links beside the ring are added when
- * the master asks for them.
+ * To be called after every change of the membership or the ring. Links beside the ring are added when the master asks
+ * for them.
  */
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 {
@@ -331,15 +334,16 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
     for (uint32_t i = 0; i < p->link_count;) {
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
-        bool decided = link->warm && member && new_view; /* the view says whether it is wanted, maybe at once */
+        /* the view determines whether it is wanted, possibly at once */
+        bool decided = link->warm && member && new_view;
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
         link->mesh = member && view_wants(p, &link->id);
         if (!member)
             link->idle_us = 0;
-        link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring is reported anew */
+        link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring is reported again */
         link->warm = link->warm && !decided;
         if (decided)
-            forgive(p, link); /* a newcomer's address is vouched for now */
+            forgive(p, link); /* the newcomer's address is verified now */
         if ((link->ring || (decided && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (tidy_link(p, link))
@@ -350,11 +354,11 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
     }
 }
 
-/* ---- what happens to them ---- */
+/* ---- link events ---- */
 
 /*
- * Notes that a link ended for an invalid message. This is no evidence about the path or the other peer; the operations
- * that used the link have failed, and the master knows. Dialing at once would bring the same message again.
+ * Notes that a link ended because of an invalid message. This is no evidence about the path or the other peer. The
+ * operations that used the link have failed, and the master knows. Dialing at once would bring the same message again.
  */
 static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_text *reason)
 {
@@ -373,7 +377,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool brief = was_up && is_for_sends(link) && p->now_us < link->up_us + BRIEF_US;
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
-    link->idle_us = 0; /* nothing dials it again only to keep it */
+    link->idle_us = 0; /* a link that is only kept is not dialed again */
     link->able_us = was_up && !brief ? p->now_us : link->able_us;
     if (is_evidence(event)) {
         link->failed = true;
@@ -388,7 +392,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool newcomer = is_newcomer(p, link);
     if (was_up && !brief && is_evidence(event) && !newcomer) {
         forgive(p, link);
-        dial(p, link); /* at once: the answer tells a broken connection from a dead peer */
+        dial(p, link); /* at once: the answer distinguishes a broken connection from a dead peer */
         return;
     }
     if (newcomer)
@@ -452,8 +456,8 @@ void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t
 }
 
 /*
- * Figures that have not moved are also told now and then, so that the master knows that they still
- * hold. A rate on a shared line can only raise the figure, and does not confirm the rate that was told before.
+ * Reports measured figures to the master. Unchanged figures are also reported now and then, so that the master knows
+ * that they still hold. A rate on a shared line can only raise the figure, and does not confirm the last reported rate.
  */
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
@@ -498,7 +502,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
     }
 }
 
-/* ---- which links to accept ---- */
+/* ---- accepting links ---- */
 
 /* Only a peer that the master sent here has a valid ticket, which also proves its id. */
 struct pccl_id pccl_peer_ticket(const struct pccl_peer *p, const struct pccl_id *from)
@@ -516,8 +520,8 @@ static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hel
 }
 
 /*
- * This peer's view may be behind, so newcomers and members that it does not know yet may link, too.
- * There are few of these at a time, and each needs only one connection until it is known.
+ * Returns true if the link may be accepted. This peer's view may be behind, so newcomers and unknown members may open
+ * links, too. There are few of them at a time, and each needs only one connection until it is known.
  */
 static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
@@ -534,8 +538,9 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
 }
 
 /*
- * The master may send members to a newcomer before that has read its answer, which tells it the run. A master that has
- * greeted a newcomer may still learn from members which run it is, and probes in the name of that one.
+ * Returns true if this peer is in the run that the hello names, or may be. The master may send members to a newcomer
+ * before the newcomer has read the answer that names the run. A master that has answered a newcomer may still learn
+ * from members which run it serves, and then its probes name that run.
  */
 static bool is_in_run(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {

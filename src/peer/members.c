@@ -1,9 +1,9 @@
-/* The members of the run, and what follows from that list and the ring. */
+/* Members of the run, sorted, with an index by id, and the queries about them. */
 #include "peer/members.h"
 
 #include <string.h>
 
-/* Numbers are distinct, unless members have lied to a restarted master. */
+/* Admission numbers are distinct, unless members have lied to a restarted master. */
 static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
 {
     if (a->group != b->group)
@@ -32,7 +32,7 @@ static uint32_t shift_for(uint32_t count)
     return shift;
 }
 
-/* Adds the members from index `from` on; 0: makes the index. Returns false if an id is there already. */
+/* Adds the members from index `from` on to the index; 0: makes the index. Returns false if an id is in it already. */
 static bool index_members(struct pccl_peer *p, uint32_t from)
 {
     if (from == 0) {
@@ -63,8 +63,8 @@ static uint32_t find(const struct pccl_peer *p, const struct pccl_id *id)
 /* ---- changing the list ---- */
 
 /*
- * Merges two sorted parts of a list, which begin at 0 and at `middle`. room: for the second one. Returns true if a
- * member of the first part has moved.
+ * Merges the two sorted parts of a list, which begin at 0 and at `middle`. `room` is a buffer for the second part.
+ * Returns true if a member of the first part has moved.
  */
 static bool merge(struct pccl_member *list, uint32_t middle, uint32_t count, struct pccl_member *room)
 {
@@ -90,7 +90,7 @@ static void take_out(struct pccl_peer *p, const struct pccl_id *removed, uint32_
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = find(p, &removed[i]);
         if (at < p->member_count)
-            p->members[at].peer = (struct pccl_id){{0}}; /* which no peer has */
+            p->members[at].peer = (struct pccl_id){{0}}; /* no peer has this id */
     }
     for (uint32_t i = 0; count > 0 && i < p->member_count; i++)
         if (!pccl_id_is_zero(&p->members[i].peer))

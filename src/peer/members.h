@@ -1,34 +1,32 @@
-/*
- * Who is in the run, as the master's views have told it (view.h), and what the peers are called.
- */
+/* Members of the run, as the master's views name them (view.h), and the display names of the peers. */
 #ifndef PCCL_PEER_MEMBERS_H
 #define PCCL_PEER_MEMBERS_H
 
 #include "peer/state.h"
 
 /*
- * Removes, then adds in any order. Returns MEMORY, and the list is as before; or MALFORMED, for an id that is in the
- * list twice, and the list must not be used.
+ * Removes members, then adds members in any order. Returns MEMORY, with the list unchanged; or MALFORMED if an id is in
+ * the list twice, and then the list must not be used.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
                                                           uint32_t removed_count, const struct pccl_member *added,
                                                           uint32_t added_count);
 PCCL_MUST_CHECK enum pccl_status pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members,
                                                            uint32_t count);
-/* The present attributes; not the snapshot that callers see. */
+/* Returns the current attributes. Callers see the snapshot instead (queries.h). */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
-/* The members of this peer's group in their canonical order; live.group_world of them. */
+/* Returns the live.group_world members of this peer's group in canonical order. */
 const struct pccl_member *pccl_peer_group_members(const struct pccl_peer *p);
-/* A peer's index among them; live.group_world if it is not one of them. */
+/* Returns the index of a peer among them; live.group_world if it is no member of the group. */
 uint32_t pccl_peer_position_of(const struct pccl_peer *p, const struct pccl_id *id);
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* a member of our own group */
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: alone */
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* of this peer's own group */
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: this peer is alone */
 
 /* ---- names.c ---- */
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
-/* Copies a reason that the master gave, with the names of peers added. */
+/* Copies a reason that the master gave, and adds the names of peers to it. */
 void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
 
 #endif

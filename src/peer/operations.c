@@ -1,4 +1,4 @@
-/* What becomes of an operation at a peer after its launch (PROTOCOL 5): done, decided, released, forgotten. */
+/* Operations at a peer after their launch (PROTOCOL 5): done, decided, released, forgotten. */
 #include "peer/announcements.h"
 #include "peer/choices.h"
 #include "peer/links.h"
@@ -19,8 +19,8 @@
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
 /*
- * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no
- * operation then, as the call that ended it was quiet.
+ * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no operation then, because the
+ * call that ended the era was quiet.
  */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
@@ -30,7 +30,7 @@ void pccl_peer_change_era(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, false);
 }
 
-/* ---- its caller ---- */
+/* ---- calls of its caller ---- */
 
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 {
@@ -41,9 +41,9 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_peer_forget_op(p, op);
 }
 
-/* ---- what happens to it ---- */
+/* ---- events of the operation ---- */
 
-/* Takes back what this peer may have said of a wait, also if the outcome and the `where` have crossed. */
+/* Withdraws a report that this peer waits in the operation, also if the outcome and the `where` have crossed. */
 static void end_where(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
@@ -114,7 +114,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
 }
 
 /*
- * An outcome of an instance that is not in the table: never launched here, or forgotten since all
+ * Handles an outcome of an instance that is not in the table: it was never launched here, or was forgotten because all
  * members knew it.
  */
 static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
@@ -129,7 +129,7 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
         tombstone(p, outcome, reason);
 }
 
-/* false: the result is none, or there is no memory, and the peer gave up. */
+/* Adds the founded subgroup. Returns false if the result is invalid or memory is short; the peer has given up then. */
 static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_bytes *founded)
 {
     const struct pccl_bytes list = {op->payload, op->payload_bytes};
@@ -141,7 +141,7 @@ static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const stru
     return status == PCCL_OK;
 }
 
-/* false: it is not what the operation's descriptor says. */
+/* Copies the result. Returns false if it does not match the operation's descriptor. */
 static bool take_result(struct pccl_peer_op *op, const struct pccl_msg_outcome *outcome)
 {
     const struct pccl_bytes *result = &outcome->result;
@@ -166,8 +166,8 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     }
     if (commit && !op->complete) {
         /*
-         * PROTOCOL 6.2: only a view without this peer can have allowed that commit; the master
-         * crashed before it said so
+         * PROTOCOL 6.2: only a view without this peer can have allowed that commit; the master crashed before it sent
+         * that view
          */
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
@@ -203,10 +203,7 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     pccl_peer_set_stable(p, outcome->stable);
 }
 
-/*
- * PROTOCOL 5.4: the view aborts what was launched before it; by the `view_ack` the master aborts it
- * for all.
- */
+/* PROTOCOL 5.4: aborts the operations launched before the view. The `view_ack` makes the master abort them for all. */
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
@@ -227,13 +224,15 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     }
     struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
                            .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
-    pccl_peer_send(p, &msg); /* also if nothing was aborted: until it comes the master holds aborts of another class */
+    /* also if nothing was aborted: until it arrives the master delays aborts of another class */
+    pccl_peer_send(p, &msg);
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
 /*
- * Its own failure, or its caller's wish, ends it in this view, too: that is said again, since the master may have heard
- * of it too late. What a link has failed, may not fail in the other ring.
+ * Begins the operation again in the new view. Its own failure, or its caller's request to abort, also ends it in this
+ * view, and is sent again, since the master may have received it too late. The failure of a link is dropped, because
+ * the new ring may not use that link.
  */
 static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
 {
@@ -264,7 +263,7 @@ void pccl_peer_view_replans(struct pccl_peer *p)
             begin_again(p, op);
 }
 
-/* What is undecided of it is aborted for all by the end of its subgroup or pair. */
+/* Ends the operation with its subgroup or pair, which aborts undecided operations for all members. */
 static void end_with(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_text *reason)
 {
     op->orphaned = true;
@@ -283,7 +282,7 @@ void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
     }
 }
 
-/* ---- receives from anybody: nobody else knows of one for which nobody is chosen ---- */
+/* ---- receives from any peer: until a sender is chosen no other peer knows of them ---- */
 
 void pccl_peer_end_open(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
                         const struct pccl_text *reason)
@@ -318,8 +317,8 @@ void pccl_peer_pass_over(struct pccl_peer *p, struct pccl_peer_op *tombstone)
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
 
 /*
- * What comes of these for the others is ignored, and a restarted master is not told of them: this
- * peer alone knows that they are over, and somebody else may have heard of a commit.
+ * The outcomes of these operations for the others are ignored, and a restarted master is not told of them: only this
+ * peer knows that they are over, and another member may have received a commit.
  */
 void pccl_peer_end_closed(struct pccl_peer *p)
 {
@@ -337,8 +336,8 @@ void pccl_peer_end_closed(struct pccl_peer *p)
 }
 
 /*
- * The order in the session is that of the master's decisions, so whatever is undecided here was not
- * decided before the end, and is aborted for all members by it.
+ * The session delivers the master's decisions in their order. An operation that is undecided here was therefore not
+ * decided before the end, which aborts it for all members.
  */
 static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason)
 {
@@ -389,7 +388,10 @@ void pccl_peer_end_operations(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, true);
 }
 
-/* PROTOCOL 16.4: no view tells of the failure of such a link. One that is lost later fails the operations over it. */
+/*
+ * PROTOCOL 16.4: fails a send whose link cannot be opened, since no view reports that failure. A link that is lost
+ * later fails the operations over it.
+ */
 static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     struct pccl_text reason;

@@ -1,7 +1,7 @@
 /*
- * This peer's part in an optimization of the topology: its vote, and the tests of paths that the
- * master asks for and the driver carries out. The new ring comes as a view like any other, before
- * the round ends. Also the request for a topology report, which a member may make at any time.
+ * This peer's part in an optimization of the topology: its vote, and the tests of paths that the master asks for and
+ * the driver carries out. The new ring arrives as an ordinary view, before the round ends. Also the request for a
+ * topology report, which a member may make at any time.
  */
 #include "peer/links.h"
 #include "peer/members.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { KEPT_US = 120000000 }; /* how long a result stands for another test of the path */
+enum { KEPT_US = 120000000 }; /* time for which a result replaces another test of the path */
 
 /* ---- results ---- */
 
@@ -22,7 +22,7 @@ static struct pccl_tested_path *find_tested(const struct pccl_peer *p, const str
     return NULL;
 }
 
-/* Without memory the path is tested again. */
+/* Stores the result. Without memory the path is tested again. */
 static void keep_tested(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
 {
     struct pccl_tested_path *path = find_tested(p, &p->test.peer);
@@ -45,7 +45,7 @@ void pccl_peer_forget_tests(struct pccl_peer *p)
     p->tested_count = p->tested_capacity = 0;
 }
 
-/* measurement->test: the number by which the master asked for it. */
+/* measurement->test is the number with which the master asked for it. */
 static void tell_result(struct pccl_peer *p, const struct pccl_id *peer,
                         const struct pccl_peer_measurement *measurement)
 {
@@ -86,7 +86,7 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
     }
     const struct pccl_tested_path *path = find_tested(p, &measure->peer);
     if (p->test.running && pccl_id_equal(&p->test.peer, &measure->peer)) {
-        p->test.outstanding = true; /* it was begun for the master before */
+        p->test.outstanding = true; /* it was begun for the previous master */
         p->test.number = measure->test;
     } else if (path != NULL && p->now_us < path->at_us + KEPT_US) {
         tell_result(p, &path->peer,
@@ -102,7 +102,7 @@ void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement 
                   p->test.begun_as == measurement->test;
     if (!wanted)
         return;
-    bool undisturbed = p->test.outstanding || !p->up || p->resuming; /* no other master conducts tests meanwhile */
+    bool undisturbed = p->test.outstanding || !p->up || p->resuming; /* no other master runs tests at the same time */
     struct pccl_peer_measurement told = *measurement;
     told.test = p->test.number;
     if (!measurement->failed && undisturbed)

@@ -1,6 +1,6 @@
 /*
- * An optimization of the topology: what is particular to it among the joint calls (rounds.h); and
- * the request for a topology report, which is not a joint call.
+ * Optimization of the topology: the parts that differ from the other joint calls (rounds.h). Also the request for a
+ * topology report, which is not a joint call.
  */
 #ifndef PCCL_PEER_OPTIMIZE_H
 #define PCCL_PEER_OPTIMIZE_H
@@ -9,18 +9,18 @@
 
 /* The master asks for a test of this path. */
 void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure);
-/* As the event TEST_DONE. */
+/* Handles the event TEST_DONE. */
 void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement);
-/* The call has ended: ends its test, and frees the results that are kept for a restarted master. */
+/* The call has ended. Ends its test, and frees the results that are stored for a restarted master. */
 void pccl_peer_forget_tests(struct pccl_peer *p);
-/* The open round has ended: with which status the call ends. */
+/* The open round has ended. Returns the status with which the call ends. */
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
 
 /* ---- topology reports ---- */
 
-/* As the event DESCRIBE. */
+/* Handles the event DESCRIBE. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_describe(struct pccl_peer *p);
-/* The master's answer. */
+/* The master has answered. */
 void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report);
 void pccl_peer_resend_describe(struct pccl_peer *p);
 void pccl_peer_end_describe(struct pccl_peer *p);

@@ -1,4 +1,4 @@
-/* Timers, the log, what goes to the master, and the end of a peer's life. */
+/* Timers, the log, messages to the master, and the end of a peer's life. */
 #include "peer/output.h"
 
 #include <stdarg.h>
@@ -48,7 +48,10 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
 
 /* ---- the end ---- */
 
-/* Tells the master, so that nobody has to wait for the silence limit. Who leaves in order gives no reason. */
+/*
+ * Tells the master, so that the other members need not wait for the silence limit. A peer that leaves in order gives no
+ * reason.
+ */
 static void send_leave(struct pccl_peer *p, bool in_order)
 {
     struct pccl_bytes frame;

@@ -1,28 +1,28 @@
 /*
- * What all files of the peer use to act: they ask for a tick, log, send to the master, and end the
- * peer's life. That end is only noted, told and logged here: once the event has been handled,
- * pccl_peer_step ends all that is outstanding. Until then links, operations and calls stay as they
- * are, but nothing may be begun any more, so look at the state after a call that can give up.
+ * Actions that all files of the peer use: arm the timer, log, send to the master, and end the peer's life.
+ * pccl_peer_give_up only sets the state, tells the master and logs. After the event was handled, pccl_peer_step ends
+ * everything outstanding. Until then links, operations and calls remain, but nothing new may begin: check the state
+ * after a call that can give up.
  */
 #ifndef PCCL_PEER_OUTPUT_H
 #define PCCL_PEER_OUTPUT_H
 
 #include "peer/state.h"
 
-/* Asks for a TICK no later than this. */
+/* Requests a TICK no later than this time. */
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us);
-/* Logs a sentence, with the names of the peers that it mentions added. */
+/* Logs a sentence and adds the names of the peers that it mentions. */
 PCCL_PRINTF(3, 4)
 void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
 void pccl_peer_dial_master(struct pccl_peer *p);
 /* Writes these bytes to the connection, which must be up. */
 void pccl_peer_transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length);
 /*
- * Sends a numbered message, kept until it is acknowledged: now if the session stands, otherwise
- * after the reconnect. Without room for it the peer gives up; after the end it does nothing.
+ * Sends a numbered message: now if the connection is up, otherwise after the reconnect. The session buffers it until it
+ * is acknowledged. If the session has no room the peer gives up. After the end of the machine's life nothing is sent.
  */
 void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg);
-/* Ends this machine's life for this reason. A second call does nothing. */
+/* Ends this machine's life for this reason. A second call has no effect. */
 PCCL_PRINTF(3, 4)
 void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...);
 

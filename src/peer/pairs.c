@@ -4,7 +4,7 @@
 #include "peer/roll.h"
 #include "wire/subgroup.h"
 
-/* The first member of the view with this number or a higher one; NULL: all are lower. */
+/* Returns the first member of the view with this number or a higher one; NULL if all numbers are lower. */
 static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
 {
     const struct pccl_roll *roll = p->view_roll;
@@ -24,7 +24,7 @@ static const struct pccl_member *numbered(const struct pccl_peer *p, uint64_t ad
     return member != NULL && member->admitted == admitted ? member : NULL;
 }
 
-/* 0: this peer is not in it. */
+/* Returns 0 if this peer is not in the pair. */
 static uint64_t number_of_other(const struct pccl_peer *p, uint64_t name)
 {
     uint64_t source = pccl_pair_source(name), destination = pccl_pair_destination(name);

@@ -1,13 +1,14 @@
 /*
- * Parameters that the peer's machine takes as they are. config/params.h puts them into the table of all parameters;
- * here are their ranges and defaults, once.
+ * Parameters that the peer's machine uses unchanged, with their ranges and defaults. config/params.h adds them to the
+ * table of all parameters.
  */
 #ifndef PCCL_PEER_PARAMS_H
 #define PCCL_PEER_PARAMS_H
 
 /*
- * NUMBER: a field of struct pccl_peer_config. X is passed on.
- *  X name env default min max help
+ * NUMBER: a field of struct pccl_peer_config. X is passed through.
+ *
+ *  X   name   env   default   min   max   help
  */
 #define PCCL_PEER_PARAMS(NUMBER, X)                                                                                    \
     NUMBER(X, master_lost_ms, "PCCL_MASTER_LOST_MS", 120000, 100, 604800000,                                           \

@@ -37,7 +37,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     p->effects = *effects;
     p->now_us = now_us;
     p->deadline_us = UINT64_MAX;
-    p->silence_ms = 10000; /* until the master tells its own */
+    p->silence_ms = 10000; /* until the master sends its own value */
     p->heartbeat_ms = 2500;
     pccl_session_init(&p->session, &p->memory);
     pccl_hash_key_init(&p->hash, config->hash_seed);
@@ -85,8 +85,8 @@ void pccl_peer_destroy(struct pccl_peer *p)
 }
 
 /*
- * PROTOCOL 9.5: while this process stood still it could not hear anybody, so the master's silence
- * does not count.
+ * PROTOCOL 9.5: a process that stood still could not receive anything during that time, so the master's silence does
+ * not count.
  */
 static void advance_time(struct pccl_peer *p, uint64_t now_us)
 {
@@ -124,7 +124,7 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
 }
 
-/* Without a link from its source, a bulk receive learns only from the master of a send that is tiny (receives.c). */
+/* A bulk receive without a link from its source learns only from the master of a send that is tiny (receives.c). */
 static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
 {
     const bool stands = pccl_peer_has_link_from(p, source);
@@ -190,7 +190,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     return PCCL_OK;
 }
 
-/* If an invariant breaks before this is through, the event BROKEN comes, and it runs again. */
+/* If an invariant breaks before this function has finished, the event BROKEN arrives, and it runs again. */
 static void end_life(struct pccl_peer *p)
 {
     p->deadline_us = UINT64_MAX;
@@ -204,7 +204,10 @@ static void end_life(struct pccl_peer *p)
     p->ending = false;
 }
 
-/* Notes whether several threads make and await calls: while one waits, another may start what other peers wait for. */
+/*
+ * Notes whether several threads make and await calls: while one thread waits, another may start the calls that other
+ * peers wait for.
+ */
 static void note_thread(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
     bool calls = event->kind == PCCL_PEER_CALL || event->kind == PCCL_PEER_LAUNCH || event->kind == PCCL_PEER_OP_AWAIT;

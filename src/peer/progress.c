@@ -1,4 +1,4 @@
-/* What the master is told of operations that are not decided. */
+/* Messages to the master about undecided operations. */
 #include "peer/output.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"

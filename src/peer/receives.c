@@ -15,7 +15,7 @@ static struct pccl_peer_op *of_node(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_peer_op, in_open);
 }
 
-/* ---- what the master is asked for ---- */
+/* ---- requests to the master ---- */
 
 static struct pccl_ask *ask_of(struct pccl_table_node *node)
 {
@@ -44,7 +44,7 @@ static void forget(struct pccl_peer *p, struct pccl_ask *asked)
     pccl_release(&p->memory, asked, sizeof *asked);
 }
 
-/* There are tags that nobody receives any more. */
+/* Withdraws the requests for tags that no receive waits for any more. */
 static void take_back(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
@@ -56,7 +56,7 @@ static void take_back(struct pccl_peer *p)
     }
 }
 
-/* NULL: out of memory, and the peer gave up. */
+/* Returns NULL if it is out of memory; the peer has given up then. */
 static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance *instance)
 {
     struct pccl_ask *asked = find_ask(p, instance);
@@ -106,8 +106,8 @@ static bool count_new(struct pccl_peer *p, struct pccl_list_node *list)
 }
 
 /*
- * The master has room for an offer to each open receive, and for a few more, so that what has been sent
- * meanwhile is here when the next one is launched. What it may still offer is at least what is counted here.
+ * Asks the master for an offer to each open receive and for a few more, so that sends of the near future are known here
+ * when the next receive is launched. The master may make at least as many offers as are counted here.
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
@@ -148,13 +148,13 @@ void pccl_peer_forget_asks(struct pccl_peer *p)
         forget(p, ask_of(first));
 }
 
-/* ---- who is chosen ---- */
+/* ---- choosing a sender ---- */
 
-/* A send to this peer that a receive could meet. */
+/* Send to this peer that a receive could choose. */
 struct candidate {
     struct pccl_instance instance;
     const struct pccl_id *source;
-    uint64_t since; /* in p->arrivals: when it became one */
+    uint64_t since; /* time, in p->arrivals, at which it became one */
 };
 
 static bool has_room(const struct pccl_peer *p)
@@ -162,7 +162,10 @@ static bool has_room(const struct pccl_peer *p)
     return p->op_count - p->tombstone_count + p->followed_count < PCCL_OPS_PER_PEER_MAX;
 }
 
-/* What the source has given up before this peer received it is passed over. false: its next send is not known. */
+/*
+ * Finds the next send of the pair, and passes over sends that the source has given up before this peer received them.
+ * Returns false if the next send is unknown.
+ */
 static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *candidate)
 {
     struct pccl_instance *instance = &candidate->instance;
@@ -184,7 +187,10 @@ static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *cand
     return true;
 }
 
-/* Sources take turns: the one that has waited longest since it came, or was chosen last. */
+/*
+ * Finds the send to choose. Sources take turns: the next one has waited longest since its send arrived, or since it was
+ * last chosen.
+ */
 static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
 {
     const struct pccl_peer_participants *within = pccl_peer_all_of(p, op->instance.subgroup);
@@ -217,7 +223,7 @@ static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct ca
     pccl_peer_op_choose(p, op, &candidate->instance, candidate->source);
 }
 
-/* Without news nothing has changed for the receives that were here before. */
+/* Returns true if a receive may find a sender. Without news nothing has changed for the earlier receives. */
 static bool may_choose(struct pccl_peer *p)
 {
     bool may = p->has_news;
@@ -229,7 +235,8 @@ static bool may_choose(struct pccl_peer *p)
 
 static void choose_all(struct pccl_peer *p)
 {
-    const struct pccl_peer_op *hopeless = NULL; /* the last one, for whose like there is nobody either */
+    /* the last receive without a sender; receives of the same tag and subgroup have none either */
+    const struct pccl_peer_op *hopeless = NULL;
     for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
          node = next) {
         struct pccl_peer_op *op = of_node(node);

@@ -1,6 +1,6 @@
 /*
- * The report to a restarted master, which knows nothing of the run (PROTOCOL 12.2), and how this
- * peer goes on when the master has recovered.
+ * Report to a restarted master, which knows nothing of the run (PROTOCOL 12.2), and the way this peer continues when
+ * the master has recovered.
  */
 #include "peer/control.h"
 #include "peer/links.h"
@@ -20,7 +20,10 @@ _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                    PCCL_SESSION_BYTES_MAX,
                "their payload; seats count at a launch, and again in the subgroup that it founds");
 
-/* Returns the descriptor to report: empty if the operation was given up, as for a tombstone, unless it is of a pair. */
+/*
+ * Returns the descriptor to report: empty if the operation was given up, as for a tombstone, unless it belongs to a
+ * pair.
+ */
 static struct pccl_descriptor descriptor_of(const struct pccl_peer_op *op)
 {
     return op->given_up && op->instance.pair == 0 ? (struct pccl_descriptor){0} : op->descriptor;
@@ -92,7 +95,7 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
     pccl_peer_log(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
-    p->test.outstanding = false; /* nobody waits for its result; the restarted master may ask for the same test */
+    p->test.outstanding = false; /* no master waits for its result; the restarted master may ask for the same test */
     for (uint32_t i = 0; i < p->link_count; i++)
         p->links[i].warm = false; /* the restarted master asks for the links that it wants */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,
@@ -121,8 +124,8 @@ void pccl_peer_send_resume(struct pccl_peer *p)
 }
 
 /*
- * Outcomes, views and answers have come before `recovered`. What is still open is sent only now,
- * since the master could not decide it before.
+ * Outcomes, views and answers have arrived before `recovered`. Everything still open is sent only now, since the master
+ * could not decide it before.
  */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
 {

@@ -1,4 +1,4 @@
-/* The members of the group in the order of their admission, which is that of parts and ranks. */
+/* Member lists of the group in the order of admission, which is also the order of parts and ranks. */
 #include "peer/members.h"
 #include "peer/queries.h"
 #include "peer/roll.h"
@@ -63,7 +63,7 @@ bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *memb
     return true;
 }
 
-/* The names of the first few, and how many they are. Appends. */
+/* Appends the names of the first few peers to `words`, and counts all of them. */
 struct naming {
     struct pccl_text *words;
     uint32_t count;

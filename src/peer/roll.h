@@ -1,7 +1,6 @@
 /*
- * The members of this peer's group in their canonical order, that of their admission: as of the
- * view, and as of the last call that returned, which is what callers count on. A list is shared by
- * all that refer to it, and never changes.
+ * Member lists: the members of this peer's group in canonical order (by admission), both as of the view and as of the
+ * last call that returned. Callers rely on the latter. A list never changes, and is shared by all that refer to it.
  */
 #ifndef PCCL_PEER_ROLL_H
 #define PCCL_PEER_ROLL_H
@@ -9,27 +8,24 @@
 #include "peer/state.h"
 
 struct pccl_roll {
-    uint64_t number; /* of the lists that this peer has made */
+    uint64_t number; /* number of the list among those that this peer has made */
     uint32_t references, count;
     struct pccl_member members[];
 };
 
-/* Makes the list of a new view, whose members are known. Returns false if out of memory. */
+/* Makes the list of a new view, whose members are set already. Returns false if it is out of memory. */
 PCCL_MUST_CHECK bool pccl_peer_make_roll(struct pccl_peer *p);
-/* The view's list, held until it is dropped. */
+/* Adds a reference to the view's list and returns it. pccl_peer_drop_roll removes the reference. */
 struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p);
-/* NULL: nothing. */
+/* `roll` may be NULL. */
 void pccl_peer_drop_roll(struct pccl_peer *p, struct pccl_roll *roll);
-/*
- * A call returns: from now on callers see these attributes, and the list that belongs to them. The
- * only place that sets them.
- */
+/* A call returns: from now on callers see these attributes and this member list. Nothing else sets them. */
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes, struct pccl_roll *roll);
 void pccl_peer_free_rolls(struct pccl_peer *p);
 
-/* Does a caller that counts on these members, in this order, count on those of the view? */
+/* Returns true if the members of the view are exactly these, in this order. */
 bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count);
-/* How they differ: who is missing, and who is new. */
+/* Writes how they differ: which of them are missing in the view, and which members of the view are new. */
 void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                 struct pccl_text *words);
 

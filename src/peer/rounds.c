@@ -165,7 +165,7 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         if (p->calls[kind].outstanding)
             send_vote(p, kind);
-        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* of SYNC: if nothing is elected yet */
+        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* SYNC: only if nothing is elected yet */
             send_withdraw(p, kind);
     }
 }
@@ -216,7 +216,7 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
     }
 }
 
-/* PROTOCOL 9.10: sends an outstanding vote again, with the request for the drain. */
+/* PROTOCOL 9.10: also sends an outstanding vote again, with the request for the drain. */
 void pccl_peer_drain(struct pccl_peer *p)
 {
     if (p->draining || p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)

@@ -1,6 +1,6 @@
 /*
- * The members that operations have, and the subgroups of a peer. The machine keeps a subgroup from the commit of its
- * founding until it has ended and its caller has closed it; only its end changes. Drivers may read it until then.
+ * Members of operations, and the subgroups of a peer. A subgroup exists from the commit of its founding until it has
+ * ended and its caller has closed it; only its end changes it. Drivers may read it during that time.
  */
 #ifndef PCCL_PEER_SUBGROUP_H
 #define PCCL_PEER_SUBGROUP_H
@@ -9,12 +9,12 @@
 #include "core/text.h"
 #include "wire/wire.h"
 
-/* A group as its operations see it: the peer group in the present view, a subgroup, or the two of a send. */
+/* Group as its operations see it: the peer group in the current view, a subgroup, or the two members of a pair. */
 struct pccl_peer_participants {
     uint32_t count;
     uint32_t place; /* of this peer in the ring */
     struct pccl_id *ring;
-    uint32_t *positions; /* by place in the ring, the rank in canonical order */
+    uint32_t *positions; /* rank in canonical order, by place in the ring */
     struct pccl_cost cost;
     bool ended;  /* launches are refused */
     bool closed; /* its caller has closed it */
@@ -22,7 +22,7 @@ struct pccl_peer_participants {
 
 struct pccl_peer_subgroup {
     struct pccl_table_node by_name; /* in the machine's table */
-    uint64_t name;                  /* as launches and instances have it */
+    uint64_t name;                  /* as in launches and instances */
     struct pccl_instance founding;
     struct pccl_peer_participants all; /* owns its lists */
     struct pccl_text reason;           /* why it has ended */

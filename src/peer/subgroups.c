@@ -33,7 +33,7 @@ const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p,
 bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all, const struct pccl_id *id)
 {
     if (all == &p->group)
-        return pccl_peer_is_in_group(p, id); /* it may be large, and is indexed */
+        return pccl_peer_is_in_group(p, id); /* the group may be large, and has an index */
     return all != NULL && pccl_id_find(all->ring, all->count, id) < all->count;
 }
 
@@ -89,7 +89,7 @@ void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come)
 
 /* ---- founding ---- */
 
-/* In a list that is ascending. */
+/* The list is in ascending order. */
 static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id)
 {
     uint32_t low = 0, high = count;
@@ -118,7 +118,10 @@ enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct
     return known == count ? PCCL_OK : PCCL_MEMBERS_CHANGED;
 }
 
-/* Are these the members of the list, each in a place of its own? Fills in who is where. */
+/*
+ * Fills in the places and ranks of the members. Returns false unless they are exactly the members of the list, each in
+ * a different place.
+ */
 static bool fill_in(const struct pccl_peer *p, struct pccl_peer_participants *all, const struct pccl_bytes *list,
                     const struct pccl_bytes *founded)
 {
@@ -132,14 +135,14 @@ static bool fill_in(const struct pccl_peer *p, struct pccl_peer_participants *al
             all->place = seat.place;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        struct pccl_id id = pccl_founding_id(list, i); /* each is in the list once, so nobody else is a member */
+        struct pccl_id id = pccl_founding_id(list, i); /* each is in the list once, so there is no other member */
         if (!pccl_peer_has_member(p, all, &id))
             return false;
     }
     return true;
 }
 
-/* Does it rely on the link from this peer to the member in this place of its ring? */
+/* Returns true if the subgroup needs the link from this peer to the member in this place of its ring. */
 static bool relies_on(const struct pccl_peer_participants *all, uint32_t place)
 {
     return place != all->place && (all->cost.mesh != 0 || place == (all->place + 1) % all->count);

@@ -1,9 +1,9 @@
 /*
- * This peer's part in a synchronization of shared state (PROTOCOL 10.5): its vote, the plan that
- * the master makes of all votes, and the result of the transfer, which the driver carries out.
+ * This peer's part in a synchronization of shared state (PROTOCOL 10.5): its vote, the plan that the master makes from
+ * all votes, and the result of the transfer, which the driver carries out.
  *
- * After a restart of the master the peer votes again, with what it holds by then: its own content;
- * or, if the transfer is complete, the elected one; or torn content, which nobody may take.
+ * After a restart of the master the peer votes again, with its content at that time: its original content; or, if the
+ * transfer is complete, the elected content; or torn content, which no peer may take.
  */
 #include "peer/calls.h"
 #include "peer/members.h"
@@ -23,8 +23,8 @@ uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *p) { return p->sync.revision; }
 
 /*
- * The driver may still write into memory what the last plan asked for, at any moment: it has not
- * said that it has finished.
+ * Returns true if the driver may still write into memory at any moment, as the last plan asked: it has not reported
+ * that it has finished.
  */
 static bool is_writable_now(const struct pccl_peer *p)
 {
@@ -34,15 +34,14 @@ static bool is_writable_now(const struct pccl_peer *p)
 }
 
 /*
- * A transfer of this call has brought all tensors, so this peer holds what members hold that have
- * synchronized before.
+ * Returns true if a transfer of this call has brought all tensors, so that this peer's content is complete, like a
+ * member's that has synchronized before.
  */
 static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
- * A restarted master gets the vote again and makes another plan. Until that comes the driver goes
- * on with the old one and may write after this vote was sent, so the vote says torn even if nothing
- * has been written yet.
+ * A restarted master gets the vote again and makes another plan. Until the new plan arrives, the driver continues with
+ * the old one and may write after this vote was sent, so the vote says torn even if nothing has been written yet.
  */
 void pccl_peer_send_sync_vote(struct pccl_peer *p)
 {
@@ -100,9 +99,8 @@ static bool is_open(struct pccl_peer *p, uint64_t round, const char *what)
 }
 
 /*
- * A transfer that has failed stays failed, so the driver is not told of another plan to fetch. A
- * transfer that was complete before the master restarted counts as complete again if the new plan
- * asks for the same.
+ * A transfer that has failed stays failed: the driver does not get another plan to fetch. A transfer that was complete
+ * before the master restarted counts as complete again if the new plan asks for the same.
  */
 void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan)
 {
@@ -111,7 +109,7 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
         return;
     struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
     bool failed = call->withdrawn || (sync->done && !sync->complete);
-    call->stuck = call->stuck && call->withdrawn; /* all have come since */
+    call->stuck = call->stuck && call->withdrawn; /* all peers have come since */
     if (call->withdrawn && sync->failure.length == 0)
         pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(call));
     sync->planned = true;
@@ -153,7 +151,7 @@ void pccl_peer_sync_touched(struct pccl_peer *p)
     sync->torn_unequal = sync->torn_unequal || sync->plan.takes_unequal;
 }
 
-/* The memory is as the plan wanted it, even if the caller has withdrawn meanwhile. */
+/* The memory has the content of the plan, even if the caller has withdrawn since. */
 static void note_complete(struct pccl_sync_call *sync)
 {
     sync->torn = sync->at_risk = false;
@@ -174,7 +172,7 @@ void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_t
     sync->done = true;
     sync->complete = complete;
     if (!complete) {
-        sync->vouches = false; /* the master does not wait for its proof any more */
+        sync->vouches = false; /* the master no longer waits for its proof */
         sync->failure = *reason;
         pccl_names_add_to(&p->names, &sync->failure);
     }
@@ -203,7 +201,7 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
         return PCCL_STATE;
     }
     p->revision = round->revision + 1;
-    if (call->unable.length > 0) { /* a master that lies: a round with such a vote is never done */
+    if (call->unable.length > 0) { /* the master is faulty: no round with that vote ends as done */
         p->last_reason = call->unable;
         return PCCL_STATE;
     }

@@ -1,7 +1,4 @@
-/*
- * The membership as this peer knows it: the list of all members, the ring of its group, and the
- * four attributes.
- */
+/* Views of the membership: the list of all members, the ring of this peer's group, and the four attributes. */
 #include "core/ticket.h"
 #include "peer/announcements.h"
 #include "peer/choices.h"
@@ -29,7 +26,7 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* Returns true if the list of the previous view is the beginning of the present one: no member has left. */
+/* Returns true if the list of the previous view is the beginning of the current one: no member has left. */
 static bool has_only_grown(const struct pccl_peer *p)
 {
     const struct pccl_roll *before = p->view_roll;
@@ -38,8 +35,8 @@ static bool has_only_grown(const struct pccl_peer *p)
 }
 
 /*
- * Sets the positions of the ranks of a ring, which is a permutation of the members of the group, including this peer
- * (invariant I1): otherwise returns MALFORMED.
+ * Sets the positions of the ranks of a ring. Returns MALFORMED unless the ring is a permutation of the members of the
+ * group, including this peer (invariant I1).
  */
 static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -52,7 +49,7 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     if (positions == NULL)
         return PCCL_MEMORY;
     p->group.positions = positions;
-    /* If newcomers follow in the ring, too, the other positions are as before. */
+    /* If newcomers are also last in the ring, the other positions are unchanged. */
     bool kept = has_only_grown(p) && memcmp(ids, p->group.ring, p->group.count * sizeof *ids) == 0;
     const uint32_t first = kept ? p->group.count : 0;
     for (uint32_t i = first; i < count; i++) {
@@ -66,7 +63,10 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     return PCCL_OK;
 }
 
-/* Returns false if the peer gave up: it cannot use what the master sent, or has no memory for it. */
+/*
+ * Returns true if the status is OK. Otherwise the peer has given up: the master's message is invalid, or memory is
+ * short.
+ */
 static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status status)
 {
     if (status == PCCL_MALFORMED)
@@ -76,7 +76,7 @@ static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status st
     return status == PCCL_OK;
 }
 
-/* Makes the lists of a view whose members are known. Returns false if the peer gave up. */
+/* Makes the ring and the member list of a view whose members are set already. Returns false if the peer gave up. */
 static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count, const char *message)
 {
     enum pccl_status status = place_ring(p, ids, count);
@@ -133,11 +133,12 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
     if (!could_use(p, "list of members", status))
         return false;
     for (uint32_t i = 0; !change->full && i < change->removed_count; i++)
-        pccl_peer_forget(p, &change->removed[i]); /* it is no newcomer, if it was asked to be linked to */
+        /* a link that was asked for while it was a newcomer is no longer wanted for that */
+        pccl_peer_forget(p, &change->removed[i]);
     return true;
 }
 
-/* Notes which members of the previous view have left the group. Returns true if it has newcomers. */
+/* Notes which members of the previous view have left the group. Returns true if the new view has newcomers. */
 static bool note_departures(struct pccl_peer *p)
 {
     const struct pccl_roll *before = p->view_roll;

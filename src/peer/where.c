@@ -1,7 +1,4 @@
-/*
- * Nobody waits in silence: after a while the peer asks the master who is missing and logs the
- * answer.
- */
+/* "Who is where": after a while of waiting the peer asks the master who is missing, and logs the answer. */
 #include "peer/output.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
@@ -9,13 +6,13 @@
 #include "wire/describe.h"
 
 enum {
-    WHERE_REPEAT = 5,           /* times where_ms, between two questions */
-    TRAINING_PAUSE_US = 100000, /* between two words about the training */
+    WHERE_REPEAT = 5,           /* multiple of where_ms between two questions */
+    TRAINING_PAUSE_US = 100000, /* pause between two training reports */
 };
 
 /*
- * If the deadline comes sooner, ask halfway to it: the caller learns in time who is missing, and
- * those who wait with it learn that this peer has come.
+ * If the deadline is sooner, asks halfway to it: the caller learns in time who is missing, and the other waiting peers
+ * learn that this peer has come.
  */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
 {
@@ -66,8 +63,8 @@ void pccl_peer_wait_ended(struct pccl_peer *p)
 #define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
 
 /*
- * Anybody may be a newcomer, so there may be many: one line for all that are due, and at most one
- * each where_ms.
+ * Any peer may be a newcomer, so there may be many: logs one line for all that are due, and at most one line per
+ * where_ms.
  */
 static void tell_admissions(struct pccl_peer *p)
 {
@@ -129,7 +126,7 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
     pccl_peer_arm(p, p->connect_where_us);
 }
 
-/* Returns the joint call that the answer is about; NULL for an operation. */
+/* Returns the joint call that the answer is about; NULL if it is about an operation. */
 static struct pccl_vote_call *find_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
@@ -138,7 +135,7 @@ static struct pccl_vote_call *find_call(struct pccl_peer *p, const struct pccl_m
     return NULL;
 }
 
-/* The answer may come after the call that asked for it has ended. op: NULL if it is no operation. */
+/* Returns false if the call that asked has ended before the answer. `op` is NULL if it is no operation. */
 static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_op *op,
                              const struct pccl_vote_call *call, const struct pccl_msg_who_is_where *answer)
 {
@@ -155,26 +152,29 @@ static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op 
     return 2 * (uint64_t)answer->missing < (op != NULL ? op->world : world);
 }
 
-/* Calls that lose nothing, and are the usual wrong ones of a newcomer, come first. */
+/*
+ * Returns the order in which calls of a cycle end: first those that lose nothing and are the usual mistakes of a
+ * newcomer.
+ */
 static unsigned order_of(uint8_t call) { return call == PCCL_CALL_UPDATE ? 0 : call == PCCL_CALL_PENDING ? 1 : 2; }
 
 /*
- * Returns how long the call waits in a cycle, so that its calls end one after another (9.6): last a call that most have
- * come to, which are few as long as the others compute; of other calls the one before the one that it waits for in
- * their order.
+ * Returns the time that a call waits in a cycle, so that the calls of the cycle end one after another (9.6). A call
+ * that most peers have made ends last. While other peers compute, few have made the right call either; between such
+ * calls the order above decides.
  */
 static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer_op *op,
                                const struct pccl_msg_who_is_where *answer)
 {
     uint64_t limit_ms = p->config.stuck_ms;
-    if (!p->config.stuck_is_set) /* the operations of the others, whose limit is likely the same, may end before */
+    if (!p->config.stuck_is_set) /* the operations of the others, which probably have the same limit, may end before */
         limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
     uint8_t other = answer->places_count > 0 ? answer->places[0].call : PCCL_CALL_NONE;
     uint64_t turn = most_have_come(p, op, answer) ? 3 : order_of(answer->call) < order_of(other) ? 1 : 2;
     return turn * limit_ms * UINT64_C(1000);
 }
 
-/* PROTOCOL 9.6: a deadline ends a call later, unless the program has set stuck_ms, too. */
+/* PROTOCOL 9.6: a call with a deadline ends at that, unless the program has set stuck_ms, too. */
 static bool is_stuck(const struct pccl_peer *p, uint8_t stuck, uint64_t deadline_us)
 {
     if (p->config.stuck_ms == 0)
@@ -182,7 +182,7 @@ static bool is_stuck(const struct pccl_peer *p, uint8_t stuck, uint64_t deadline
     return p->config.stuck_is_set ? stuck != PCCL_STUCK_NOT : stuck == PCCL_STUCK_CERTAIN && deadline_us == UINT64_MAX;
 }
 
-/* Ends the call when all answers of the time that it has have said that it is in a cycle. */
+/* Ends the call when all answers during its limit have said that it is in a cycle. */
 static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_vote_call *call,
                          const struct pccl_msg_who_is_where *answer)
 {
@@ -208,7 +208,7 @@ static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pc
     }
 }
 
-/* The first place leads to the cycle (9.6). The list of the others may be too long for the text. */
+/* The first place leads into the cycle (9.6). The list of the others may be too long for the text. */
 static void describe_stuck(struct pccl_text *text, const struct pccl_msg_who_is_where *answer)
 {
     pccl_describe_places(text, answer->places, 1, 1);
@@ -239,7 +239,7 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     end_if_stuck(p, op, call, answer);
 }
 
-/* It is news, not a promise: what a master that is away or much told does not hear is of no interest later. */
+/* Not sent again if the master is away or the last report was shortly before: later figures replace it. */
 enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training)
 {
     if (p->state != PCCL_PEER_MEMBER)
