@@ -40,7 +40,7 @@ PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struc
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
 /*
  * Saves a segment. Call exactly once for each segment of the caller's memory, before it is overwritten. Segments
- * outside the own part are not saved.
+ * outside this rank's part are not saved.
  */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);

@@ -11,7 +11,7 @@ static uint32_t steps(struct pccl_seat seat)
 }
 
 /*
- * Returns the buffers: parts of the own piece; if they are packed, the results of the other pieces, too, as these
+ * Returns the buffers: parts of this rank's piece; if they are packed, the results of the other pieces, too, as these
  * cannot arrive in the caller's memory.
  */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }

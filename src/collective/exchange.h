@@ -30,7 +30,7 @@
  * a codec ranks. If a peer is ahead of us in a stripe, segments that are still being sent are added, one for each
  * connection. So scratch in use is at most the budget, the smallest windows of transfers that found it used up, those
  * segments being sent, and buffered early data; scratch kept for reuse never exceeds the budget. In place, a backup as
- * large as the own part is added (backup.h).
+ * large as this rank's part is added (backup.h).
  */
 #ifndef PCCL_COLLECTIVE_EXCHANGE_H
 #define PCCL_COLLECTIVE_EXCHANGE_H
@@ -113,12 +113,13 @@ struct pccl_transfer_config {
     const uint64_t *starts;
     /*
      * All-reduce: `count` elements each, which may be the same memory. Broadcast: likewise; only the root's input is
-     * read, and if the root's result is the input it is written with a codec only. All-gather: the own part, and all
-     * parts; the input may be its part of the result. Reduce-scatter: all parts, and the own share; the result may be
-     * its part of the input. Reduce, gather: as all-reduce and all-gather, but only the root has a result. Scatter: all
-     * parts, which only the root has, and the own one, which may be its part of the input. All-to-all: all parts on
-     * both sides, in different memory. Memory without bytes is NULL. A part of given length is in one extent of the
-     * input, and then the result is one extent; with several sections input and result have the same extents.
+     * read, and if the root's result is the input it is written with a codec only. All-gather: this rank's part, and
+     * all parts; the input may be its part of the result. Reduce-scatter: all parts, and the share of this rank; the
+     * result may be its part of the input. Reduce, gather: as all-reduce and all-gather, but only the root has a
+     * result. Scatter: all parts, which only the root has, and this rank's own, which may be its part of the input.
+     * All-to-all: all parts on both sides, in different memory. Memory without bytes is NULL. A part of given length is
+     * in one extent of the input, and then the result is one extent; with several sections input and result have the
+     * same extents.
      */
     struct pccl_buffers buffers;
     double factor; /* premultiplied sum: factor of this rank's elements; may differ from other ranks' factors */

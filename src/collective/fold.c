@@ -105,7 +105,7 @@ const uint8_t *pccl_fold_input(const struct pccl_transfer *transfer, const struc
 
 /* ---- elements ---- */
 
-/* Returns the kernel call that folds the own part and the data received in this step. */
+/* Returns the kernel call that folds this rank's part and the data received in this step. */
 static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, bool finish)
 {
     return (struct pccl_step){.datatype = plan->datatype,
@@ -125,7 +125,7 @@ static uint32_t elements_at_once(const struct pccl_transfer *transfer, const str
     return in_blocks ? FOLD_BYTES / piece->plan->element_bytes : piece->segment.count;
 }
 
-/* Adds the received elements and the own ones into a sum whose elements may be longer. */
+/* Adds the received elements and this rank's elements into a sum whose elements may be longer. */
 static void widen(const struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *received,
                   uint8_t *sum)
 {
@@ -142,8 +142,8 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_piece 
 }
 
 /*
- * Folds the first part, received as elements, and the own one into a sum with longer elements (f32 for narrow floats).
- * Takes over the scratch. Returns NULL if memory is short.
+ * Folds the first part, received as elements, and this rank's own into a sum with longer elements (f32 for narrow
+ * floats). Takes over the scratch. Returns NULL if memory is short.
  */
 static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                         struct pccl_scratch *received)
@@ -242,8 +242,8 @@ static void finish_sum(const struct pccl_transfer *transfer, const struct pccl_p
 }
 
 /*
- * Folds the own part into the sum of the earlier ranks; the first rank begins the sum. Writes the sum before this step,
- * or after it, to the result; in place this overwrites the own part.
+ * Folds this rank's part into the sum of the earlier ranks; the first rank begins the sum. Writes the sum before this
+ * step, or after it, to the result; in place this overwrites this rank's part.
  */
 static void scan(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool is_first, uint8_t *sum)
 {
@@ -384,16 +384,16 @@ void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *p
 }
 
 /*
- * Folds all parts and the own one, which is last, and packs the sum; `packed` may be one of the parts. The rank that
- * finishes it writes the unpacked bytes to the result. `packed` is NULL if a finished sum is not sent: then the result
- * is the sum itself.
+ * Folds all parts and this rank's own, which is last, and packs the sum; `packed` may be one of the parts. The rank
+ * that finishes it writes the unpacked bytes to the result. `packed` is NULL if a finished sum is not sent: then the
+ * result is the sum itself.
  */
 static void fold_packed(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool finish,
                         uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
     const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* the own part at the end */
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* this rank's part at the end */
     if (finish)
         save(transfer, piece);
     const uint8_t *own = is_whole(transfer, piece) ? input_of(transfer, piece) : NULL;
@@ -530,8 +530,8 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
 }
 
 /*
- * Folds the collected parts and the own one. Returns true if the result is only in its place; otherwise it is also in
- * the memory of the first part.
+ * Folds the collected parts and this rank's own. Returns true if the result is only in its place; otherwise it is also
+ * in the memory of the first part.
  */
 static bool fold_all_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                               struct pccl_scratch *const *parts, uint32_t part_count)

@@ -37,14 +37,14 @@ uint8_t *pccl_fold_place(struct pccl_transfer *transfer, const struct pccl_piece
  */
 struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step,
                                        const struct pccl_task *task, struct pccl_scratch *scratch);
-/* Does the same for all collected parts, in the order in which they are folded; the own part is last. */
+/* Does the same for all collected parts, in the order in which they are folded; this rank's part is last. */
 struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count);
 
 /* ---- data that stays ---- */
 
-/* Writes the own part of a piece, which is its result, unless it is there already. Returns the bytes written. */
+/* Writes this rank's part of a piece, which is its result, unless it is there already. Returns the bytes written. */
 size_t pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Does the same for a finished piece that is packed. */
 void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *packed);

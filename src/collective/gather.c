@@ -41,7 +41,7 @@ const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring
 
 /* ---- directly ---- */
 
-/* Returns the buffers: for early data; packed, also for the own piece. */
+/* Returns the buffers: for early data; packed, also for this rank's piece. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)

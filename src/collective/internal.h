@@ -22,7 +22,7 @@ struct pccl_lane {
     struct pccl_list_node flows;     /* all flows that use it */
     struct pccl_list_node queue;     /* flows with something to send, in turn */
     struct pccl_table held;          /* buffered early messages, by instance */
-    struct pccl_list_node held_list; /* the same, oldest first */
+    struct pccl_list_node held_list; /* the same messages, oldest first */
     /* incoming: buffered early data; outgoing: allowance used by flows that send before READY */
     size_t ahead_bytes;
     uint32_t ahead_segments; /* likewise */
@@ -192,7 +192,7 @@ struct pccl_exchange {
     uint64_t started; /* number of transfers so far */
     struct pccl_scratch_pool scratch;
     size_t short_path_bytes; /* reserved scratch of transfers on short paths */
-    size_t moving_bytes;     /* ... and its part of those that have completed a stripe */
+    size_t moving_bytes;     /* part of it that belongs to transfers that have completed a stripe */
     struct pccl_backup_pool backups;
     size_t ahead_bytes; /* bytes buffered in all lanes */
     uint32_t ahead_segments;

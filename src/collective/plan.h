@@ -50,7 +50,7 @@
  *
  * With a codec everything that travels is packed: a part or a sum by its sender; the result once, by the rank that
  * finishes it, which unpacks it again like all others. Data that stays at its rank is not packed: a share of a
- * reduce-scatter, the result of a reduce, the own part of a root that gathers or scatters, the own part in an
+ * reduce-scatter, the result of a reduce, a root's own part when it gathers or scatters, a rank's own part in an
  * all-to-all. Data that is not folded is packed once, by its owner, which unpacks it again likewise. Collected parts
  * are added unpacked, two by two. With a scaled codec parts travel directly to the folding rank where possible, so that
  * each is packed once and there is one sum.
@@ -68,8 +68,8 @@
 /* Side on which a rank has only its own part. */
 enum pccl_division {
     PCCL_DIVISION_WHOLE,     /* not in parts */
-    PCCL_DIVISION_GATHERED,  /* the input is the own part */
-    PCCL_DIVISION_SCATTERED, /* the result is the own part */
+    PCCL_DIVISION_GATHERED,  /* the input is this rank's part */
+    PCCL_DIVISION_SCATTERED, /* the result is this rank's part */
     PCCL_DIVISION_EXCHANGED, /* both: a tensor of parts of parts, by sender and receiver */
 };
 
@@ -94,11 +94,11 @@ struct pccl_plan {
     const uint64_t *starts;
     /* First element of the whole tensor in the caller's memory. */
     uint64_t input_from, result_from;
-    uint64_t own_from, own; /* start and length of the own part, in elements: the whole of a tensor; 0: no part */
+    uint64_t own_from, own; /* start and length of this rank's part, in elements: the whole of a tensor; 0: no part */
     enum pccl_division division;
     enum pccl_scan scan;
     struct pccl_line line;     /* for a scan; the seat points to it, so a plan is not copied */
-    bool reduces;              /* the own part is folded into the result */
+    bool reduces;              /* this rank's part is folded into the result */
     bool long_path;            /* round trips to the neighbors take longer than moving some segments */
     bool large;                /* larger than the caches, so data that is not needed soon may bypass them */
     uint32_t segment_elements; /* elements of a full segment */
@@ -160,7 +160,7 @@ uint64_t pccl_plan_part_stripes(const struct pccl_plan *plan, uint64_t stripe, u
 struct pccl_segment pccl_plan_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Returns true if the segment has elements; false for PCCL_NO_PIECE. */
 bool pccl_plan_has_segment(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* Returns true if the segment has elements of the own part that are its result (schedule.h). */
+/* Returns true if the segment has elements of this rank's part that are its result (schedule.h). */
 bool pccl_plan_keeps(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 /* Returns true if the kept part is written to the result when it is sent: packed, or as the first sum of a scan. */
 bool pccl_plan_keeps_sent(const struct pccl_plan *plan);

@@ -94,13 +94,13 @@ enum pccl_content {
 };
 
 enum pccl_work {
-    PCCL_WORK_FOLD,   /* Fold the own part into it: a sum. */
+    PCCL_WORK_FOLD,   /* Fold this rank's part into it: a sum. */
     PCCL_WORK_FINISH, /* The same, and the sum is the result. */
-    /* Keep it until all parts of the piece are here; then fold them, the own one last, which makes the result. */
+    /* Keep it until all parts of the piece are here; then fold them, this rank's own last, which makes the result. */
     PCCL_WORK_COLLECT,
     PCCL_WORK_STORE, /* It is the result, unchanged. */
     PCCL_WORK_PASS,  /* It is for other ranks. */
-    PCCL_WORK_SCAN,  /* Fold the own part into it: a sum. The result is the sum before this, or after it. */
+    PCCL_WORK_SCAN,  /* Fold this rank's part into it: a sum. The result is the sum before this, or after it. */
 };
 
 /* Task for a received piece. All but PCCL_WORK_FOLD and PCCL_WORK_PASS make one result of this rank. */
@@ -137,7 +137,7 @@ struct pccl_schedule {
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /*
-     * Returns true if the own part of a piece is its result here, which this rank does not receive; if it is sent
+     * Returns true if this rank's part of a piece is its result here, which this rank does not receive; if it is sent
      * packed, the result is unpacked from it. NULL: never.
      */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);

@@ -316,7 +316,10 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, cons
     pccl_stripe_result(stripe, piece->number);
 }
 
-/* Returns the own part of the next stripe: in the caller's memory, or made from it. Returns NULL if memory is short. */
+/*
+ * Returns this rank's part of the next stripe: in the caller's memory, or made from it. Returns NULL if memory is
+ * short.
+ */
 static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel, const struct pccl_piece *piece,
                                     struct pccl_scratch **scratch)
 {

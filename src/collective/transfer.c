@@ -147,7 +147,7 @@ static bool scales(const struct pccl_transfer *transfer)
     return some && transfer->config->factor != 1;
 }
 
-/* Returns true if input and result of the own part begin at the same address, in any extent. */
+/* Returns true if input and result of this rank's part begin at the same address, in any extent. */
 static bool is_in_place(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;

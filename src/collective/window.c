@@ -318,7 +318,7 @@ static void set_size(struct pccl_transfer *transfer)
     uint64_t window = window_of(transfer, segment_bytes);
     transfer->window = pccl_min_u64(pccl_max_u64(window, 1), plan->stripes);
     bool makes_own = pccl_packing_packs(&plan->packing) || transfer->scales ||
-                     transfer->input_room != NULL; /* the own part is sent from scratch, too */
+                     transfer->input_room != NULL; /* this rank's part is sent from scratch, too */
     transfer->stripe_scratch =
         pccl_schedules[plan->algorithm]->buffers(plan->seat, makes_own) * pccl_scratch_size(segment_bytes);
     transfer->slot_count = 1;

@@ -163,7 +163,7 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
 {
     const struct slot *slot = find(key);
     size_t size = failure->size;
-    memset(failure, 0, size); /* also members that we do not know */
+    memset(failure, 0, size); /* also clears members that this library does not know */
     failure->size = size;
     if (slot == NULL)
         return;

@@ -300,8 +300,8 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
 }
 
 /*
- * Returns true if the proof is known. It is as soon as more than half of the members with the content have sent the
- * same one, since the others cannot change that.
+ * Returns true if the proof is known: more than half of the members with the content have sent the same one, or all
+ * have sent theirs and it is the most frequent one.
  */
 static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
 {

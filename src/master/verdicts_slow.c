@@ -470,8 +470,10 @@ static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 }
 
 /*
- * Suspects an end of the link in addition to the link, which the ring leaves like any other, as a third link may be
- * better. A sender has reported both links itself; for a receiver two members have, each the only sender at its time.
+ * Suspects the common end of this slow link and of an earlier one that was slow while it was in use. The link itself
+ * stays suspected and the ring avoids it, because a third link of that end may be better. If the common end is the
+ * sender, it reported both links itself; if it is the receiver, two members reported them, each while it was the only
+ * sender.
  */
 static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {

@@ -19,7 +19,7 @@ struct pccl_described {
  */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 
-/* Returns "no answer" and the like: the end of a link or of a dial; "broken" if unknown. */
+/* Returns the end of a link or of an attempt to dial as text, for example "no answer"; "broken" if it is unknown. */
 const char *pccl_link_end_name(enum pccl_link_end end);
 /*
  * Appends a call with its round or, for an operation, its collective and tag: "update topology (round 3)", "barrier tag
