@@ -40,7 +40,7 @@ static inline uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_
 {
     return extents->list == NULL ? extents->memory + at : pccl_extents_list_at(extents, at);
 }
-/* Returns the number of bytes, of the `bytes` from `at` on, in the extent of the first. */
+/* Returns how many of the `bytes` bytes from `at` on are in the same extent as the first of them. */
 static inline size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes)
 {
     return extents->list == NULL ? bytes : pccl_extents_list_together(extents, at, bytes);

@@ -42,7 +42,7 @@ struct pccl_scaled {
 
 const char *pccl_scaled_format_name(enum pccl_scaled_format format); /* "e4m3" */
 
-/* Returns true if this codec exists, else the reason why not. The functions below need a valid one. */
+/* Returns true if this codec exists; otherwise writes the reason. The functions below need a valid one. */
 bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *reason);
 /*
  * Returns the bytes of `count` packed elements with their scales; 0 for 0. Additive over whole blocks, which decode

@@ -28,8 +28,8 @@ size_t pccl_sparse_bytes(const struct pccl_sparse *sparse);
 PCCL_MUST_CHECK bool pccl_sparse_encode(const struct pccl_sparse *sparse, const struct pccl_kernels *kernels,
                                         float *elements, uint8_t *bytes);
 /*
- * Returns true if an encoder may have made these bytes, else the reason why not: bytes from a network are not trusted.
- * *square: the sum of the squares of the decoded values; the same bits on all machines.
+ * Returns true if an encoder may have made these bytes; otherwise writes the reason. Bytes from a network are not
+ * trusted. *square becomes the sum of the squares of the decoded values, with the same bits on all machines.
  */
 bool pccl_sparse_check(const struct pccl_sparse *sparse, const struct pccl_kernels *kernels, const uint8_t *bytes,
                        size_t length, double *square, struct pccl_text *reason);

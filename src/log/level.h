@@ -5,7 +5,7 @@
 #include "core/base.h"
 #include "core/log.h"
 
-/* Returns true if a line of this level is written. A load of one atomic. */
+/* Returns true if a line of this level is written. Costs one atomic load. */
 bool pccl_logger_wants(enum pccl_log_level level);
 /* Set the level, from the user or from the environment: the latter counts until the former is called. */
 void pccl_logger_set_level(enum pccl_log_level level);

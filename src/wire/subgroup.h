@@ -61,7 +61,7 @@ struct pccl_cost pccl_founded_cost(const struct pccl_bytes *founded);
 struct pccl_founded_seat pccl_founded_seat(const struct pccl_bytes *founded, uint32_t rank);
 /* Returns the number of members in a result of this length; 0 if the length is invalid. */
 uint32_t pccl_founded_count(const struct pccl_bytes *founded);
-/* Lists its members, ascending by id, as the founding was launched with. */
+/* Lists the members by ascending id: the list with which the founding was launched. */
 void pccl_founded_list(const struct pccl_bytes *founded, struct pccl_id *ids);
 /* Returns true if each member has a different place in the ring. */
 bool pccl_founded_has_ring(const struct pccl_bytes *founded);
