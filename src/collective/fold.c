@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    FOLD_BYTES = 4096, /* folded at once if they are copied before or after, while they are in the first cache */
+    FOLD_BYTES = 4096, /* size of a fold that is also copied, so that its data stays in the first cache */
     WORK_BYTES = PCCL_PACKING_BLOCK * sizeof(double),
 };
 

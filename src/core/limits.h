@@ -46,7 +46,7 @@ enum {
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
     PCCL_LINKS_AHEAD_MAX = 64,        /* links to a peer from unknown peers, which may be members in a later view */
-    PCCL_POOL_AHEAD_MAX = 8,          /* connections of each of these */
+    PCCL_POOL_AHEAD_MAX = 8,          /* maximum number of connections of each such link */
     PCCL_GONE_KEPT = 256,             /* ends of connections that a peer reports again to a restarted master */
     PCCL_GONE_QUEUE_MAX = 4096,       /* unacknowledged messages to a peer beyond which it is sent no link_gone */
     PCCL_LONG_PATH_RTT_US = 2000,     /* shortest round trip of a long path */

@@ -13,7 +13,8 @@ struct pccl_sync_part {
     uint32_t line_count;
     struct pccl_tensor_line *lines;           /* owned, of the first tensors; their names are in line_names */
     char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
-    bool holds_unequal;                       /* has tensors that need not be equal, as members that are not fresh do */
+    /* has tensors that may differ between members, like every member that is not fresh */
+    bool holds_unequal;
     bool vouches;            /* voted for the elected content, others fetch it, and its proof is still missing */
     struct pccl_proof proof; /* proof that it sent, or the elected content's proof once it has fetched; 0: none */
     bool fetches;            /* asked to fetch, and has not sent `sync_done` */

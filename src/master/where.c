@@ -193,7 +193,10 @@ static bool waits_for(struct pccl_master *m, const struct step *step, const stru
            is_kept_from(m, remote, &own, &step->call);
 }
 
-/* Returns true if all members of the call are heard. A silent one may be removed, and that may end the call. */
+/*
+ * Returns true if all members of the call are connected and not silent. A silent member may be removed, and that may
+ * end the call.
+ */
 static bool are_all_heard(struct pccl_master *m, const struct step *step)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
