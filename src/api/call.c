@@ -4,7 +4,7 @@
 #include "drive/comm_callers.h"
 #include "drive/comm_machine.h"
 #include "drive/guard.h"
-#include "net/fork.h"
+#include "os/fork.h"
 #include "peer/queries.h"
 
 /* ---- the process ---- */

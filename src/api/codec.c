@@ -3,7 +3,7 @@
  * there is nothing to free, to share or to look up; only this file knows how.
  */
 #include "api/api.h"
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/codec_error.h"
 #include "wire/choice.h"
 #include "wire/packing.h"

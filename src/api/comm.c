@@ -7,7 +7,7 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_wait.h"
 #include "drive/credentials.h"
-#include "net/fork.h"
+#include "os/fork.h"
 #include "peer/queries.h"
 
 #include <stdio.h>

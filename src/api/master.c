@@ -3,14 +3,14 @@
 #include "api/api.h"
 #include "drive/credentials.h"
 #include "drive/master_server.h"
-#include "net/fork.h"
+#include "os/fork.h"
 #include "net/heap.h"
 
 enum state { CREATED, RUNNING, ENDED };
 
 struct pcclMasterInstanceState_t {
     struct pccl_master_server *server;
-    uint32_t generation; /* of the process: net/fork.h */
+    uint32_t generation; /* of the process: os/fork.h */
     _Atomic enum state state;
     enum pccl_status end; /* when ENDED */
 };

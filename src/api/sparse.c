@@ -1,6 +1,6 @@
 /* The sparse codec, for callers who exchange what it makes. */
 #include "api/api.h"
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/sparse.h"
 
 _Static_assert(PCCL_SPARSE_CHUNK_ELEMENTS == PCCL_SPARSE_CHUNK, "what callers know");

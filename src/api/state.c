@@ -5,7 +5,7 @@
 #include "drive/comm_machine.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"

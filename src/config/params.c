@@ -1,17 +1,16 @@
 #include "config/params.h"
 
-#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "core/address.h"
 #include "core/token.h"
 #include "log/logger.h"
 
 extern char **environ;
 
-enum kind { U32, BOOL, LEVEL, TEXT, SECRET, HOST, HOSTS };
+enum kind { U32, SWITCH, LEVEL, TEXT, SECRET, HOST, HOSTS };
 enum scope { COMMUNICATOR = pcclParameterCommunicator, MASTER = pcclParameterMaster, PROCESS = pcclParameterProcess };
 
 struct entry {
@@ -76,11 +75,23 @@ static bool parse_u32(const char *text, uint32_t *value)
     return true;
 }
 
+static char lower(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte); }
+
+/* Returns true if the two differ at most in the case of ASCII letters. */
+static bool is_same_word(const char *text, const char *word)
+{
+    while (*word != '\0' && lower(*text) == lower(*word)) {
+        text++;
+        word++;
+    }
+    return *text == *word;
+}
+
 static bool parse_bool(const char *text, bool *value)
 {
     static const char *const reason[] = {"0", "1", "off", "on", "false", "true", "no", "yes"};
     for (size_t i = 0; i < PCCL_COUNT_OF(reason); i++) {
-        if (strcasecmp(text, reason[i]) == 0) {
+        if (is_same_word(text, reason[i])) {
             *value = i % 2 == 1;
             return true;
         }
@@ -91,7 +102,7 @@ static bool parse_bool(const char *text, bool *value)
 static bool parse_level(const char *text, enum pccl_log_level *level)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(levels); i++) {
-        if (strcasecmp(text, levels[i].name) == 0) {
+        if (is_same_word(text, levels[i].name)) {
             *level = levels[i].level;
             return true;
         }
@@ -122,7 +133,7 @@ static bool is_alnum(char byte)
 static bool is_ipv6(const char *host)
 {
     char plain[256];
-    struct in6_addr address;
+    struct pccl_address address;
     size_t length = strcspn(host, "%");
     if (host[length] == '%' && host[length + 1] == '\0') {
         return false;
@@ -134,15 +145,15 @@ static bool is_ipv6(const char *host)
     }
     memcpy(plain, host, length);
     plain[length] = '\0';
-    return inet_pton(AF_INET6, plain, &address) == 1;
+    return strchr(plain, ':') && pccl_address_parse_ip(plain, length, &address);
 }
 
 /* Returns true for a name or IPv4. A text of digits and dots must be an address. */
 static bool is_name(const char *host)
 {
-    struct in_addr address;
+    struct pccl_address address;
     if (strspn(host, "0123456789.") == strlen(host)) {
-        return inet_pton(AF_INET, host, &address) == 1;
+        return pccl_address_parse_ip(host, strlen(host), &address);
     }
     for (const char *byte = host; *byte != '\0'; byte++) {
         if (!is_alnum(*byte) && !is_one_of(*byte, "-_.")) {
@@ -264,7 +275,7 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
         return PCCL_ARGUMENT;
     }
     const struct entry *entry = &entries[index];
-    bool ranged = entry->kind == U32 || entry->kind == BOOL;
+    bool ranged = entry->kind == U32 || entry->kind == SWITCH;
     pcclParameterInfo_t known = {
         .size = info->size,
         .name = entry->name,
@@ -307,7 +318,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
         if (!parse_u32(value, &number) || number < entry->min || number > entry->max) {
             pccl_text_format(&reason, "not a number from %s to %s", entry->min_text, entry->max_text);
         }
-    } else if (entry->kind == BOOL) {
+    } else if (entry->kind == SWITCH) {
         if (!parse_bool(value, &truth)) {
             pccl_text_add(&reason, "neither 0 nor 1");
         }
@@ -360,7 +371,7 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
     void *member = (char *)out + entry->offset;
     switch (entry->kind) {
     case U32: (void)parse_u32(text, member); break;
-    case BOOL: (void)parse_bool(text, member); break;
+    case SWITCH: (void)parse_bool(text, member); break;
     case LEVEL: (void)parse_level(text, member); break;
     case TEXT:
     case SECRET:

@@ -15,7 +15,7 @@
 #include "peer/params.h"
 
 /*
- * Kinds: U32 a number from min to max; BOOL; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
+ * Kinds: U32 a number from min to max; SWITCH; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
  * join token (max: its length) or a pre-shared secret, which no message shows; HOSTS at most max addresses "host" or
  * "host:port", HOST one without a port (all three may be empty). Ranges are plain numbers: users see them in this form.
  *
@@ -48,7 +48,7 @@
       "directory for the master's key, its token without master_token_file, and a note that a run lives; or empty")    \
     X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
       "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
-    X(MASTER, BOOL, insecure, "PCCL_INSECURE", "0", 0, 1,                                                              \
+    X(MASTER, SWITCH, insecure, "PCCL_INSECURE", "0", 0, 1,                                                            \
       "1: no warning when a master without a token listens beyond this machine, and HTTP there may be in the clear")   \
     X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 77,                                                            \
       "the master's token, with which a peer joins and encrypts; empty: that of token_file")                           \
@@ -62,7 +62,7 @@
     X(COMMUNICATOR, U32, rekey_ms, "PCCL_REKEY_MS", "3600000", 10, 604800000,                                          \
       "after this time an encrypted connection gets new keys, by a new key exchange")                                  \
     PCCL_PEER_PARAMS(PCCL_PARAM_PEER_NUMBER, X)                                                                        \
-    X(COMMUNICATOR, BOOL, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                        \
+    X(COMMUNICATOR, SWITCH, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                      \
       "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
       "reductions happen among peers with the same number")                                                            \
@@ -107,10 +107,10 @@
     X(PROCESS, U32, num_benchmark_connections, "PCCL_NUM_BENCHMARK_CONNECTIONS", "16", 1, 4294967295,                  \
       "accepted for compatibility, no effect yet")
 
-enum { PCCL_PARAM_BYTES_MAX = 1023 }; /* of any value as text */
+enum { PCCL_PARAM_BYTES_MAX = PCCL_PATH_BYTES_MAX }; /* of any value as text */
 
 #define PCCL_PARAM_MEMBER_U32(name) uint32_t name;
-#define PCCL_PARAM_MEMBER_BOOL(name) bool name;
+#define PCCL_PARAM_MEMBER_SWITCH(name) bool name;
 #define PCCL_PARAM_MEMBER_LEVEL(name) enum pccl_log_level name;
 #define PCCL_PARAM_MEMBER_TEXT(name) char name[PCCL_PARAM_BYTES_MAX + 1];
 #define PCCL_PARAM_MEMBER_SECRET(name) char name[PCCL_PARAM_BYTES_MAX + 1];

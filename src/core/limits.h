@@ -101,6 +101,7 @@ enum {
     PCCL_SESSION_QUEUE_MAX = 45056,    /* unacknowledged messages before a session counts as departed */
     PCCL_SESSION_BYTES_MAX = 80 << 20, /* total of their bytes */
     PCCL_SESSION_ACK_EVERY = 64,       /* received messages after which an acknowledgment is sent at once */
+    PCCL_PATH_BYTES_MAX = 1023,        /* path in a parameter */
     PCCL_STRANGERS_MAX = 256,          /* connections without an accepted hello */
 };
 

@@ -7,7 +7,7 @@
 #include "core/limits.h"
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/path.h"
+#include "os/path.h"
 
 enum { MEASURE_BYTES = 1 << 20 }; /* less does not show the path's rate */
 

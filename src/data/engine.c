@@ -3,8 +3,8 @@
 
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/socket.h"
-#include "net/thread.h"
+#include "os/socket.h"
+#include "os/thread.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/path.h"
-#include "net/socket.h"
+#include "os/path.h"
+#include "os/socket.h"
 
 #include <string.h>
 

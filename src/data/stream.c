@@ -12,7 +12,7 @@
 #include "kernels/kernels.h"
 #include "net/clock.h"
 #include "net/heap.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 #include <string.h>
 

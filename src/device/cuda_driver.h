@@ -11,12 +11,6 @@
 
 #include <uv.h>
 
-#ifdef _WIN32
-#define PCCL_CUDA_CALL __stdcall
-#else
-#define PCCL_CUDA_CALL
-#endif
-
 struct pccl_cuda_context;
 struct pccl_cuda_stream;
 struct pccl_cuda_event;
@@ -66,7 +60,7 @@ enum { PCCL_CUDA_STREAM_NON_BLOCKING = 1, PCCL_CUDA_EVENT_BLOCKING_SYNC = 1, PCC
       (uint64_t to, const void *from, size_t bytes, struct pccl_cuda_stream *stream))
 
 struct pccl_cuda_driver {
-#define PCCL_CUDA_FIELD(name, symbol, parameters) int(PCCL_CUDA_CALL * name) parameters;
+#define PCCL_CUDA_FIELD(name, symbol, parameters) int(*name) parameters;
     PCCL_CUDA_FUNCTIONS(PCCL_CUDA_FIELD)
 #undef PCCL_CUDA_FIELD
 };

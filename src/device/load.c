@@ -1,13 +1,9 @@
 /* Finds the CUDA driver's library and its functions, and turns its results into ours. */
 #include "device/cuda_driver.h"
 
-#include <string.h>
+#include "os/library.h"
 
-#ifdef _WIN32
-#define LIBRARY "nvcuda.dll"
-#else
-#define LIBRARY "libcuda.so.1"
-#endif
+#include <string.h>
 
 static const struct {
     const char *symbol;
@@ -37,7 +33,7 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
 
 enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver, struct pccl_text *reason)
 {
-    if (uv_dlopen(LIBRARY, library) != 0) {
+    if (uv_dlopen(pccl_library_cuda, library) != 0) {
         pccl_text_format(reason, "the CUDA driver cannot be loaded: %s", uv_dlerror(library));
     } else if (!find_all(library, driver)) {
         pccl_text_format(reason, "the CUDA driver is too old: %s", uv_dlerror(library));

@@ -1,6 +1,6 @@
 #include "drive/comm_contribution.h"
 
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
 #include "peer/queries.h"

@@ -4,7 +4,7 @@
 #include "drive/comm_engine.h"
 #include "drive/comm_links.h"
 #include "drive/comm_machine.h"
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/kernels.h"
 
 /* ---- the engine's events, on its thread ---- */

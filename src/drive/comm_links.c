@@ -13,7 +13,7 @@
 
 #include "net/handshake.h"
 #include "net/heap.h"
-#include "net/interfaces.h"
+#include "os/interfaces.h"
 #include "peer/queries.h"
 
 enum {

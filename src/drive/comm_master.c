@@ -5,7 +5,7 @@
 #include "log/logger.h"
 #include "net/build.h"
 #include "net/heap.h"
-#include "net/socket.h"
+#include "os/socket.h"
 #include "wire/greeting.h"
 
 /* ---- the connection ---- */

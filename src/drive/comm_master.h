@@ -6,7 +6,7 @@
 #define PCCL_DRIVE_COMM_MASTER_H
 
 #include "net/dialer.h"
-#include "net/resolve.h"
+#include "os/resolve.h"
 
 enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
 

@@ -4,6 +4,7 @@
 #include "drive/text_file.h"
 #include "log/logger.h"
 #include "net/heap.h"
+#include "os/file.h"
 #include "peer/queries.h"
 #include "ops/dump.h"
 #include "wire/subgroup.h"
@@ -12,9 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     FILE_EVERY_US = 1000000, /* that a file is written at most, however many operations fail */
@@ -25,20 +24,11 @@ enum {
 
 enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct pccl_text *reason)
 {
-    struct stat status;
-    int error = 0;
-    if (params->recorder_dir[0] == '\0')
-        return PCCL_OK;
-    if (stat(params->recorder_dir, &status) != 0)
-        error = errno;
-    else if (!S_ISDIR(status.st_mode))
-        error = ENOTDIR;
-    else if (access(params->recorder_dir, W_OK | X_OK) != 0)
-        error = errno;
+    int error = params->recorder_dir[0] == '\0' ? 0 : pccl_directory_check_write(params->recorder_dir);
     if (error == 0)
         return PCCL_OK;
     return pccl_fail(reason, PCCL_ARGUMENT, "bad value of recorder_dir: '%s' (a folder to write into is expected: %s)",
-                     params->recorder_dir, strerror(error));
+                     params->recorder_dir, uv_strerror(error));
 }
 
 bool pccl_comm_sight_init(struct pccl_communicator *comm)

@@ -3,7 +3,7 @@
 #define PCCL_DRIVE_COMM_WAIT_H
 
 #include "core/base.h"
-#include "net/socket_wait.h"
+#include "os/socket_wait.h"
 #include "pccl_collectives.h"
 
 #include <uv.h>

@@ -15,14 +15,14 @@
 #include "drive/comm_wait.h"
 
 #include "drive/comm_op.h"
-#include "net/random.h"
+#include "os/random.h"
 #include "log/logger.h"
 #include "net/build.h"
 #include "net/guard.h"
 #include "net/heap.h"
-#include "net/interfaces.h"
-#include "net/socket.h"
-#include "net/thread.h"
+#include "os/interfaces.h"
+#include "os/socket.h"
+#include "os/thread.h"
 #include "peer/queries.h"
 
 #include <stdio.h>

@@ -33,7 +33,7 @@
 #include "drive/comm_op.h"
 #include "net/clock.h"
 #include "net/listener.h"
-#include "net/local.h"
+#include "os/local.h"
 #include "net/reactor.h"
 #include "peer/peer.h"
 

@@ -1,13 +1,13 @@
 #include "drive/credentials.h"
-#include "net/random.h"
-#include "ops/secret_file.h"
+#include "os/file.h"
+#include "os/random.h"
+#include "os/secret_file.h"
 
 #include "net/heap.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* more than a token or a key needs */ };
 
@@ -329,7 +329,7 @@ static enum pccl_status make_control_keys(const struct pccl_params *params, stru
         return PCCL_OK;
     if (shared && params->master_token_file[0])
         return refuse_both(reason, "master_token_file");
-    if (shared && access(credentials->key_file, F_OK) == 0) /* whose tokens would not be of the key any more */
+    if (shared && pccl_file_exists(credentials->key_file)) /* whose tokens would not be of the key any more */
         return refuse_both(reason, credentials->key_file);
     if (shared)
         credentials->token_file[0] = credentials->key_file[0] = '\0';

@@ -1,6 +1,6 @@
 #include "drive/handle.h"
 
-#include "net/fork.h"
+#include "os/fork.h"
 #include "net/heap.h"
 
 static _Atomic uint64_t last_key;

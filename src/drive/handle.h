@@ -17,7 +17,7 @@ struct pccl_group_handle;
 struct pcclComm_t {
     /* constant */
     uint64_t key;        /* identifies it in errors.h, and its operations among those of the communicator */
-    uint32_t generation; /* of the process: net/fork.h */
+    uint32_t generation; /* of the process: os/fork.h */
     bool extended_results;
     struct pccl_group_handle *group; /* NULL: it is a communicator's */
 

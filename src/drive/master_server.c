@@ -1,6 +1,6 @@
 #include "drive/master_server.h"
 
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "drive/credentials.h"
 #include "config/errors.h"
 #include "drive/guard.h"
@@ -8,9 +8,9 @@
 #include "ops/web.h"
 #include "log/logger.h"
 #include "drive/report_file.h"
-#include "net/random.h"
+#include "os/random.h"
 #include "drive/run_file.h"
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 #include "drive/searches.h"
 #include "net/build.h"
 #include "net/clock.h"
@@ -19,8 +19,8 @@
 #include "net/heap.h"
 #include "net/listener.h"
 #include "net/reactor.h"
-#include "net/socket.h"
-#include "net/thread.h"
+#include "os/socket.h"
+#include "os/thread.h"
 #include "wire/greeting.h"
 
 #include <stdatomic.h>

@@ -10,7 +10,7 @@
 #include "config/params.h"
 #include "drive/credentials.h"
 #include "master/master.h"
-#include "net/resolve.h"
+#include "os/resolve.h"
 
 enum {
     PCCL_MASTER_HOSTS_MAX = 16,

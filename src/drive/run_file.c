@@ -1,5 +1,5 @@
 #include "drive/run_file.h"
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 
 #include "log/logger.h"
 

@@ -2,15 +2,12 @@
 
 #include "log/stderr.h"
 #include "net/heap.h"
-#include "net/thread.h"
+#include "os/fork.h"
+#include "os/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 
 /* Lines lost in one place, and the worst of their levels, which is the level of the report about them. */
 struct loss {
@@ -60,7 +57,6 @@ static void free_lines(void)
     newest = NULL;
 }
 
-#ifndef _WIN32
 static void before_fork(void) { uv_mutex_lock(&lock); }
 static void after_fork(void) { uv_mutex_unlock(&lock); }
 
@@ -79,7 +75,6 @@ static void after_fork_in_child(void)
     (void)uv_cond_init(&changed);
     uv_mutex_unlock(&lock);
 }
-#endif
 
 static void wait_at_exit(void) { pccl_log_queue_wait(EXIT_PATIENCE_MS); }
 
@@ -87,9 +82,7 @@ static void begin(void)
 {
     (void)uv_mutex_init(&lock); /* cannot fail on the systems we know, and would be refused at their first use */
     (void)uv_cond_init(&changed);
-#ifndef _WIN32
-    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
-#endif
+    pccl_fork_call(before_fork, after_fork, after_fork_in_child);
     (void)atexit(wait_at_exit);
 }
 

@@ -9,9 +9,9 @@
 #include "measure/internal.h"
 
 #include "net/heap.h"
-#include "net/interfaces.h"
-#include "net/path.h"
-#include "net/socket.h"
+#include "os/interfaces.h"
+#include "os/path.h"
+#include "os/socket.h"
 
 #include <string.h>
 

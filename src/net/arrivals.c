@@ -2,16 +2,9 @@
 
 #include "core/budget.h"
 #include "net/clock.h"
-#include "net/fork.h"
 #include "net/knock.h"
-#include "net/socket.h"
+#include "os/socket.h"
 #include "wire/frame.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum {
     PERIOD_MS = 10,       /* between two looks at the queue */
@@ -76,9 +69,8 @@ static void on_poll_closed(uv_handle_t *handle)
 /* Stops watching an arrival that is in no list. Its socket stays open. */
 static uv_os_sock_t release(struct arrival *arrival)
 {
-    int one = 1;
     uv_os_sock_t socket = arrival->socket;
-    (void)setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    pccl_socket_wait_bytes(socket, 1);
     uv_close((uv_handle_t *)&arrival->poll, on_poll_closed);
     return socket;
 }
@@ -120,7 +112,7 @@ static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
     uint8_t bytes[PCCL_FRAME_HELLO_MAX];
     if (pccl_budget_take(&arrivals->refusals, pccl_now_us())) {
-        (void)recv(arrival->socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        (void)pccl_socket_read(arrival->socket, bytes, sizeof bytes);
         if (arrival->fault == PCCL_ARRIVAL_PLAIN)
             (void)pccl_socket_write(arrival->socket, bytes, write_refusal(&arrivals->config, bytes));
         else
@@ -139,23 +131,20 @@ static enum sight look(const struct pccl_arrivals *arrivals, struct arrival *arr
     const struct pccl_arrivals_config *config = &arrivals->config;
     uint8_t bytes[PCCL_KNOCK_MAX + PCCL_GREETING_MAX];
     size_t length;
-    ssize_t got = recv(arrival->socket, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    ptrdiff_t got = pccl_socket_peek(arrival->socket, bytes, sizeof bytes);
     if (got < 0)
-        return errno == EAGAIN || errno == EINTR ? EARLY : OVER;
-    if (got == 0)
-        return OVER;
+        return got == UV_EAGAIN ? EARLY : OVER;
     switch (pccl_knock_judge(config->keys, config->role == PCCL_SECURE_ACCEPTED, bytes, (size_t)got, &length)) {
     case PCCL_KNOCK_EARLY: break;
     case PCCL_KNOCK_GOOD:
-        return length == 0 || recv(arrival->socket, bytes, length, MSG_DONTWAIT) == (ssize_t)length ? READY : OVER;
+        return length == 0 || pccl_socket_read(arrival->socket, bytes, length) == (ptrdiff_t)length ? READY : OVER;
     case PCCL_KNOCK_PLAIN: arrival->fault = PCCL_ARRIVAL_PLAIN; return REFUSED;
     case PCCL_KNOCK_MISSING: arrival->fault = PCCL_ARRIVAL_MISSING; return REFUSED;
     default: arrival->fault = PCCL_ARRIVAL_WRONG; return REFUSED;
     }
     if (has_ended || ++arrival->looks > LOOKS_MAX)
         return OVER;
-    int wanted = (int)length;
-    (void)setsockopt(arrival->socket, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+    pccl_socket_wait_bytes(arrival->socket, (int)length);
     return EARLY;
 }
 
@@ -235,22 +224,6 @@ static void on_period(uv_timer_t *timer)
 
 /* ---- outside ---- */
 
-/* Returns about how many descriptors this process can still open: the system gives the lowest free number. */
-static uint32_t count_free_descriptors(const uv_loop_t *loop)
-{
-    struct rlimit limit;
-    pccl_fork_lock(); /* a child would keep the copy */
-    int lowest = fcntl(uv_backend_fd(loop), F_DUPFD_CLOEXEC, 0);
-    if (lowest >= 0)
-        (void)close(lowest);
-    pccl_fork_unlock();
-    if (lowest < 0)
-        return 0;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > UINT32_MAX)
-        return UINT32_MAX;
-    return (uint32_t)limit.rlim_cur - (uint32_t)lowest;
-}
-
 struct pccl_arrivals *pccl_arrivals_create(const struct pccl_arrivals_config *config)
 {
     struct pccl_arrivals *arrivals = pccl_allocate(config->memory, sizeof *arrivals);
@@ -260,7 +233,7 @@ struct pccl_arrivals *pccl_arrivals_create(const struct pccl_arrivals_config *co
     (void)uv_timer_init(config->loop, &arrivals->timer);
     arrivals->timer.data = arrivals;
     arrivals->config = *config;
-    uint32_t share = count_free_descriptors(config->loop) / SHARE / pccl_max_u32(config->sharers, 1);
+    uint32_t share = pccl_socket_count_free(config->loop) / SHARE / pccl_max_u32(config->sharers, 1);
     arrivals->max = pccl_max_u32((uint32_t)pccl_min_u64(config->max, share), 1);
     arrivals->refusals = (struct pccl_budget){.per_s = REFUSALS_PER_S, .burst = REFUSALS_PER_S};
     pccl_list_init(&arrivals->early);

@@ -1,8 +1,9 @@
 #include "net/certificates.h"
 
+#include "os/file.h"
+
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- what a certificate is for ---- */
 
@@ -33,8 +34,8 @@ static int check_peer(int good, struct x509_store_ctx_st *context) { return chec
 
 static bool fail(const struct pccl_openssl *openssl, const char *path, struct pccl_text *reason)
 {
-    pccl_text_format(reason, "cannot use %s: %s", path,
-                     access(path, R_OK) == 0 ? pccl_openssl_error(openssl) : strerror(errno));
+    int error = pccl_file_check_read(path);
+    pccl_text_format(reason, "cannot use %s: %s", path, error ? uv_strerror(error) : pccl_openssl_error(openssl));
     return false;
 }
 

@@ -1,7 +1,7 @@
 #include "net/channel.h"
 
-#include "net/random.h"
-#include "net/socket.h"
+#include "os/random.h"
+#include "os/socket.h"
 
 #include <string.h>
 

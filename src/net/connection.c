@@ -1,7 +1,7 @@
 #include "net/connection.h"
 
 #include "net/knock.h"
-#include "net/local.h"
+#include "os/local.h"
 
 enum {
     READS_PER_VISIT = 16,        /* a bound, so that one busy connection does not hold up the others */

@@ -17,8 +17,8 @@
 #include "core/table.h"
 #include "core/text.h"
 #include "net/channel.h"
-#include "net/socket.h"
-#include "net/socket_wait.h"
+#include "os/socket.h"
+#include "os/socket_wait.h"
 
 #include <uv.h>
 

@@ -8,7 +8,7 @@
 #define PCCL_NET_DIALER_H
 
 #include "net/connection.h"
-#include "net/local.h"
+#include "os/local.h"
 
 struct pccl_dialer;
 

@@ -1,11 +1,9 @@
 #include "net/keys.h"
 
+#include "os/cpu.h"
+
 #include <stdatomic.h>
 #include <string.h>
-#if defined(__aarch64__) && defined(__linux__)
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-#endif
 
 enum {
     CERTIFICATES_BYTES_MAX = 2048, /* those that only carry a key have some 200 */
@@ -273,17 +271,6 @@ bool pccl_keys_set_aes(struct pccl_keys *keys, bool has_aes)
     return set_ciphers(keys->openssl, keys->control, has_aes) && set_ciphers(keys->openssl, keys->links, has_aes);
 }
 
-static bool has_fast_aes(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
-#elif defined(__aarch64__) && defined(__linux__)
-    return (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
-#else
-    return true;
-#endif
-}
-
 static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
 {
     struct ssl_ctx_st *context = openssl->SSL_CTX_new(openssl->TLS_method());
@@ -299,7 +286,7 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
     if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
         openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MAX_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
-        set_ciphers(openssl, context, has_fast_aes()) && openssl->SSL_CTX_set_num_tickets(context, 0))
+        set_ciphers(openssl, context, pccl_cpu_has_aes()) && openssl->SSL_CTX_set_num_tickets(context, 0))
         return context;
     openssl->SSL_CTX_free(context);
     return NULL;

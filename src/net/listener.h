@@ -14,7 +14,7 @@
 #include "core/budget.h"
 #include "net/arrivals.h"
 #include "net/connection.h"
-#include "net/local.h"
+#include "os/local.h"
 
 struct pccl_listener_socket;
 

@@ -1,15 +1,9 @@
 #include "net/openssl.h"
 
+#include "os/library.h"
+
 #include <string.h>
 #include <uv.h>
-
-#ifdef __APPLE__
-#define LIBRARY_SSL "libssl.3.dylib"
-#define LIBRARY_CRYPTO "libcrypto.3.dylib"
-#else
-#define LIBRARY_SSL "libssl.so.3"
-#define LIBRARY_CRYPTO "libcrypto.so.3"
-#endif
 
 enum { SECURE_HEAP_BYTES = 1 << 20, SECURE_BLOCK_BYTES = 64 };
 
@@ -53,8 +47,8 @@ static bool find_all(const char *name, const struct place *places, size_t count)
 
 static void load(void)
 {
-    loaded = find_all(LIBRARY_CRYPTO, of_crypto, PCCL_COUNT_OF(of_crypto)) &&
-             find_all(LIBRARY_SSL, of_ssl, PCCL_COUNT_OF(of_ssl));
+    loaded = find_all(pccl_library_crypto, of_crypto, PCCL_COUNT_OF(of_crypto)) &&
+             find_all(pccl_library_ssl, of_ssl, PCCL_COUNT_OF(of_ssl));
     if (loaded && (!functions.OPENSSL_init_crypto(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL) ||
                    !functions.OPENSSL_init_ssl(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL))) {
         loaded = false;

@@ -1,16 +1,10 @@
 #include "net/pipe.h"
 
-#include "net/fork.h"
+#include "os/fork.h"
+#include "os/memory.h"
 
 #include <stdatomic.h>
 #include <string.h>
-#ifdef __linux__
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#endif
 
 /*
  * The side that dials has much to send, the other one answers in small frames. Memory is taken up as
@@ -59,8 +53,8 @@ struct pccl_pipe {
     struct side in, out;
     uint64_t cost[2]; /* of copies into it, through the caches and past them: 2^-10 ns for a byte */
     uint32_t copies;
-    int descriptor; /* -1: sent, or not ours to send */
-    bool offered;   /* by this process */
+    uv_os_fd_t descriptor; /* PCCL_NO_FD: sent, or not ours to send */
+    bool offered;          /* by this process */
     bool owes_bell;
     int ended; /* why nothing comes any more, or 0 */
 };
@@ -68,93 +62,19 @@ struct pccl_pipe {
 static uint32_t offered_count, offered_generation; /* under the lock of forks */
 static _Atomic bool is_short; /* of memory: once that has ended a connection there are no more offers */
 
-/* ---- memory ---- */
-
-#ifdef __linux__
-/* Or an access to what the other side has cut off would end this process. */
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-
-/* -1: this is not possible now. */
-static int open_shared(void)
-{
-    pccl_fork_lock();
-    int opened = memfd_create("pccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (pccl_fork_keep(opened))
-        return -1;
-    if (ftruncate(opened, SHARED_BYTES) == 0 && fcntl(opened, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
-        return opened;
-    pccl_socket_close(opened);
-    return -1;
-}
-
-static bool is_shared(int descriptor)
-{
-    struct stat status;
-    int seals = fcntl(descriptor, F_GET_SEALS);
-    return seals >= 0 && (seals & SEALS) == SEALS && fstat(descriptor, &status) == 0 && status.st_size == SHARED_BYTES;
-}
-
-static uint8_t *map_shared(int descriptor)
-{
-    pccl_fork_lock();
-    void *mapped = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (mapped != MAP_FAILED)
-        (void)madvise(mapped, SHARED_BYTES, MADV_DONTFORK);
-    pccl_fork_unlock();
-    return mapped != MAP_FAILED ? mapped : NULL;
-}
-
-static void unmap_shared(void *mapped) { (void)munmap(mapped, SHARED_BYTES); }
-
-/* Takes up memory, so that there is an error where writing to it would end this process. false: there is none. */
-static bool take_up(void *first, size_t bytes)
-{
-#ifdef MADV_POPULATE_WRITE
-    return madvise(first, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL; /* before Linux 5.14 */
-#else
-    (void)first;
-    (void)bytes;
-    return true;
-#endif
-}
-#else
-static int open_shared(void) { return -1; }
-
-static bool is_shared(int descriptor)
-{
-    (void)descriptor;
-    return false;
-}
-
-static uint8_t *map_shared(int descriptor)
-{
-    (void)descriptor;
-    return NULL;
-}
-
-static void unmap_shared(void *mapped) { (void)mapped; }
-
-static bool take_up(void *first, size_t bytes)
-{
-    (void)first;
-    (void)bytes;
-    return false;
-}
-#endif
-
 /* ---- the agreement ---- */
 
 /* Owns the descriptor. */
-static struct pccl_pipe *create(const struct pccl_memory *memory, int descriptor, bool offers)
+static struct pccl_pipe *create(const struct pccl_memory *memory, uv_os_fd_t descriptor, bool offers)
 {
     struct pccl_pipe *pipe = pccl_allocate(memory, sizeof *pipe);
-    uint8_t *mapped = pipe ? map_shared(descriptor) : NULL;
-    if (mapped && !take_up(mapped, CONTROL_BYTES)) {
-        unmap_shared(mapped);
+    uint8_t *mapped = pipe ? pccl_shared_map(descriptor, SHARED_BYTES) : NULL;
+    if (mapped && !pccl_shared_allocate(mapped, CONTROL_BYTES)) {
+        pccl_shared_unmap(mapped, SHARED_BYTES);
         mapped = NULL;
     }
     if (!mapped) {
-        pccl_socket_close(descriptor);
+        pccl_shared_close(descriptor);
         pccl_release(memory, pipe, sizeof *pipe);
         return NULL;
     }
@@ -172,9 +92,9 @@ static struct pccl_pipe *create(const struct pccl_memory *memory, int descriptor
 
 static void close_descriptor(struct pccl_pipe *pipe)
 {
-    if (pipe->descriptor >= 0)
-        pccl_socket_close(pipe->descriptor);
-    pipe->descriptor = -1;
+    if (pipe->descriptor != PCCL_NO_FD)
+        pccl_shared_close(pipe->descriptor);
+    pipe->descriptor = PCCL_NO_FD;
 }
 
 /* A forked child has none of its parent's. */
@@ -203,8 +123,8 @@ struct pccl_pipe *pccl_pipe_offer(const struct pccl_memory *memory)
     struct pccl_pipe *pipe = NULL;
     if (atomic_load(&is_short) || !begin_offer())
         return NULL;
-    int descriptor = open_shared();
-    if (descriptor >= 0)
+    uv_os_fd_t descriptor = pccl_shared_create(SHARED_BYTES);
+    if (descriptor != PCCL_NO_FD)
         pipe = create(memory, descriptor, true);
     if (!pipe)
         end_offer();
@@ -213,7 +133,7 @@ struct pccl_pipe *pccl_pipe_offer(const struct pccl_memory *memory)
 
 ptrdiff_t pccl_pipe_send_offer(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *bytes, size_t length)
 {
-    if (pipe->descriptor < 0)
+    if (pipe->descriptor == PCCL_NO_FD)
         return pccl_socket_write(socket, bytes, length);
     ptrdiff_t moved = pccl_socket_write_with(socket, bytes, length, pipe->descriptor);
     if (moved > 0)
@@ -224,12 +144,12 @@ ptrdiff_t pccl_pipe_send_offer(struct pccl_pipe *pipe, uv_os_sock_t socket, cons
 ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t socket, uint8_t *bytes, size_t length,
                                struct pccl_pipe **out)
 {
-    int descriptor;
+    uv_os_fd_t descriptor;
     ptrdiff_t moved = pccl_socket_read_with(socket, bytes, length, &descriptor);
     *out = NULL;
-    if (descriptor < 0)
+    if (descriptor == PCCL_NO_FD)
         return moved;
-    if (!is_shared(descriptor)) {
+    if (!pccl_shared_is_valid(descriptor, SHARED_BYTES)) {
         pccl_socket_refuse_descriptor(descriptor);
         return moved;
     }
@@ -248,7 +168,7 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
     if (!pipe)
         return;
     close_descriptor(pipe);
-    unmap_shared(pipe->control);
+    pccl_shared_unmap(pipe->control, SHARED_BYTES);
     if (pipe->offered)
         end_offer();
     pccl_release(pipe->memory, pipe, sizeof *pipe);
@@ -434,7 +354,7 @@ static bool prepare(struct side *out, uint32_t bytes)
 {
     while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {
         uint32_t step = (uint32_t)pccl_min_u64(STEP_BYTES, out->capacity);
-        if (!take_up(out->bytes + out->taken_up, step)) {
+        if (!pccl_shared_allocate(out->bytes + out->taken_up, step)) {
             atomic_store(&is_short, true);
             return false;
         }

@@ -14,7 +14,7 @@
 #define PCCL_NET_PIPE_H
 
 #include "core/memory.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 struct pccl_pipe;
 

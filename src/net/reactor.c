@@ -2,7 +2,7 @@
 
 #include "net/clock.h"
 #include "net/guard.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 enum {
     LOOP_FILES = 6 /* the descriptors that libuv opens for the first loop of a process; four for each further one */

@@ -6,7 +6,7 @@
 #include "net/record.h"
 #include "net/renewal.h"
 #include "net/secrets.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "net/guard.h"
 #include "net/heap.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 static const struct pccl_channel_events channel_events;
 

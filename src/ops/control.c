@@ -1,17 +1,12 @@
 #include "ops/control.h"
 
 #include "config/params.h"
-#include "net/fork.h"
 #include "net/heap.h"
-#include "net/socket.h"
+#include "os/file.h"
+#include "os/socket.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { PAUSE_MS = 50 /* after the system ran out of descriptors or memory */ };
 
@@ -174,38 +169,19 @@ static int listen_there(struct pccl_control *control, uv_loop_t *loop)
     return 0;
 }
 
-/* Opens the file so that neither a forked child nor another program keeps it. Returns 0 or an error of libuv. */
-static int open_lock(const char *path, int *out)
-{
-    pccl_fork_lock();
-    *out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    return pccl_fork_keep(*out);
-}
-
-/* Releases the lock also if a child, forked at this moment, still has the descriptor. */
-static void release_lock(struct pccl_control *control)
-{
-    (void)flock(control->lock, LOCK_UN);
-    pccl_fork_lock();
-    pccl_fork_forget(control->lock);
-    (void)close(control->lock);
-    pccl_fork_unlock();
-}
-
 /* Locks the directory, for one of several masters that start at the same time. The system unlocks it if this one dies.
  */
 static enum pccl_status take_lock(struct pccl_control *control, const char *state, struct pccl_text *reason)
 {
     char path[PCCL_PARAM_BYTES_MAX + sizeof "/lock"];
     int length = snprintf(path, sizeof path, "%s/lock", state);
-    int error = length > 0 && (size_t)length < sizeof path ? open_lock(path, &control->lock) : UV_ENAMETOOLONG;
-    if (error)
-        return pccl_fail(reason, PCCL_SYSTEM, "cannot open %s: %s", path, uv_strerror(error));
-    if (flock(control->lock, LOCK_EX | LOCK_NB) == 0)
+    bool opened = false;
+    int error =
+        length > 0 && (size_t)length < sizeof path ? pccl_file_lock(path, &control->lock, &opened) : UV_ENAMETOOLONG;
+    if (error == 0)
         return PCCL_OK;
-    pccl_text_format(reason, "cannot lock %s: %s", path, errno == EWOULDBLOCK ? in_use : strerror(errno));
-    release_lock(control);
-    return PCCL_SYSTEM;
+    return pccl_fail(reason, PCCL_SYSTEM, "cannot %s %s: %s", opened ? "lock" : "open", path,
+                     opened && error == UV_EAGAIN ? in_use : uv_strerror(error));
 }
 
 /* The lock is held, so a socket that does not answer belongs to no master. One without the lock has a former version.
@@ -233,7 +209,7 @@ enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop
     pccl_list_init(&control->visitors);
     control->is_open = status == PCCL_OK;
     if (!control->is_open)
-        release_lock(control);
+        pccl_file_unlock(control->lock);
     return status;
 }
 
@@ -247,11 +223,11 @@ void pccl_control_close(struct pccl_control *control)
     if (!control->is_open)
         return;
     control->is_open = false;
-    (void)unlink(control->path);
+    pccl_file_remove(control->path);
     uv_close((uv_handle_t *)&control->poll, NULL);
     uv_close((uv_handle_t *)&control->pause, NULL);
     pccl_socket_close(control->listening);
     while (!pccl_list_is_empty(&control->visitors))
         close_at_once(PCCL_CONTAINER_OF(control->visitors.next, struct pccl_control_visitor, node));
-    release_lock(control);
+    pccl_file_unlock(control->lock);
 }

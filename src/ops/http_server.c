@@ -3,7 +3,7 @@
 #include "core/crowd.h"
 #include "net/channel.h"
 #include "net/clock.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/print.h"
 #include "net/keys.h"
-#include "net/resolve.h"
+#include "os/resolve.h"
 #include "ops/http.h"
 
 #include <uv.h>

@@ -2,8 +2,8 @@
 
 #include "config/params.h"
 #include "core/ticket.h"
-#include "net/random.h"
-#include "ops/secret_file.h"
+#include "os/random.h"
+#include "os/secret_file.h"
 #include "log/logger.h"
 #include "net/heap.h"
 

@@ -3,7 +3,7 @@
  * and revoke tokens, and to change the run's token. On the master's thread, except for open and close.
  *
  * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space
- * for revocations is reserved (ops/secret_file.h).
+ * for revocations is reserved (os/secret_file.h).
  */
 #ifndef PCCL_OPS_TOKENS_H
 #define PCCL_OPS_TOKENS_H

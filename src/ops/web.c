@@ -7,7 +7,7 @@
 #include "ops/pages.h"
 #include "net/clock.h"
 #include "net/heap.h"
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,11 @@
-#include "drive/cpu.h"
+#include "os/cpu.h"
 
 #include "kernels/kernels.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
@@ -31,3 +36,14 @@ uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* every such process
 #else
 uint32_t pccl_cpu_features(void) { return 0; }
 #endif
+
+bool pccl_cpu_has_aes(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+#elif defined(__aarch64__) && defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
+#else
+    return true;
+#endif
+}

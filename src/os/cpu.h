@@ -1,7 +1,8 @@
-/* Finds the processor features that the kernels can use. */
-#ifndef PCCL_DRIVE_CPU_H
-#define PCCL_DRIVE_CPU_H
+/* What the processor can do. */
+#ifndef PCCL_OS_CPU_H
+#define PCCL_OS_CPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -9,5 +10,7 @@
  * thread.
  */
 uint32_t pccl_cpu_features(void);
+/* Returns true if AES-GCM is faster than ChaCha20-Poly1305. Any thread. */
+bool pccl_cpu_has_aes(void);
 
 #endif

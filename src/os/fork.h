@@ -5,8 +5,8 @@
  * created, so that calls in the child can be refused: the object's locks and threads did not
  * survive the fork.
  */
-#ifndef PCCL_NET_FORK_H
-#define PCCL_NET_FORK_H
+#ifndef PCCL_OS_FORK_H
+#define PCCL_OS_FORK_H
 
 #include "core/base.h"
 
@@ -29,5 +29,7 @@ PCCL_MUST_CHECK bool pccl_fork_remember(uv_os_sock_t descriptor);
  */
 PCCL_MUST_CHECK int pccl_fork_keep(uv_os_sock_t opened);
 void pccl_fork_forget(uv_os_sock_t descriptor);
+/* Calls these functions around every fork from now on. Systems without fork never call them. */
+void pccl_fork_call(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 #endif

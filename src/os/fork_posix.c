@@ -1,13 +1,10 @@
-#include "net/fork.h"
+#include "os/fork.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#ifndef _WIN32
-#include <pthread.h>
 #include <unistd.h>
-#endif
 
 static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t lock;
@@ -15,7 +12,6 @@ static uv_os_sock_t *open_sockets;
 static size_t open_count, open_capacity;
 static _Atomic uint32_t generation;
 
-#ifndef _WIN32
 static void before_fork(void) { uv_mutex_lock(&lock); }
 
 static void after_fork_in_parent(void) { uv_mutex_unlock(&lock); }
@@ -28,15 +24,12 @@ static void after_fork_in_child(void)
     atomic_fetch_add(&generation, 1);
     uv_mutex_unlock(&lock);
 }
-#endif
 
 static void initialize(void)
 {
     if (uv_mutex_init(&lock) != 0)
         abort(); /* a default mutex cannot fail on the systems we know */
-#ifndef _WIN32
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-#endif
 }
 
 uint32_t pccl_fork_generation(void)
@@ -93,4 +86,9 @@ void pccl_fork_forget(uv_os_sock_t descriptor)
         open_sockets = NULL;
         open_capacity = 0;
     }
+}
+
+void pccl_fork_call(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    (void)pthread_atfork(before, in_parent, in_child);
 }

@@ -1,8 +1,9 @@
-#include "net/interfaces.h"
+#include "os/interfaces.h"
 
-#include "net/socket.h"
+#include "os/native.h"
 
 #include <string.h>
+#include <uv.h>
 
 static bool is_link_local(const struct pccl_address *address)
 {
@@ -43,11 +44,11 @@ static uint32_t add(const struct pccl_address *address, uint16_t port, struct pc
 /* How useful an address of ours is to others; smaller is better. */
 enum rank { RANK_ROUTABLE, RANK_DOUBTFUL, RANK_LOOPBACK };
 
-static enum rank rank_of(const struct pccl_address *address, const char *interface)
+static enum rank rank_of(const struct pccl_address *address, const char *name)
 {
     if (pccl_address_is_loopback(address))
         return RANK_LOOPBACK;
-    return is_link_local(address) || is_private_bridge(interface) ? RANK_DOUBTFUL : RANK_ROUTABLE;
+    return is_link_local(address) || is_private_bridge(name) ? RANK_DOUBTFUL : RANK_ROUTABLE;
 }
 
 static uint32_t add_ranked(const uv_interface_address_t *interfaces, int interface_count, enum rank rank, uint16_t port,
@@ -55,7 +56,7 @@ static uint32_t add_ranked(const uv_interface_address_t *interfaces, int interfa
 {
     for (int i = 0; i < interface_count; i++) {
         struct pccl_address address;
-        if (!pccl_socket_address((const struct sockaddr *)&interfaces[i].address, &address) ||
+        if (!pccl_native_address((const struct sockaddr *)&interfaces[i].address, &address) ||
             rank_of(&address, interfaces[i].name) != rank)
             continue;
         if (rank == RANK_DOUBTFUL && !pccl_address_is_v4(&address) && is_link_local(&address))
@@ -98,7 +99,7 @@ uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32
     if (!same_host && uv_interface_addresses(&interfaces, &interface_count) == 0) {
         for (int k = 0; k < interface_count && !same_host; k++) {
             struct pccl_address ours;
-            if (!pccl_socket_address((const struct sockaddr *)&interfaces[k].address, &ours) ||
+            if (!pccl_native_address((const struct sockaddr *)&interfaces[k].address, &ours) ||
                 pccl_address_is_loopback(&ours) || is_private_bridge(interfaces[k].name))
                 continue;
             for (uint32_t i = 0; i < count && !same_host; i++)

@@ -2,8 +2,8 @@
  * Finds the addresses under which other peers may reach this host, and judges which addresses of
  * others are worth dialing.
  */
-#ifndef PCCL_NET_INTERFACES_H
-#define PCCL_NET_INTERFACES_H
+#ifndef PCCL_OS_INTERFACES_H
+#define PCCL_OS_INTERFACES_H
 
 #include "core/address.h"
 

@@ -7,8 +7,8 @@
  * The listener first sends one byte to a connected process of the same user: 1 if that process may pass a descriptor,
  * else 0. The dialer waits for the byte.
  */
-#ifndef PCCL_NET_LOCAL_H
-#define PCCL_NET_LOCAL_H
+#ifndef PCCL_OS_LOCAL_H
+#define PCCL_OS_LOCAL_H
 
 #include "core/id.h"
 #include "core/text.h"

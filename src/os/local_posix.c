@@ -1,6 +1,6 @@
-#include "net/local.h"
+#include "os/local.h"
 
-#include "net/socket.h"
+#include "os/socket.h"
 
 #ifdef __linux__
 #include <dirent.h>

@@ -2,8 +2,8 @@
  * What the system has measured of a connection's path. Includes no other header of ours, because
  * linux/tcp.h conflicts with many.
  */
-#ifndef PCCL_NET_PATH_H
-#define PCCL_NET_PATH_H
+#ifndef PCCL_OS_PATH_H
+#define PCCL_OS_PATH_H
 
 #include "core/base.h"
 

@@ -1,4 +1,4 @@
-#include "net/path.h"
+#include "os/path.h"
 
 #if defined(__linux__) && defined(__has_include)
 #if __has_include(<linux/tcp.h>)

@@ -1,4 +1,4 @@
-#include "net/random.h"
+#include "os/random.h"
 
 #include <uv.h>
 

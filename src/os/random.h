@@ -1,6 +1,6 @@
 /* Unpredictable numbers for identities and secrets. Any thread. */
-#ifndef PCCL_NET_RANDOM_H
-#define PCCL_NET_RANDOM_H
+#ifndef PCCL_OS_RANDOM_H
+#define PCCL_OS_RANDOM_H
 
 #include "core/id.h"
 

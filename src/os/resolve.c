@@ -1,10 +1,8 @@
-#include "net/resolve.h"
+#include "os/resolve.h"
 
-#include "net/socket.h"
+#include "os/native.h"
 
-#include <netdb.h>
 #include <string.h>
-#include <sys/socket.h>
 
 enum { RESOLVED_MAX = 32 };
 
@@ -35,7 +33,7 @@ static uint32_t take(const struct addrinfo *list, uint16_t port, struct pccl_add
                      uint32_t max)
 {
     for (; list && count < max; list = list->ai_next) {
-        if (!pccl_socket_address(list->ai_addr, &found[count]))
+        if (!pccl_native_address(list->ai_addr, &found[count]))
             continue;
         found[count++].port = port;
     }

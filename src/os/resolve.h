@@ -1,6 +1,6 @@
 /* Resolves names to addresses without blocking the loop. Runs on the loop's thread. */
-#ifndef PCCL_NET_RESOLVE_H
-#define PCCL_NET_RESOLVE_H
+#ifndef PCCL_OS_RESOLVE_H
+#define PCCL_OS_RESOLVE_H
 
 #include "core/address.h"
 #include "core/memory.h"

@@ -2,8 +2,8 @@
  * Files of a master that only its user can read: its key, its token, its book of tokens. Each appears completely
  * or not at all. Reasons name the file and the problem, never the content.
  */
-#ifndef PCCL_OPS_SECRET_FILE_H
-#define PCCL_OPS_SECRET_FILE_H
+#ifndef PCCL_OS_SECRET_FILE_H
+#define PCCL_OS_SECRET_FILE_H
 
 #include "core/status.h"
 #include "core/text.h"

@@ -1,7 +1,7 @@
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 
-#include "config/params.h"
-#include "net/random.h"
+#include "core/limits.h"
+#include "os/random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PARAM_BYTES_MAX + 16 }; /* RENAME_EXCHANGE of linux/fs.h */
+enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PATH_BYTES_MAX + 16 }; /* RENAME_EXCHANGE of linux/fs.h */
 
 enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
@@ -75,7 +75,7 @@ static int write_all(int descriptor, const char *text, size_t length, bool lasti
 /* Makes the name of a file last, where the file system can. Returns 0 or the error. */
 static int sync_directory(const char *path)
 {
-    char directory[2 * PCCL_PARAM_BYTES_MAX + 2];
+    char directory[2 * PCCL_PATH_BYTES_MAX + 2];
     const char *slash = strrchr(path, '/');
     (void)snprintf(directory, sizeof directory, "%.*s.", slash ? (int)(slash + 1 - path) : 0, path);
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -89,7 +89,7 @@ static int sync_directory(const char *path)
 static enum pccl_status put(const char *path, const char *text, size_t length, bool stays,
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
-    char temporary[2 * PCCL_PARAM_BYTES_MAX + 32];
+    char temporary[2 * PCCL_PATH_BYTES_MAX + 32];
     uint64_t number; /* not the process id: in a container a killed process may have had the same one */
     if (!pccl_random_u64(&number))
         return pccl_secret_fail(reason, "cannot make", path, "the system provides no entropy");

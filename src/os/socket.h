@@ -4,8 +4,8 @@
  * (UV_EAGAIN, UV_ECONNREFUSED ...), so that callers need neither errno nor the system's headers.
  * EINTR is handled here.
  */
-#ifndef PCCL_NET_SOCKET_H
-#define PCCL_NET_SOCKET_H
+#ifndef PCCL_OS_SOCKET_H
+#define PCCL_OS_SOCKET_H
 
 #include "core/address.h"
 #include "core/base.h"
@@ -24,6 +24,8 @@ PCCL_MUST_CHECK int pccl_socket_dial(const struct pccl_address *address, uv_os_s
 bool pccl_socket_is_shortage(int error); /* this host is short of memory or descriptors; it may work later */
 /* Says what an error means: for want of descriptors with the limit, and what raises it. */
 void pccl_socket_explain(int error, struct pccl_text *reason);
+/* Returns about how many more sockets this process can open. loop: any. */
+uint32_t pccl_socket_count_free(const uv_loop_t *loop);
 bool pccl_socket_lacks_family(int error); /* this host has no such address, or none of its family */
 /*
  * The result of a connection attempt: 0, or why it failed. Also tunes the socket, because now the
@@ -41,8 +43,8 @@ PCCL_MUST_CHECK int pccl_socket_listen(const struct pccl_address *address, uv_os
  */
 PCCL_MUST_CHECK int pccl_socket_listen_local(const char *path, uv_os_sock_t *socket);
 /*
- * Local sockets, on Linux only (net/local.h): opens a Unix socket that listens at a path or is connected to it, and
- * accepts no descriptors.
+ * Opens a Unix socket that listens at a path or is connected to it, and accepts no descriptors. POSIX only; those of
+ * os/local.h on Linux only.
  */
 PCCL_MUST_CHECK int pccl_socket_listen_at(const char *path, uv_os_sock_t *socket);
 PCCL_MUST_CHECK int pccl_socket_dial_at(const char *path, uv_os_sock_t *socket);
@@ -65,6 +67,13 @@ PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *soc
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);
 
+/* Waits until the socket is readable or writable, or has failed. Returns false after the limit. */
+bool pccl_socket_await(uv_os_sock_t socket, bool writable, uint32_t limit_ms);
+/* Reads the bytes without taking them. */
+ptrdiff_t pccl_socket_peek(uv_os_sock_t socket, uint8_t *bytes, size_t length);
+/* Sets the number of bytes from which on the socket is readable. Systems may ignore it. */
+void pccl_socket_wait_bytes(uv_os_sock_t socket, int count);
+
 /* The same into or out of two places in one call; either length may be 0, not both. */
 ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first_length, uint8_t *second,
                                size_t second_length);
@@ -72,11 +81,12 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
                                 size_t second_length);
 
 /* The same, with a descriptor that goes to the other process, over a Unix socket. */
-ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor);
-/* *descriptor: the descriptor that came with the bytes, owned by the caller; -1: none, or several. Takes no more. */
-ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor);
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, uv_os_fd_t descriptor);
+/* *descriptor: the descriptor that came with the bytes, owned by the caller; PCCL_NO_FD: none, or several. Takes no
+ * more. */
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, uv_os_fd_t *descriptor);
 /* Closes a descriptor of an unexpected kind. Does not wait. */
-void pccl_socket_refuse_descriptor(int descriptor);
+void pccl_socket_refuse_descriptor(uv_os_fd_t descriptor);
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket);
 void pccl_socket_shutdown(uv_os_sock_t socket); /* both ways: the next read sees the end */
@@ -97,9 +107,5 @@ bool pccl_socket_is_here(uv_os_sock_t socket);
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /* The local address that this host would use toward `address`. Sends nothing. false: no route. */
 PCCL_MUST_CHECK bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local);
-
-struct sockaddr;
-/* Only IPv4 and IPv6; false otherwise. */
-bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *address);
 
 #endif

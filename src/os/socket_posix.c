@@ -1,32 +1,27 @@
-#include "net/socket.h"
+#include "os/socket_posix.h"
 
 #include "core/limits.h"
-#include "net/fork.h"
-#include "net/unwanted.h"
+#include "os/fork.h"
+#include "os/native.h"
+#include "os/unwanted.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
 #endif
 
-enum { LISTEN_BACKLOG = 1024 };
-
-static int last_error(void) { return uv_translate_sys_error(errno); }
-
-static void set_int(uv_os_sock_t socket, int level, int name, int value)
+void pccl_socket_set_int(uv_os_sock_t socket, int level, int name, int value)
 {
-    /* Options only tune a connection, which works without them. */
     (void)setsockopt(socket, level, name, &value, sizeof value);
 }
 
@@ -47,7 +42,7 @@ static socklen_t to_native(const struct pccl_address *address, struct sockaddr_s
     return sizeof *v6;
 }
 
-bool pccl_socket_address(const struct sockaddr *native, struct pccl_address *address)
+bool pccl_native_address(const struct sockaddr *native, struct pccl_address *address)
 {
     memset(address, 0, sizeof *address);
     if (native->sa_family == AF_INET) {
@@ -77,8 +72,9 @@ static void make_private(int descriptor)
 #endif
 }
 
-/* Opens a socket that is non-blocking and not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
-static int open_socket(int family, int type, uv_os_sock_t *out)
+int pccl_socket_last_error(void) { return uv_translate_sys_error(errno); }
+
+int pccl_socket_open(int family, int type, uv_os_sock_t *out)
 {
     pccl_fork_lock();
 #ifdef SOCK_CLOEXEC
@@ -96,17 +92,31 @@ static int open_socket(int family, int type, uv_os_sock_t *out)
 
 static void tune_stream(uv_os_sock_t socket)
 {
-    set_int(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 #ifdef SO_NOSIGPIPE
-    set_int(socket, SOL_SOCKET, SO_NOSIGPIPE, 1);
+    pccl_socket_set_int(socket, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
 }
 
 /* A segment is under way while another is read (docs/DECISIONS/0005). Systems that allow less are slower. */
-static void tune_here(uv_os_sock_t socket)
+void pccl_socket_tune_here(uv_os_sock_t socket)
 {
     enum { BYTES_UNDER_WAY = 512 << 10 };
-    set_int(socket, SOL_SOCKET, SO_SNDBUF, BYTES_UNDER_WAY);
+    pccl_socket_set_int(socket, SOL_SOCKET, SO_SNDBUF, BYTES_UNDER_WAY);
+}
+
+#if defined(__linux__) && !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
+#define SO_PASSRIGHTS 83 /* Linux 6.16; older systems ignore it */
+#endif
+
+void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes)
+{
+#ifdef SO_PASSRIGHTS
+    pccl_socket_set_int(socket, SOL_SOCKET, SO_PASSRIGHTS, takes);
+#else
+    (void)socket;
+    (void)takes;
+#endif
 }
 
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
@@ -160,7 +170,7 @@ static void tune_path(uv_os_sock_t socket)
 #endif
 #ifdef TCP_NOTSENT_LOWAT
     if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* bytes that would wait here can use another connection that has room */
-        set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
+        pccl_socket_set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
 #endif
 }
 
@@ -169,7 +179,7 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     struct sockaddr_storage native;
     socklen_t length = to_native(address, &native);
     uv_os_sock_t dialed;
-    int error = open_socket(native.ss_family, SOCK_STREAM, &dialed);
+    int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &dialed);
     if (error)
         return error;
     tune_stream(dialed);
@@ -178,13 +188,13 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
      * A master may have to listen on the port that the system chooses here, now or while it is in
      * TIME-WAIT.
      */
-    set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
+    pccl_socket_set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
         result = connect(dialed, (struct sockaddr *)&native, length);
     } while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EINPROGRESS && errno != EALREADY && errno != EISCONN) {
-        error = last_error();
+        error = pccl_socket_last_error();
         pccl_socket_close(dialed);
         return error;
     }
@@ -207,6 +217,22 @@ void pccl_socket_explain(int error, struct pccl_text *reason)
         pccl_text_append(reason, ": the whole host has no descriptor left (fs.file-max)");
 }
 
+/* The system gives the lowest free number. */
+uint32_t pccl_socket_count_free(const uv_loop_t *loop)
+{
+    struct rlimit limit;
+    pccl_fork_lock(); /* a child would keep the copy */
+    int lowest = fcntl(uv_backend_fd(loop), F_DUPFD_CLOEXEC, 0);
+    if (lowest >= 0)
+        (void)close(lowest);
+    pccl_fork_unlock();
+    if (lowest < 0)
+        return 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > UINT32_MAX)
+        return UINT32_MAX;
+    return (uint32_t)limit.rlim_cur - (uint32_t)lowest;
+}
+
 bool pccl_socket_lacks_family(int error)
 {
     return error == UV_EAFNOSUPPORT || error == UV_EADDRNOTAVAIL || error == UV_EPROTONOSUPPORT;
@@ -217,7 +243,7 @@ int pccl_socket_outcome(uv_os_sock_t socket)
     int value = 0;
     socklen_t length = sizeof value;
     if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &value, &length) != 0)
-        return last_error();
+        return pccl_socket_last_error();
     if (value != 0)
         return uv_translate_sys_error(value);
     tune_path(socket);
@@ -229,127 +255,22 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     struct sockaddr_storage native;
     socklen_t length = to_native(address, &native);
     uv_os_sock_t opened;
-    int error = open_socket(native.ss_family, SOCK_STREAM, &opened);
+    int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &opened);
     if (error)
         return error;
     begin_unpaced(opened); /* so do those that it accepts */
     /* A restarted process gets its port at once; a port with a listener stays refused. */
-    set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
+    pccl_socket_set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
     if (native.ss_family == AF_INET6)
-        set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
-    if (bind(opened, (struct sockaddr *)&native, length) != 0 || listen(opened, LISTEN_BACKLOG) != 0) {
-        error = last_error();
+        pccl_socket_set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
+    if (bind(opened, (struct sockaddr *)&native, length) != 0 || listen(opened, PCCL_LISTEN_BACKLOG) != 0) {
+        error = pccl_socket_last_error();
         pccl_socket_close(opened);
         return error;
     }
     *out = opened;
     return 0;
 }
-
-/* Removes the name of one who is gone. UV_EADDRINUSE: it answers. */
-static int make_way(const struct sockaddr_un *native)
-{
-    uv_os_sock_t dialed;
-    int error = open_socket(AF_UNIX, SOCK_STREAM, &dialed);
-    if (error)
-        return error;
-    bool answers = connect(dialed, (const struct sockaddr *)native, sizeof *native) == 0 || errno == EAGAIN;
-    pccl_socket_close(dialed);
-    if (answers)
-        return UV_EADDRINUSE;
-    return unlink(native->sun_path) == 0 || errno == ENOENT ? 0 : last_error();
-}
-
-int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
-{
-    struct sockaddr_un native = {.sun_family = AF_UNIX};
-    uv_os_sock_t opened;
-    size_t length = strlen(path);
-    if (length >= sizeof native.sun_path)
-        return UV_ENAMETOOLONG;
-    memcpy(native.sun_path, path, length + 1);
-    int error = make_way(&native);
-    if (!error)
-        error = open_socket(AF_UNIX, SOCK_STREAM, &opened);
-    if (error)
-        return error;
-    if (bind(opened, (const struct sockaddr *)&native, sizeof native) != 0 || chmod(path, S_IRUSR | S_IWUSR) != 0 ||
-        listen(opened, LISTEN_BACKLOG) != 0) {
-        error = last_error();
-        pccl_socket_close(opened);
-        return error;
-    }
-    *out = opened;
-    return 0;
-}
-
-#ifdef __linux__
-#if !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
-#define SO_PASSRIGHTS 83 /* Linux 6.16; older systems ignore it */
-#endif
-
-void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes)
-{
-#ifdef SO_PASSRIGHTS
-    set_int(socket, SOL_SOCKET, SO_PASSRIGHTS, takes);
-#else
-    (void)socket;
-    (void)takes;
-#endif
-}
-
-bool pccl_socket_is_of_this_user(uv_os_sock_t connected)
-{
-    struct ucred other;
-    socklen_t length = sizeof other;
-    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
-}
-
-/* Opens a Unix socket and binds or connects it. */
-static int open_at(const char *path, bool listens, uv_os_sock_t *out)
-{
-    struct sockaddr_un native = {.sun_family = AF_UNIX};
-    uv_os_sock_t opened;
-    size_t length = strlen(path);
-    if (length >= sizeof native.sun_path)
-        return UV_ENAMETOOLONG;
-    memcpy(native.sun_path, path, length + 1);
-    int error = open_socket(AF_UNIX, SOCK_STREAM, &opened);
-    if (error)
-        return error;
-    tune_here(opened);
-    pccl_socket_take_descriptors(opened, false);
-    const struct sockaddr *name = (const struct sockaddr *)&native;
-    bool stands = listens ? bind(opened, name, sizeof native) == 0 && listen(opened, LISTEN_BACKLOG) == 0
-                          : connect(opened, name, sizeof native) == 0;
-    if (!stands) {
-        error = last_error();
-        pccl_socket_close(opened);
-        return error;
-    }
-    *out = opened;
-    return 0;
-}
-
-int pccl_socket_listen_at(const char *path, uv_os_sock_t *out) { return open_at(path, true, out); }
-
-int pccl_socket_dial_at(const char *path, uv_os_sock_t *out) { return open_at(path, false, out); }
-
-/* Connects a datagram socket: connecting it to a stream socket fails without an effect on that socket. */
-bool pccl_socket_is_bound_at(const char *path)
-{
-    struct sockaddr_un native = {.sun_family = AF_UNIX};
-    uv_os_sock_t asking;
-    size_t length = strlen(path);
-    if (length >= sizeof native.sun_path || open_socket(AF_UNIX, SOCK_DGRAM, &asking) != 0)
-        return true;
-    memcpy(native.sun_path, path, length + 1);
-    bool is_dead =
-        connect(asking, (const struct sockaddr *)&native, sizeof native) != 0 && last_error() == UV_ECONNREFUSED;
-    pccl_socket_close(asking);
-    return !is_dead;
-}
-#endif
 
 int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_address *from)
 {
@@ -364,14 +285,14 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
     int error = pccl_fork_keep(accepted);
     if (error)
         return error;
-    if (!pccl_socket_address((struct sockaddr *)&native, from) && native.ss_family != AF_UNIX) {
+    if (!pccl_native_address((struct sockaddr *)&native, from) && native.ss_family != AF_UNIX) {
         pccl_socket_close(accepted);
         return UV_ECONNABORTED;
     }
     make_private(accepted);
     tune_stream(accepted);
     if (native.ss_family == AF_UNIX)
-        tune_here(accepted);
+        pccl_socket_tune_here(accepted);
     tune_path(accepted);
     *out = accepted;
     return 0;
@@ -413,7 +334,7 @@ static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, s
     } while (moved < 0 && errno == EINTR);
     passed->count = 0;
     if (moved < 0)
-        return last_error();
+        return pccl_socket_last_error();
     if (message.msg_controllen > 0)
         copy_passed(&message, passed);
     return moved > 0 ? moved : UV_EOF;
@@ -438,7 +359,7 @@ static ptrdiff_t receive_bytes(uv_os_sock_t socket, struct iovec *pieces, int co
     } while (moved < 0 && errno == EINTR);
     if (moved > 0)
         return moved;
-    return moved == 0 ? UV_EOF : last_error();
+    return moved == 0 ? UV_EOF : pccl_socket_last_error();
 }
 #endif
 
@@ -448,13 +369,41 @@ ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length)
     return receive_bytes(socket, &piece, 1);
 }
 
+ptrdiff_t pccl_socket_peek(uv_os_sock_t socket, uint8_t *bytes, size_t length)
+{
+    ssize_t got;
+    do {
+        got = recv(socket, bytes, length, MSG_PEEK);
+    } while (got < 0 && errno == EINTR);
+    if (got > 0)
+        return got;
+    return got == 0 ? UV_EOF : pccl_socket_last_error();
+}
+
+bool pccl_socket_await(uv_os_sock_t socket, bool writable, uint32_t limit_ms)
+{
+    struct pollfd polled = {.fd = socket, .events = writable ? POLLOUT : POLLIN};
+    uint64_t end_ns = uv_hrtime() + limit_ms * UINT64_C(1000000);
+    int ready;
+    do {
+        uint64_t now_ns = uv_hrtime();
+        ready = poll(&polled, 1, now_ns < end_ns ? (int)((end_ns - now_ns + 999999) / 1000000) : 0);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+void pccl_socket_wait_bytes(uv_os_sock_t socket, int count)
+{
+    pccl_socket_set_int(socket, SOL_SOCKET, SO_RCVLOWAT, count);
+}
+
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length)
 {
     ssize_t moved;
     do {
         moved = send(socket, bytes, length, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);
-    return moved >= 0 ? moved : last_error();
+    return moved >= 0 ? moved : pccl_socket_last_error();
 }
 
 /* Collects the non-empty ones of two pieces. */
@@ -487,11 +436,11 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
     do {
         moved = sendmsg(socket, &message, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);
-    return moved >= 0 ? moved : last_error();
+    return moved >= 0 ? moved : pccl_socket_last_error();
 }
 
 #ifdef __linux__
-ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, uv_os_fd_t descriptor)
 {
     struct iovec piece = {(void *)(uintptr_t)bytes, length};
     union {
@@ -505,10 +454,10 @@ ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size
     do {
         moved = sendmsg(socket, &message, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);
-    return moved >= 0 ? moved : last_error();
+    return moved >= 0 ? moved : pccl_socket_last_error();
 }
 
-ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor)
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, uv_os_fd_t *descriptor)
 {
     struct iovec piece = {bytes, length};
     struct passed passed;
@@ -527,7 +476,7 @@ ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t leng
     return moved;
 }
 
-void pccl_socket_refuse_descriptor(int descriptor)
+void pccl_socket_refuse_descriptor(uv_os_fd_t descriptor)
 {
     pccl_fork_lock();
     pccl_fork_forget(descriptor);
@@ -535,19 +484,19 @@ void pccl_socket_refuse_descriptor(int descriptor)
     pccl_unwanted_close(&descriptor, 1);
 }
 #else
-ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, int descriptor)
+ptrdiff_t pccl_socket_write_with(uv_os_sock_t socket, const uint8_t *bytes, size_t length, uv_os_fd_t descriptor)
 {
     (void)descriptor;
     return pccl_socket_write(socket, bytes, length);
 }
 
-ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, int *descriptor)
+ptrdiff_t pccl_socket_read_with(uv_os_sock_t socket, uint8_t *bytes, size_t length, uv_os_fd_t *descriptor)
 {
     *descriptor = -1;
     return pccl_socket_read(socket, bytes, length);
 }
 
-void pccl_socket_refuse_descriptor(int descriptor) { (void)descriptor; }
+void pccl_socket_refuse_descriptor(uv_os_fd_t descriptor) { (void)descriptor; }
 #endif
 
 void pccl_socket_shutdown_write(uv_os_sock_t socket) { (void)shutdown(socket, SHUT_WR); }
@@ -606,7 +555,7 @@ bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
     struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof native;
     return getsockname(socket, (struct sockaddr *)&native, &length) == 0 &&
-           pccl_socket_address((struct sockaddr *)&native, address);
+           pccl_native_address((struct sockaddr *)&native, address);
 }
 
 bool pccl_socket_is_here(uv_os_sock_t socket)
@@ -620,16 +569,16 @@ void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 {
     int seconds = (int)(silence_ms / 1000);
     int interval = seconds >= 6 ? seconds / 6 : 1;
-    set_int(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    pccl_socket_set_int(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
 #ifdef TCP_KEEPIDLE
-    set_int(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds >= 4 ? seconds / 2 : 1);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds >= 4 ? seconds / 2 : 1);
 #endif
 #ifdef TCP_KEEPINTVL
-    set_int(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
-    set_int(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 #endif
 #ifdef TCP_USER_TIMEOUT
-    set_int(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms);
 #endif
     (void)interval;
 }
@@ -639,7 +588,7 @@ bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *
     struct sockaddr_storage native;
     socklen_t length = to_native(address, &native);
     uv_os_sock_t datagram;
-    if (open_socket(native.ss_family, SOCK_DGRAM, &datagram) != 0)
+    if (pccl_socket_open(native.ss_family, SOCK_DGRAM, &datagram) != 0)
         return false;
     bool found = connect(datagram, (struct sockaddr *)&native, length) == 0 && pccl_socket_local(datagram, local) &&
                  !pccl_address_is_unspecified(local);

@@ -1,6 +1,6 @@
 /* One thread at a time waits for input of a socket; an event loop watches it, too. Linux only. */
-#ifndef PCCL_NET_SOCKET_WAIT_H
-#define PCCL_NET_SOCKET_WAIT_H
+#ifndef PCCL_OS_SOCKET_WAIT_H
+#define PCCL_OS_SOCKET_WAIT_H
 
 #include "core/base.h"
 

@@ -1,8 +1,8 @@
-#include "net/socket_wait.h"
+#include "os/socket_wait.h"
 
 #ifdef __linux__
-#include "net/fork.h"
-#include "net/socket.h"
+#include "os/fork.h"
+#include "os/socket.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

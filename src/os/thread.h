@@ -2,8 +2,8 @@
  * The library's threads. They take no signals, so that the application's handlers run on its own
  * threads.
  */
-#ifndef PCCL_NET_THREAD_H
-#define PCCL_NET_THREAD_H
+#ifndef PCCL_OS_THREAD_H
+#define PCCL_OS_THREAD_H
 
 #include "core/base.h"
 

@@ -3,8 +3,8 @@
  * of a TCP socket with SO_LINGER, or for a file server. So a separate thread closes them; it exists only while there
  * are such descriptors. The memory of a pipe is closed at once, because that never blocks.
  */
-#ifndef PCCL_NET_UNWANTED_H
-#define PCCL_NET_UNWANTED_H
+#ifndef PCCL_OS_UNWANTED_H
+#define PCCL_OS_UNWANTED_H
 
 #include "core/base.h"
 

@@ -1,12 +1,11 @@
-#include "net/unwanted.h"
+#include "os/unwanted.h"
 
-#include "net/fork.h"
-#include "net/thread.h"
+#include "os/fork.h"
+#include "os/thread.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#ifndef _WIN32
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,10 +93,3 @@ void pccl_unwanted_close(const int *descriptors, size_t count)
     is_running = false;
     pccl_fork_unlock();
 }
-#else
-void pccl_unwanted_close(const int *descriptors, size_t count)
-{
-    (void)descriptors;
-    (void)count;
-}
-#endif

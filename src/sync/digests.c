@@ -6,7 +6,7 @@
 #include "sync/digests.h"
 
 #include "net/guard.h"
-#include "net/thread.h"
+#include "os/thread.h"
 #include "sync/copiers.h"
 
 #include <stdatomic.h>

@@ -4,8 +4,8 @@
  * place.
  */
 #include "net/heap.h"
-#include "net/interfaces.h"
-#include "net/socket.h"
+#include "os/interfaces.h"
+#include "os/socket.h"
 #include "sync/asking.h"
 
 #include <string.h>

@@ -31,14 +31,15 @@ PURE = {
 # The pure files of a module that also has others.
 PURE_FILES = {"ops": {"book", "dump", "http", "json", "metrics", "pages"}}
 ARROWS = dict(PURE)
-ARROWS["net"] = {"core", "wire", "net"}
-ARROWS["data"] = {"core", "wire", "kernels", "sight", "collective", "net", "data"}
-ARROWS["device"] = {"core", "device"}
-ARROWS["sync"] = {"core", "wire", "kernels", "state", "device", "net", "sync"}
-ARROWS["measure"] = {"core", "wire", "topology", "net", "measure"}
-ARROWS["log"] = {"core", "net", "log"}
+ARROWS["os"] = {"core", "kernels", "os"}
+ARROWS["net"] = {"core", "wire", "os", "net"}
+ARROWS["data"] = {"core", "wire", "kernels", "sight", "collective", "os", "net", "data"}
+ARROWS["device"] = {"core", "os", "device"}
+ARROWS["sync"] = {"core", "wire", "kernels", "state", "device", "os", "net", "sync"}
+ARROWS["measure"] = {"core", "wire", "topology", "os", "net", "measure"}
+ARROWS["log"] = {"core", "os", "net", "log"}
 ARROWS["config"] = set(PURE) | {"log", "config"}
-ARROWS["ops"] = {"core", "wire", "kernels", "master", "sight", "net", "log", "config", "ops"}
+ARROWS["ops"] = {"core", "wire", "kernels", "master", "sight", "os", "net", "log", "config", "ops"}
 ARROWS["drive"] = set(ARROWS) | {"drive"}
 ARROWS["api"] = set(ARROWS) | {"api"}
 OF_USERS = {"log", "config", "drive", "api"}  # these know the public headers
@@ -59,7 +60,7 @@ EXCEPTIONS = {
     ("src/kernels/scaled_x86.h", "immintrin.h"): "the same",
     ("src/kernels/variant_avx512.c", "immintrin.h"): "the same",
     ("src/kernels/variant_neon.c", "arm_neon.h"): "the same",
-    ("src/net/fork.c", "abort"): "a mutex cannot be made inside uv_once, which has no way to report it",
+    ("src/os/fork_posix.c", "abort"): "a mutex cannot be made inside uv_once, which has no way to report it",
     ("src/drive/guard.c", "abort"): "a broken invariant in a development build, or where nobody could go on",
 }
 

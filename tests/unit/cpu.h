@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/kernels.h"
 
 static uint32_t variants_run; /* a bit for each index of pccl_kernels_variant */

@@ -233,7 +233,7 @@ static inline bool fake_cuda_discard(void *memory, bool of_host)
 
 /* ---- the table ---- */
 
-static inline int PCCL_CUDA_CALL fake_cuda_init(unsigned flags)
+static inline int fake_cuda_init(unsigned flags)
 {
     int result = fake_cuda_enter(PCCL_CUDA_init);
     if (result == PCCL_CUDA_SUCCESS && flags != 0)
@@ -261,21 +261,21 @@ static inline const char *fake_cuda_error_name(int result)
     }
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_get_error_name(int result, const char **name)
+static inline int fake_cuda_get_error_name(int result, const char **name)
 {
     int error = fake_cuda_enter(PCCL_CUDA_get_error_name);
     *name = fake_cuda_error_name(result);
     return fake_cuda_leave(error != PCCL_CUDA_SUCCESS || *name != NULL ? error : PCCL_CUDA_INVALID_VALUE);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_get_error_string(int result, const char **text)
+static inline int fake_cuda_get_error_string(int result, const char **text)
 {
     int error = fake_cuda_enter(PCCL_CUDA_get_error_string);
     *text = fake_cuda_error_name(result) != NULL ? "words of the driver" : NULL;
     return fake_cuda_leave(error != PCCL_CUDA_SUCCESS || *text != NULL ? error : PCCL_CUDA_INVALID_VALUE);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_device_get_count(int *count)
+static inline int fake_cuda_device_get_count(int *count)
 {
     int result = fake_cuda_enter(PCCL_CUDA_device_get_count);
     if (result == PCCL_CUDA_SUCCESS)
@@ -283,7 +283,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_device_get_count(int *count)
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_device_get(int *device, int ordinal)
+static inline int fake_cuda_device_get(int *device, int ordinal)
 {
     int result = fake_cuda_enter(PCCL_CUDA_device_get);
     if (result == PCCL_CUDA_SUCCESS && (ordinal < 0 || ordinal >= fake_cuda.devices))
@@ -293,7 +293,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_device_get(int *device, int ordinal)
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_primary_retain(struct pccl_cuda_context **context, int device)
+static inline int fake_cuda_primary_retain(struct pccl_cuda_context **context, int device)
 {
     int result = fake_cuda_enter(PCCL_CUDA_primary_retain);
     if (result == PCCL_CUDA_SUCCESS && (device < 100 || device >= 100 + fake_cuda.devices))
@@ -305,7 +305,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_primary_retain(struct pccl_cuda_conte
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_primary_release(int device)
+static inline int fake_cuda_primary_release(int device)
 {
     int result = fake_cuda_enter(PCCL_CUDA_primary_release);
     if (device < 100 || device >= 100 + fake_cuda.devices || fake_cuda.contexts[device - 100].retained == 0)
@@ -315,7 +315,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_primary_release(int device)
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_ctx_push(struct pccl_cuda_context *context)
+static inline int fake_cuda_ctx_push(struct pccl_cuda_context *context)
 {
     int result = fake_cuda_enter(PCCL_CUDA_ctx_push);
     if (result == PCCL_CUDA_SUCCESS && context->retained == 0)
@@ -329,7 +329,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_ctx_push(struct pccl_cuda_context *co
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_ctx_pop(struct pccl_cuda_context **context)
+static inline int fake_cuda_ctx_pop(struct pccl_cuda_context **context)
 {
     int result = fake_cuda_enter(PCCL_CUDA_ctx_pop);
     if (fake_cuda_depth == 0)
@@ -338,7 +338,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_ctx_pop(struct pccl_cuda_context **co
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_ctx_synchronize(void)
+static inline int fake_cuda_ctx_synchronize(void)
 {
     int result = fake_cuda_enter(PCCL_CUDA_ctx_synchronize);
     struct pccl_cuda_context *context = fake_cuda_current();
@@ -353,7 +353,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_ctx_synchronize(void)
     return fake_cuda_leave(PCCL_CUDA_SUCCESS);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_pointer_get_attribute(void *value, int attribute, uint64_t pointer)
+static inline int fake_cuda_pointer_get_attribute(void *value, int attribute, uint64_t pointer)
 {
     int result = fake_cuda_enter(PCCL_CUDA_pointer_get_attribute);
     const struct fake_cuda_block *block = fake_cuda_find((const uint8_t *)(uintptr_t)pointer, 1);
@@ -376,7 +376,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_pointer_get_attribute(void *value, in
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_stream_create(struct pccl_cuda_stream **stream, unsigned flags)
+static inline int fake_cuda_stream_create(struct pccl_cuda_stream **stream, unsigned flags)
 {
     int result = fake_cuda_enter(PCCL_CUDA_stream_create);
     if (fake_cuda_current() == NULL)
@@ -391,7 +391,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_stream_create(struct pccl_cuda_stream
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_stream_synchronize(struct pccl_cuda_stream *stream)
+static inline int fake_cuda_stream_synchronize(struct pccl_cuda_stream *stream)
 {
     int result = fake_cuda_enter(PCCL_CUDA_stream_synchronize);
     if (!fake_cuda_is_stream(stream))
@@ -402,7 +402,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_stream_synchronize(struct pccl_cuda_s
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_stream_destroy(struct pccl_cuda_stream *stream)
+static inline int fake_cuda_stream_destroy(struct pccl_cuda_stream *stream)
 {
     int result = fake_cuda_enter(PCCL_CUDA_stream_destroy);
     if (!fake_cuda_is_stream(stream))
@@ -414,7 +414,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_stream_destroy(struct pccl_cuda_strea
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_event_create(struct pccl_cuda_event **event, unsigned flags)
+static inline int fake_cuda_event_create(struct pccl_cuda_event **event, unsigned flags)
 {
     int result = fake_cuda_enter(PCCL_CUDA_event_create);
     if (fake_cuda_current() == NULL)
@@ -429,7 +429,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_event_create(struct pccl_cuda_event *
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_event_record(struct pccl_cuda_event *event, struct pccl_cuda_stream *stream)
+static inline int fake_cuda_event_record(struct pccl_cuda_event *event, struct pccl_cuda_stream *stream)
 {
     int result = fake_cuda_enter(PCCL_CUDA_event_record);
     if (!fake_cuda_is_event(event) || !fake_cuda_is_stream(stream))
@@ -443,7 +443,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_event_record(struct pccl_cuda_event *
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_event_synchronize(struct pccl_cuda_event *event)
+static inline int fake_cuda_event_synchronize(struct pccl_cuda_event *event)
 {
     int result = fake_cuda_enter(PCCL_CUDA_event_synchronize);
     if (!fake_cuda_is_event(event))
@@ -457,7 +457,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_event_synchronize(struct pccl_cuda_ev
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_event_destroy(struct pccl_cuda_event *event)
+static inline int fake_cuda_event_destroy(struct pccl_cuda_event *event)
 {
     int result = fake_cuda_enter(PCCL_CUDA_event_destroy);
     if (!fake_cuda_is_event(event))
@@ -466,7 +466,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_event_destroy(struct pccl_cuda_event 
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_mem_host_alloc(void **memory, size_t bytes, unsigned flags)
+static inline int fake_cuda_mem_host_alloc(void **memory, size_t bytes, unsigned flags)
 {
     int result = fake_cuda_enter(PCCL_CUDA_mem_host_alloc);
     (void)flags;
@@ -477,7 +477,7 @@ static inline int PCCL_CUDA_CALL fake_cuda_mem_host_alloc(void **memory, size_t 
     return fake_cuda_leave(result);
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_mem_free_host(void *memory)
+static inline int fake_cuda_mem_free_host(void *memory)
 {
     int result = fake_cuda_enter(PCCL_CUDA_mem_free_host);
     if (fake_cuda_current() == NULL)
@@ -512,16 +512,14 @@ static inline int fake_cuda_copy(int result, struct pccl_cuda_stream *stream, ui
     return PCCL_CUDA_SUCCESS;
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_copy_to_host(void *to, uint64_t from, size_t bytes,
-                                                        struct pccl_cuda_stream *stream)
+static inline int fake_cuda_copy_to_host(void *to, uint64_t from, size_t bytes, struct pccl_cuda_stream *stream)
 {
     int result = fake_cuda_enter(PCCL_CUDA_copy_to_host);
     return fake_cuda_leave(
         fake_cuda_copy(result, stream, (uint8_t *)to, (const uint8_t *)(uintptr_t)from, bytes, true));
 }
 
-static inline int PCCL_CUDA_CALL fake_cuda_copy_to_device(uint64_t to, const void *from, size_t bytes,
-                                                          struct pccl_cuda_stream *stream)
+static inline int fake_cuda_copy_to_device(uint64_t to, const void *from, size_t bytes, struct pccl_cuda_stream *stream)
 {
     int result = fake_cuda_enter(PCCL_CUDA_copy_to_device);
     return fake_cuda_leave(

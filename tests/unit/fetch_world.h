@@ -6,7 +6,7 @@
 #ifndef PCCL_TESTS_FETCH_WORLD_H
 #define PCCL_TESTS_FETCH_WORLD_H
 
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "state/fetch.h"
 #include "state/serve.h"
 #include "unit/support.h"

@@ -18,5 +18,5 @@ mkdir -p "$build"
 # Static: the emulator then needs no ARM libraries.
 $compiler -static -std=c11 -O3 -fno-fast-math -ffp-contract=off -Wall -Wextra -Wpedantic -Werror \
     -I"$root/src" -I"$root/include" "$root"/src/core/*.c "$root"/src/kernels/*.c \
-    "$root/src/drive/cpu.c" "$source" -lm -o "$build/kernels_aarch64"
+    "$root/src/os/cpu.c" "$source" -lm -o "$build/kernels_aarch64"
 exec $emulator "$build/kernels_aarch64" "$@"

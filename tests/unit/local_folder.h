@@ -2,7 +2,7 @@
 #ifndef PCCL_TESTS_UNIT_LOCAL_FOLDER_H
 #define PCCL_TESTS_UNIT_LOCAL_FOLDER_H
 
-#include "net/local.h"
+#include "os/local.h"
 
 #include <dirent.h>
 #include <fcntl.h>

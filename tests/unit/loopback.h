@@ -7,7 +7,7 @@
 
 #include "net/connection.h"
 #include "net/heap.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

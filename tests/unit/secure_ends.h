@@ -9,7 +9,7 @@
 #include "net/keys.h"
 #include "net/record.h"
 #include "net/secure.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 enum {
     MANY = 3 << 20,

@@ -26,7 +26,7 @@
 #include "net/connection.h"
 #include "net/guard.h"
 #include "net/listener.h"
-#include "net/thread.h"
+#include "os/thread.h"
 #include "pccl.h"
 #include "state/lines.h"
 #include "state/state.h"

@@ -12,7 +12,7 @@
 #include "net/dialer.h"
 #include "net/handshake.h"
 #include "net/listener.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 static bool offers_pipe; /* of the dials that begin */
 static struct local_folder folder;

@@ -4,7 +4,7 @@
 #include "loopback.h"
 #include "net/knock.h"
 #include "net/listener.h"
-#include "net/socket.h"
+#include "os/socket.h"
 
 #include <sys/resource.h>
 

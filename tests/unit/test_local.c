@@ -1,5 +1,5 @@
 /*
- * net/local: which users have access to the directory, where its files lead, which files are removed; and unwanted
+ * os/local: which users have access to the directory, where its files lead, which files are removed; and unwanted
  * descriptors: closing the passed sockets would take longer than a test may take.
  */
 #ifndef __linux__
@@ -9,9 +9,9 @@ int main(void) { return 0; }
 #include "local_folder.h"
 #include "loopback.h"
 #include "private_tmp.h"
-#include "net/fork.h"
-#include "net/socket.h"
-#include "net/thread.h"
+#include "os/fork.h"
+#include "os/socket.h"
+#include "os/thread.h"
 
 #include <errno.h>
 

@@ -1,11 +1,11 @@
 /* Names, interfaces, forks and sockets: the small parts of net/. */
 #include "unit.h"
 #include "loopback.h"
-#include "net/fork.h"
-#include "net/interfaces.h"
-#include "net/resolve.h"
-#include "net/socket_wait.h"
-#include "net/thread.h"
+#include "os/fork.h"
+#include "os/interfaces.h"
+#include "os/resolve.h"
+#include "os/socket_wait.h"
+#include "os/thread.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -6,7 +6,7 @@
 #include "unit.h"
 #include "core/prng.h"
 #include "loopback.h"
-#include "net/fork.h"
+#include "os/fork.h"
 #include "net/pipe.h"
 #include "support.h"
 

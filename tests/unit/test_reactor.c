@@ -9,7 +9,7 @@
 #include "net/guard.h"
 #include "net/listener.h"
 #include "net/reactor.h"
-#include "net/resolve.h"
+#include "os/resolve.h"
 
 #include <dirent.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
-/* ops/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
+/* os/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
 #include "unit.h"
 
 #include "private_tmp.h"
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 #include "ops/tokens.h"
 #include "net/heap.h"
 

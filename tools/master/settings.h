@@ -8,7 +8,7 @@
 
 #include "core/text.h"
 #include "config/params.h"
-#include "net/resolve.h"
+#include "os/resolve.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "status.h"
 
 #include "drive/master_server.h"
-#include "ops/secret_file.h"
+#include "os/secret_file.h"
 #include "ops/tokens.h"
 #include "net/heap.h"
 #include "net/secure.h"

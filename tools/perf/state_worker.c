@@ -1,6 +1,6 @@
 #include "state.h"
 
-#include "drive/cpu.h"
+#include "os/cpu.h"
 #include "kernels/kernels.h"
 #include "net/heap.h"
 #include "sync/digests.h"

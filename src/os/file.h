@@ -1,0 +1,24 @@
+/* Questions about files, and a lock that ends with its process. Errors are negative ones of libuv. */
+#ifndef PCCL_OS_FILE_H
+#define PCCL_OS_FILE_H
+
+#include "core/base.h"
+
+#include <uv.h>
+
+bool pccl_file_exists(const char *path);
+/* Returns 0 if this process may read the file, or an error. */
+PCCL_MUST_CHECK int pccl_file_check_read(const char *path);
+/* Returns 0 if this process may create files in the directory, or an error. */
+PCCL_MUST_CHECK int pccl_directory_check_write(const char *path);
+void pccl_file_remove(const char *path);
+
+/*
+ * Opens and locks a file, and creates it for this user alone if it is missing. No child or other program inherits it.
+ * *opened: the file could be opened. Returns 0, or an error; UV_EAGAIN: another process has locked it.
+ */
+PCCL_MUST_CHECK int pccl_file_lock(const char *path, uv_os_fd_t *lock, bool *opened);
+/* Releases the lock also if a child, forked at this moment, still has the file. */
+void pccl_file_unlock(uv_os_fd_t lock);
+
+#endif
