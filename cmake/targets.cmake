@@ -1,5 +1,14 @@
 # How our own targets are compiled. Everything is set per target: a project that includes us keeps its own flags.
 
+# Files NAME_<system>.c implement NAME.h there.
+if(WIN32)
+    set(pccl_system windows)
+    set(pccl_other_system posix)
+else()
+    set(pccl_system posix)
+    set(pccl_other_system windows)
+endif()
+
 set(pccl_warnings "")
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
     set(pccl_warnings

@@ -138,7 +138,7 @@ def test_settings(run):
     for arguments, words in (
         (whole[:4], "belong together"),
         ([*whole, "--token-file", f"{authority.folder}/run.token"], "give one of them"),
-        (["--tls-cert", "nowhere.crt", *whole[2:]], "nowhere.crt: No such file"),
+        (["--tls-cert", "nowhere.crt", *whole[2:]], "nowhere.crt: no such file"),
         ([*whole[:2], "--tls-key", other_key, *whole[4:]], "key values mismatch"),
         ([*whole[:2], "--tls-key", locked, *whole[4:]], "cannot use " + locked),
         ([*whole[:4], "--tls-ca", key], "cannot use " + key),

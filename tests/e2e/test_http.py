@@ -579,7 +579,7 @@ def test_status_over_https(run):
         check(words in error, f"{arguments}: {error!r}")
     port = reset_after_request(run)
     code, _, error = ask("--ca", authority.ca, f"https://127.0.0.1:{port}")
-    check(code == 1 and "broke: Connection reset" in error, f"a reset: {code} {error!r}")
+    check(code == 1 and "broke: connection reset" in error, f"a reset: {code} {error!r}")
 
 
 def reset_after_request(run):

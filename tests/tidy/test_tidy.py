@@ -83,6 +83,19 @@ class Rules(Tree):
     def test_public_header_below_drive(self):
         self.planted("src/peer/a.c", '#include "pccl.h"\n', "public headers only in api, config, drive, log")
 
+    def test_system_outside_os(self):
+        self.planted("src/net/a.c", "#include <unistd.h>\n", "<unistd.h> is for src/os/ and tools/system/")
+        self.planted("src/net/a.c", "#if X && defined(__linux__)\n#endif\n", "__linux__ tests for a system")
+        self.planted("src/net/a.c", "void f(struct sockaddr_in *x);\n", "is a type of some systems")
+        self.planted("src/net/a.c", '#include "os/native.h"\n', "is not a contract")
+
+    def test_system_in_its_places(self):
+        text = "#include <unistd.h>\n#ifdef _WIN32\n#endif\nvoid f(struct sockaddr_in *x);\n"
+        self.write("src/os/a_posix.c", text)
+        self.write("tools/system/a_posix.c", text)
+        self.write("tests/unit/test_a.c", text)
+        self.assertEqual(tidy.rules(self.root), [])
+
     def test_guard(self):
         self.planted("src/core/text.h", "#ifndef TEXT_H\n#define TEXT_H\n#endif\n", "PCCL_CORE_TEXT_H")
 

@@ -51,6 +51,16 @@ PURE_SYMBOLS = re.compile(r"^(mem(cpy|move|set|cmp|chr)|__mem(cpy|move|set)_chk|
                           r"__\w+(ti|di|sf|df)\d|_GLOBAL_OFFSET_TABLE_)$")
 # The one mutable thing in the pure modules.
 ASSERT_HANDLER = ("core", "installed_handler")
+# Where the system is known, and the headers that other sources of src and tools may include: those of ISO C, of
+# compilers, of the libraries that are portable, and getopt.h, which the C library of every system has that we build for.
+SYSTEM_PLACES = ("src/os/", "tools/system/")
+PORTABLE_HEADERS = set("""
+    assert.h ctype.h errno.h float.h inttypes.h limits.h math.h setjmp.h signal.h stdarg.h stdatomic.h stdbool.h
+    stddef.h stdint.h stdio.h stdlib.h string.h time.h immintrin.h arm_neon.h uv.h xxhash.h getopt.h
+    """.split())
+SYSTEM_MACRO = re.compile(r"\b(_WIN(?:32|64)|_MSC_VER|__(?:linux|unix|APPLE|MACH|GLIBC|ANDROID|CYGWIN|FreeBSD|MINGW\w+?)_*|"
+                          r"_(?:GNU|XOPEN|DEFAULT)_SOURCE|_POSIX_\w+|__has_include)\b")
+SYSTEM_TYPE = re.compile(r"\bstruct (?:sockaddr\w*|addrinfo|iovec|msghdr|pollfd|stat|statx|rlimit|rusage)\b")
 # path and name, with the reason.
 EXCEPTIONS = {
     ("src/api/call.c", "pccl_errors_fail"): "the one way",
@@ -177,6 +187,20 @@ def check_guard(path, text):
         guard = "PCCL_" + re.sub(r"\W", "_", path[len("src/"):]).upper()
         if f"#ifndef {guard}\n#define {guard}\n" not in text:
             yield f"{path}:1: include guard {guard} expected"
+
+
+def check_system(path, text):
+    if not path.startswith(("src/", "tools/")) or path.startswith(SYSTEM_PLACES):
+        return
+    code = code_only(text)
+    for match in re.finditer(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", text, re.M):
+        if match.group(1) not in PORTABLE_HEADERS:
+            yield f"{path}:{line_of(text, match.start())}: <{match.group(1)}> is for {' and '.join(SYSTEM_PLACES)}"
+    for pattern, words in ((SYSTEM_MACRO, "tests for a system"), (SYSTEM_TYPE, "is a type of some systems")):
+        for match in pattern.finditer(code):
+            yield f"{path}:{line_of(code, match.start())}: {match.group()} {words}: only in {' and '.join(SYSTEM_PLACES)}"
+    for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*"((?:os/|system/)\w*(?:native|_posix|_windows)\.h)"', text, re.M):
+        yield f"{path}:{line_of(text, match.start())}: {match.group(1)} is not a contract"
 
 
 def check_calls(path, text):
@@ -359,6 +383,7 @@ def rules(root):
             findings += check_includes(path, text)
             findings += check_guard(path, text)
             findings += check_calls(path, text)
+            findings += check_system(path, text)
             findings += check_functions(path, text)
         findings += check_judged_times(path, text)
         if is_c(path) or path.endswith(".py"):

@@ -1,9 +1,11 @@
 /* pccl-master: a master as a process of its own. Installed as ccoip_master too. */
-#include "holder.h"
+#include "system/holder.h"
 #include "log_format.h"
-#include "notify.h"
+#include "system/notify.h"
 #include "settings.h"
 #include "status.h"
+#include "system/process.h"
+#include "system/signals.h"
 #include "token.h"
 
 #include "api/api.h"
@@ -13,15 +15,9 @@
 #include "wire/greeting.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 enum {
     EXIT_USAGE = 2,
@@ -221,13 +217,11 @@ static int parse(struct command *command, int argc, char **argv)
 
 /* ---- running ---- */
 
-/* What the main thread waits for: signals, that the master's thread has ended, and that it has long had no peer. */
-enum { WOKEN = SIGUSR1, IDLE_BEAT_MS_MAX = 1000 };
+enum { IDLE_BEAT_MS_MAX = 1000 };
 
 struct service {
     struct pccl_master_server *server;
     struct notify notify;
-    pthread_t main_thread;
     uint32_t idle_exit_ms;
     uint64_t last_peer_ns; /* when there was one, or when it began; 0: not looked yet */
     bool named;            /* the master's thread */
@@ -241,27 +235,6 @@ static void report(enum pccl_log_level level, const char *words)
         fprintf(stderr, "pccl-master: %s\n", words);
     else
         pccl_logger_write(level, "daemon", words);
-}
-
-/*
- * A program that was started without them must not give their numbers to sockets: logs would go
- * there.
- */
-static void hold_standard_descriptors(void)
-{
-    for (int descriptor = 0; descriptor <= 2; descriptor++)
-        if (fcntl(descriptor, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-            return;
-}
-
-/* A thousand peers are a thousand descriptors; this process is ours, so its limit may be raised. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static bool says(const struct pccl_text *words, int error) { return strstr(words->bytes, uv_strerror(error)) != NULL; }
@@ -310,7 +283,7 @@ static void watch_idleness(struct service *service, const struct pccl_master_cou
     if (service->idle_exit_ms == 0 || now_ns - service->last_peer_ns < service->idle_exit_ms * (uint64_t)1000000)
         return;
     atomic_store(&service->idle, true);
-    (void)pthread_kill(service->main_thread, WOKEN);
+    signals_wake();
 }
 
 /* How often the master's thread calls on_beat; 0: never. */
@@ -328,7 +301,7 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
     struct service *service = context;
     if (!service->named) {
         service->named = true;
-        (void)prctl(PR_SET_NAME, "pccl-loop"); /* for top -H, and to tell which thread hangs */
+        process_name_thread("pccl-loop"); /* for top -H, and to tell which thread hangs */
     }
     notify_beat(&service->notify, counts);
     watch_idleness(service, counts);
@@ -340,19 +313,20 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
  */
 static bool announce_token(const char *path, bool made)
 {
-    char shown[PCCL_TOKEN_TEXT + 1] = "", full[4096];
-    bool terminal = made && isatty(STDOUT_FILENO);
+    char shown[PCCL_TOKEN_TEXT + 1] = "";
+    uv_fs_t full;
+    bool terminal = made && uv_guess_handle(1) == UV_TTY;
     FILE *file = terminal ? fopen(path, "r") : NULL;
     if (file != NULL) {
         (void)!fgets(shown, sizeof shown, file);
         (void)fclose(file);
     }
-    if (realpath(path, full) == NULL)
-        (void)snprintf(full, sizeof full, "%s", path);
+    bool known = uv_fs_realpath(NULL, &full, path, NULL) == 0;
     if (shown[0] != '\0')
         printf("export PCCL_TOKEN=%s\n", shown);
     else
-        printf("export PCCL_TOKEN_FILE=%s\n", full);
+        printf("export PCCL_TOKEN_FILE=%s\n", known ? (const char *)full.ptr : path);
+    uv_fs_req_cleanup(&full);
     pccl_wipe(shown, sizeof shown);
     return fflush(stdout) == 0;
 }
@@ -389,41 +363,25 @@ static bool start(struct service *service, const struct pccl_params *params, con
     return false;
 }
 
-static void *await_end(void *argument)
+static void await_end(void *argument)
 {
     struct service *service = argument;
     service->broken = pccl_master_server_join(service->server) != PCCL_OK;
     atomic_store(&service->ended, true);
-    (void)pthread_kill(service->main_thread, WOKEN);
-    return NULL;
-}
-
-static sigset_t awaited_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, WOKEN);
-    return set;
+    signals_wake();
 }
 
 /* Tells the peers, who get the time that last words take. */
 static int drain(struct service *service, const char *signal_name)
 {
-    const struct timespec patience = {.tv_sec = DRAIN_MS / 1000};
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, WOKEN);
     struct pccl_text words;
+    uint64_t end_ns = uv_hrtime() + DRAIN_MS * UINT64_C(1000000);
     pccl_text_format(&words, "%s: notifying the peers, then exiting", signal_name);
     report(PCCL_LOG_INFO, words.bytes);
     notify_say(&service->notify, "STOPPING=1\nSTATUS=notifying the peers, then exiting");
     pccl_master_server_interrupt(service->server);
-    while (!atomic_load(&service->ended))
-        if (sigtimedwait(&set, NULL, &patience) < 0 && errno == EAGAIN)
-            break;
+    for (uint64_t now_ns = uv_hrtime(); !atomic_load(&service->ended) && now_ns < end_ns; now_ns = uv_hrtime())
+        (void)signals_wait((int)((end_ns - now_ns + 999999) / 1000000));
     if (atomic_load(&service->ended))
         return service->broken ? EXIT_FAILURE : EXIT_SUCCESS;
     report(PCCL_LOG_ERROR, "the master does not react; it ends without a word to its peers");
@@ -432,12 +390,11 @@ static int drain(struct service *service, const char *signal_name)
 
 static int attend(struct service *service)
 {
-    sigset_t set = awaited_signals();
     while (!atomic_load(&service->ended)) {
-        switch (sigwaitinfo(&set, NULL)) {
-        case SIGINT: return drain(service, "SIGINT");
-        case SIGTERM: return drain(service, "SIGTERM");
-        case SIGHUP:
+        switch (signals_wait(-1)) {
+        case SIGNALS_INTERRUPT: return drain(service, "SIGINT");
+        case SIGNALS_TERMINATE: return drain(service, "SIGTERM");
+        case SIGNALS_RELOAD:
             report(PCCL_LOG_INFO, "SIGHUP: certificates are read again; a restart changes settings");
             pccl_master_server_reload(service->server);
             break;
@@ -490,23 +447,21 @@ static bool start_somewhere(struct service *service, const struct settings *sett
 
 static int serve(const struct settings *settings, const struct pccl_params *params)
 {
-    struct service service = {.main_thread = pthread_self(), .idle_exit_ms = settings_idle_exit_ms(settings)};
-    pthread_t waiter;
-    sigset_t set = awaited_signals();
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* before there are threads */
-    (void)signal(SIGPIPE, SIG_IGN);
+    struct service service = {.idle_exit_ms = settings_idle_exit_ms(settings)};
+    uv_thread_t waiter;
+    signals_hold();
     notify_open(&service.notify);
     if (!start_somewhere(&service, settings, params))
         return EXIT_FAILURE;
-    if (pthread_create(&waiter, NULL, await_end, &service) != 0) {
+    if (uv_thread_create(&waiter, await_end, &service) != 0) {
         report(PCCL_LOG_ERROR, "cannot start a thread");
         return EXIT_FAILURE;
     }
     notify_say(&service.notify, "READY=1");
     int status = attend(&service);
     if (!atomic_load(&service.ended))
-        _exit(status); /* its thread is stuck, and so would be whoever cleans up */
-    (void)pthread_join(waiter, NULL);
+        _Exit(status); /* its thread is stuck, and so would be whoever cleans up */
+    (void)uv_thread_join(&waiter);
     pccl_master_server_destroy(service.server);
     notify_close(&service.notify);
     return status;
@@ -529,15 +484,15 @@ static int run(struct command *command)
     if (command->print_config || command->check_config)
         return end_of_output();
     pccl_logger_set_format(pccl_log_format_find(settings_text(settings, SETTING_LOG_FORMAT)));
-    (void)pcclInit(); /* the level of logs, and warnings about the environment */
-    raise_descriptor_limit();
+    (void)pcclInit();                 /* the level of logs, and warnings about the environment */
+    process_raise_descriptor_limit(); /* a thousand peers are a thousand descriptors */
     return serve(settings, &params);
 }
 
 int main(int argc, char **argv)
 {
     struct command command = {.config = NULL};
-    hold_standard_descriptors();
+    process_hold_standard_descriptors();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return status_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "token") == 0)

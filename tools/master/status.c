@@ -1,22 +1,19 @@
 #include "status.h"
 
 #include "drive/master_server.h"
-#include "os/secret_file.h"
-#include "ops/tokens.h"
 #include "net/heap.h"
 #include "net/secure.h"
+#include "ops/tokens.h"
+#include "os/resolve.h"
+#include "os/secret_file.h"
+#include "os/socket.h"
+#include "system/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     EXIT_USAGE = 2,
@@ -40,12 +37,7 @@ struct question {
     char words[600]; /* why there is no answer */
 };
 
-static uint64_t now_ms(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
+static uint64_t now_ms(void) { return uv_hrtime() / 1000000; }
 
 PCCL_PRINTF(2, 3) static bool fail(struct question *question, const char *format, ...)
 {
@@ -57,70 +49,47 @@ PCCL_PRINTF(2, 3) static bool fail(struct question *question, const char *format
 }
 
 /* false: the time is up. */
-static bool await(const struct question *question, int socket, short events)
+static bool await(const struct question *question, uv_os_sock_t socket, bool writable)
 {
-    struct pollfd poll_one = {.fd = socket, .events = events};
     uint64_t now = now_ms();
-    while (now < question->until_ms) {
-        int ready = poll(&poll_one, 1, (int)(question->until_ms - now));
-        if (ready > 0)
-            return true;
-        if (ready < 0 && errno != EINTR)
-            return false;
-        now = now_ms();
-    }
-    return false;
+    return now < question->until_ms && pccl_socket_await(socket, writable, (uint32_t)(question->until_ms - now));
 }
 
 /* ---- one connection ---- */
 
-/* The socket, or -1 with the reason in errno. */
-static int dial(const struct question *question, const struct addrinfo *to)
+/* Returns 0 or an error of libuv. */
+static int dial(const struct question *question, const struct pccl_address *to, uv_os_sock_t *out)
 {
-    int error = 0;
-    socklen_t size = sizeof error;
-    int made = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
-    if (made < 0)
-        return -1;
-    if (connect(made, to->ai_addr, to->ai_addrlen) == 0)
-        return made;
-    if (errno == EINPROGRESS && await(question, made, POLLOUT))
-        (void)getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &size);
-    else
-        error = errno == EINPROGRESS ? ETIMEDOUT : errno;
-    if (error == 0)
-        return made;
-    (void)close(made);
-    errno = error;
-    return -1;
+    int error = pccl_socket_dial(to, out);
+    if (error)
+        return error;
+    error = await(question, *out, true) ? pccl_socket_outcome(*out) : UV_ETIMEDOUT;
+    if (error)
+        pccl_socket_close(*out);
+    return error;
 }
 
-static int open_connection(struct question *question)
+static bool open_connection(struct question *question, uv_os_sock_t *out)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    char port[8];
-    int made = -1, error = 0;
-    (void)snprintf(port, sizeof port, "%u", (unsigned)question->endpoint.port);
-    int unknown = getaddrinfo(question->endpoint.host, port, &hints, &list);
-    if (unknown != 0) {
-        (void)fail(question, "cannot resolve '%s': %s", question->endpoint.host, gai_strerror(unknown));
-        return -1;
-    }
-    for (struct addrinfo *to = list; to && made < 0; to = to->ai_next) {
-        made = dial(question, to);
-        error = errno;
-    }
-    freeaddrinfo(list);
-    if (made < 0)
-        (void)fail(question,
-                   "no master answers at %s: %s. A master answers there if it was started with --http %s, and on that "
-                   "machine only unless told otherwise",
-                   question->address, strerror(error), question->address);
-    return made;
+    enum { ADDRESSES_MAX = 16 };
+    struct pccl_host host = {.port = question->endpoint.port};
+    struct pccl_address addresses[ADDRESSES_MAX];
+    struct pccl_text reason;
+    int error = UV_EADDRNOTAVAIL;
+    memcpy(host.name, question->endpoint.host, sizeof host.name);
+    uint32_t count = pccl_resolve_now(&host, 1, addresses, ADDRESSES_MAX, &reason);
+    if (count == 0)
+        return fail(question, "cannot resolve %s", reason.bytes);
+    for (uint32_t i = 0; i < count && error != 0; i++)
+        error = dial(question, &addresses[i], out);
+    return error == 0 ||
+           fail(question,
+                "no master answers at %s: %s. A master answers there if it was started with --http %s, and on that "
+                "machine only unless told otherwise",
+                question->address, uv_strerror(error), question->address);
 }
 
-static bool shake_hands(struct question *question, int socket)
+static bool shake_hands(struct question *question, uv_os_sock_t socket)
 {
     while (pccl_secure_is_shaking_hands(question->secure)) {
         ptrdiff_t got = pccl_secure_read(question->secure, socket, NULL, 0, NULL, 0);
@@ -128,14 +97,14 @@ static bool shake_hands(struct question *question, int socket)
             return fail(question, "cannot ask %s: %s", question->address,
                         pccl_secure_has_failed(question->secure) ? pccl_secure_why(question->secure)
                                                                  : uv_strerror((int)got));
-        if (got == UV_EAGAIN && !await(question, socket, POLLIN))
+        if (got == UV_EAGAIN && !await(question, socket, false))
             return fail(question, "%s accepts connections but does not answer within %d s", question->address,
                         PATIENCE_MS / 1000);
     }
     return true;
 }
 
-static bool say(struct question *question, int socket)
+static bool say(struct question *question, uv_os_sock_t socket)
 {
     char request[1024];
     bool has_token = question->token[0] != '\0';
@@ -146,22 +115,21 @@ static bool say(struct question *question, int socket)
         return false;
     ptrdiff_t sent = question->secure ? pccl_secure_write(question->secure, socket, (const uint8_t *)request,
                                                           (size_t)length, NULL, 0)
-                                      : send(socket, request, (size_t)length, MSG_NOSIGNAL);
+                                      : pccl_socket_write(socket, (const uint8_t *)request, (size_t)length);
     pccl_wipe(request, sizeof request);
-    return sent == length || fail(question, "cannot send to %s: %s", question->address, strerror(errno));
+    return sent == length ||
+           fail(question, "cannot send to %s: %s", question->address, uv_strerror(sent < 0 ? (int)sent : UV_EAGAIN));
 }
 
-/* As recv. */
-static ssize_t receive(const struct question *question, int socket, char *out, size_t room)
+/* As pccl_socket_read. */
+static ptrdiff_t receive(const struct question *question, uv_os_sock_t socket, char *out, size_t room)
 {
     if (!question->secure)
-        return recv(socket, out, room, 0);
-    ptrdiff_t got = pccl_secure_read(question->secure, socket, (uint8_t *)out, room, NULL, 0);
-    errno = (int)-got; /* as libuv's are */
-    return got == UV_EOF ? 0 : got < 0 ? -1 : got;
+        return pccl_socket_read(socket, (uint8_t *)out, room);
+    return pccl_secure_read(question->secure, socket, (uint8_t *)out, room, NULL, 0);
 }
 
-static bool hear(struct question *question, int socket)
+static bool hear(struct question *question, uv_os_sock_t socket)
 {
     size_t room = 0;
     for (;;) {
@@ -173,19 +141,20 @@ static bool hear(struct question *question, int socket)
             question->answer = grown;
         }
         bool ready = question->secure && pccl_secure_has_input(question->secure);
-        if (!ready && !await(question, socket, POLLIN))
+        if (!ready && !await(question, socket, false))
             return fail(question,
                         "%s accepts connections but does not answer within %d s: its process stands still, "
                         "or it is no master",
                         question->address, PATIENCE_MS / 1000);
-        ssize_t got = receive(question, socket, question->answer + question->length, room - 1 - question->length);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        ptrdiff_t got = receive(question, socket, question->answer + question->length, room - 1 - question->length);
+        if (got == UV_EAGAIN)
             continue;
+        if (got == UV_EOF)
+            break;
         if (got < 0)
             return fail(question, "the connection to %s broke: %s", question->address,
-                        errno == EPROTO ? pccl_secure_why(question->secure) : strerror(errno));
-        if (got == 0)
-            break;
+                        question->secure && got == UV_EPROTO ? pccl_secure_why(question->secure)
+                                                             : uv_strerror((int)got));
         question->length += (size_t)got;
     }
     question->answer[question->length] = '\0';
@@ -238,8 +207,8 @@ static const char *ask(struct question *question)
 {
     question->until_ms = now_ms() + PATIENCE_MS;
     question->length = 0;
-    int made = open_connection(question);
-    if (made < 0)
+    uv_os_sock_t made;
+    if (!open_connection(question, &made))
         return NULL;
     bool good = true;
     if (question->keys) {
@@ -249,7 +218,7 @@ static const char *ask(struct question *question)
     good = good && say(question, made) && hear(question, made);
     pccl_secure_destroy(question->secure);
     question->secure = NULL;
-    (void)close(made);
+    pccl_socket_close(made);
     return good ? body_of(question) : NULL;
 }
 
@@ -289,8 +258,7 @@ static bool print_answer(const char *body) { return fputs(body, stdout) >= 0 && 
 /* Until Ctrl-C, which ends the process, or until nothing can be printed. A master may be away for a while. */
 static int watch(struct question *question)
 {
-    const struct timespec pause = {.tv_sec = WATCH_MS / 1000};
-    bool terminal = isatty(STDOUT_FILENO);
+    bool terminal = uv_guess_handle(1) == UV_TTY;
     for (;;) {
         const char *body = ask(question);
         printf("%s", terminal ? "\033[H\033[2J" : "");
@@ -298,7 +266,7 @@ static int watch(struct question *question)
             printf("%s\n", question->words);
         if (!print_answer(body ? body : "") || printf("%s", terminal ? "" : "\n") < 0)
             return EXIT_FAILURE;
-        (void)poll(NULL, 0, (int)pause.tv_sec * 1000);
+        process_sleep_s(1e-3 * WATCH_MS);
     }
 }
 

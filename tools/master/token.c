@@ -2,20 +2,16 @@
 
 #include "ops/book.h"
 #include "ops/tokens.h"
+#include "os/socket.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 enum {
     EXIT_USAGE = 2,
-    PATIENCE_S = 10,
+    PATIENCE_MS = 10000,
     JOIN_TTL_S = 30 * 86400, /* unless --ttl says otherwise */
     KEEP_S = 3600            /* likewise --keep */
 };
@@ -161,44 +157,33 @@ static int fail(const char *state, const char *words)
     return EXIT_FAILURE;
 }
 
-static int dial(const char *state)
+/* Returns 0 or an error of libuv. */
+static int dial(const char *state, uv_os_sock_t *master)
 {
-    const struct timeval patience = {.tv_sec = PATIENCE_S};
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int length = snprintf(name.sun_path, sizeof name.sun_path, "%s/control", state);
-    if (length < 0 || (size_t)length >= sizeof name.sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made < 0)
-        return -1;
-    (void)setsockopt(made, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    (void)setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (connect(made, (const struct sockaddr *)&name, sizeof name) == 0)
-        return made;
-    int error = errno;
-    (void)close(made);
-    errno = error;
-    return -1;
+    char path[PCCL_PATH_BYTES_MAX];
+    int length = snprintf(path, sizeof path, "%s/control", state);
+    return length < 0 || (size_t)length >= sizeof path ? UV_ENAMETOOLONG : pccl_socket_dial_at(path, master);
 }
 
-/* The whole answer, with a terminator. false: errno says why. */
-static bool ask(int master, const char *command, char *answer, size_t size)
+/* Reads the whole answer, with a terminator. Returns 0 or an error of libuv. */
+static int ask(uv_os_sock_t master, const char *command, char *answer, size_t size)
 {
     size_t have = 0, length = strlen(command);
-    if (send(master, command, length, MSG_NOSIGNAL) != (ssize_t)length)
-        return false;
+    ptrdiff_t moved = pccl_socket_write(master, (const uint8_t *)command, length);
+    if (moved != (ptrdiff_t)length)
+        return moved < 0 ? (int)moved : UV_EAGAIN;
     while (have + 1 < size) {
-        ssize_t got = recv(master, answer + have, size - 1 - have, 0);
-        if (got == 0)
+        if (!pccl_socket_await(master, false, PATIENCE_MS))
+            return UV_EAGAIN;
+        moved = pccl_socket_read(master, (uint8_t *)answer + have, size - 1 - have);
+        if (moved == UV_EOF)
             break;
-        if (got < 0 && errno != EINTR)
-            return false;
-        have += got > 0 ? (size_t)got : 0;
+        if (moved < 0 && moved != UV_EAGAIN)
+            return (int)moved;
+        have += moved > 0 ? (size_t)moved : 0;
     }
     answer[have] = '\0';
-    return true;
+    return 0;
 }
 
 static int show(const char *state, const char *what, const char *answer)
@@ -217,23 +202,26 @@ static int show(const char *state, const char *what, const char *answer)
 
 static int carry_out(const struct request *request, const char *command)
 {
-    int master = dial(request->state);
-    if (master < 0)
-        return fail(request->state, errno == ENOENT || errno == ECONNREFUSED
+    static const char silent[] = "the master does not answer";
+    uv_os_sock_t master;
+    int error = dial(request->state, &master);
+    if (error)
+        return fail(request->state, error == UV_ENOENT || error == UV_ECONNREFUSED
                                         ? "no master runs with this state directory"
-                                        : strerror(errno));
+                                    : error == UV_EAGAIN ? silent
+                                                         : uv_strerror(error));
     int status = EXIT_FAILURE;
     char *answer = malloc(PCCL_TOKENS_ANSWER_MAX + 1);
     if (answer == NULL)
-        status = fail(request->state, strerror(ENOMEM));
-    else if (!ask(master, command, answer, PCCL_TOKENS_ANSWER_MAX + 1))
-        status = fail(request->state, errno == EAGAIN ? "the master does not answer" : strerror(errno));
+        status = fail(request->state, uv_strerror(UV_ENOMEM));
+    else if ((error = ask(master, command, answer, PCCL_TOKENS_ANSWER_MAX + 1)) != 0)
+        status = fail(request->state, error == UV_EAGAIN ? silent : uv_strerror(error));
     else
         status = show(request->state, request->what, answer);
     if (answer != NULL)
         pccl_wipe(answer, PCCL_TOKENS_ANSWER_MAX + 1);
     free(answer);
-    (void)close(master);
+    pccl_socket_close(master);
     return status;
 }
 

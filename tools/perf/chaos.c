@@ -6,13 +6,9 @@
 #include "values.h"
 #include "worker.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* What a worker reports after each operation. */
 struct event {
@@ -68,7 +64,7 @@ static bool reduce_once(const struct load *load)
                       pcclGetErrorString((pcclResult_t)event.result), pcclGetLastError(load->comm));
         return false;
     }
-    return perf_write_all(options->result_descriptor, &event, sizeof event);
+    return process_write_all(options->result_descriptor, &event, sizeof event);
 }
 
 int perf_chaos_worker(const struct perf_options *options)
@@ -86,9 +82,9 @@ int perf_chaos_worker(const struct perf_options *options)
     } else {
         (void)fprintf(stderr, "pccl-perf: out of memory for two buffers of %zu bytes\n", bytes);
     }
-    struct pollfd launcher = {.fd = options->go_descriptor, .events = POLLIN};
+    struct process_watched launcher = {.pipe = options->go_descriptor};
     bool good = load.comm != NULL;
-    while (good && poll(&launcher, 1, 0) == 0) {
+    while (good && process_watch(&launcher, 1, 0) == 0) {
         good = reduce_once(&load);
         if (good && admit(load.comm) != pcclSuccess) {
             (void)fprintf(stderr, "pccl-perf: peer %u: %s\n", options->index, pcclGetLastError(load.comm));
@@ -122,9 +118,9 @@ struct watched {
 struct chaos {
     const struct perf_options *options;
     struct perf_launch launch;
-    struct perf_child *workers;
+    struct process_child *workers;
     struct watched *watched;
-    struct pollfd *polled;
+    struct process_watched *pipes;
     uint32_t started, next_index;
     double signal_s;
     uint64_t random, wrong;
@@ -182,21 +178,21 @@ static bool watch(struct chaos *chaos, const char *words)
     for (;;) {
         bool any = false;
         for (uint32_t i = 0; i < chaos->started; i++) {
-            chaos->polled[i] = (struct pollfd){.fd = chaos->workers[i].results, .events = POLLIN};
+            chaos->pipes[i].pipe = chaos->workers[i].results;
             any = any || chaos->watched[i].wanted != WANT_NOTHING;
         }
         if (!any)
             return true;
         perf_progress(words);
-        if (poll(chaos->polled, chaos->started, 250) < 0 && errno != EINTR)
+        if (process_watch(chaos->pipes, chaos->started, 250) < 0)
             return false;
         for (uint32_t i = 0; i < chaos->started; i++) {
             struct event event;
-            if (!chaos->polled[i].revents)
+            if (!chaos->pipes[i].has_input && !chaos->pipes[i].has_ended)
                 continue;
-            if (!perf_read_all(chaos->workers[i].results, &event, sizeof event)) {
-                perf_child_await(&chaos->workers[i]);
-                perf_child_tell(&chaos->workers[i], "peer", i);
+            if (!process_read_all(chaos->workers[i].results, &event, sizeof event)) {
+                process_await(&chaos->workers[i]);
+                process_report_end(&chaos->workers[i], "peer", i);
                 return false;
             }
             handle(chaos, &chaos->watched[i], &event);
@@ -215,17 +211,17 @@ static bool strike(struct chaos *chaos, const char *words)
     want(chaos, WANT_WHOLE);
     if (!watch(chaos, words))
         return false;
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)draw(chaos, 50) * 1000000}, NULL);
+    process_sleep_s(1e-3 * draw(chaos, 50));
     uint32_t victim = draw(chaos, chaos->started);
-    struct perf_child gone = chaos->workers[victim];
+    struct process_child gone = chaos->workers[victim];
     want(chaos, WANT_ERROR);
     chaos->watched[victim].wanted = WANT_NOTHING;
-    chaos->workers[victim].results = -1; /* poll ignores it */
+    chaos->workers[victim].results = -1; /* not watched */
     chaos->signal_s = perf_now_s();
-    (void)kill(gone.process, chaos->options->chaos == PERF_CHAOS_KILL ? SIGKILL : SIGSTOP);
+    (chaos->options->chaos == PERF_CHAOS_KILL ? process_kill : process_stop)(&gone);
     bool good = watch(chaos, words);
-    (void)perf_child_end(&gone, true);
-    chaos->workers[victim] = (struct perf_child){.results = -1, .go = -1};
+    (void)process_end(&gone, true);
+    chaos->workers[victim] = (struct process_child){.results = -1, .go = -1};
     return good && perf_spawn_worker(&chaos->launch, chaos->next_index++, &chaos->workers[victim]);
 }
 
@@ -274,8 +270,8 @@ static bool start(struct chaos *chaos, int count, char **arguments)
     uint32_t peers = chaos->options->peers;
     chaos->workers = calloc(peers, sizeof *chaos->workers);
     chaos->watched = calloc(peers, sizeof *chaos->watched);
-    chaos->polled = calloc(peers, sizeof *chaos->polled);
-    if (!chaos->workers || !chaos->watched || !chaos->polled || !perf_spawn_master(&chaos->launch, count, arguments))
+    chaos->pipes = calloc(peers, sizeof *chaos->pipes);
+    if (!chaos->workers || !chaos->watched || !chaos->pipes || !perf_spawn_master(&chaos->launch, count, arguments))
         return false;
     for (; chaos->started < peers; chaos->started++)
         if (!perf_spawn_worker(&chaos->launch, chaos->next_index++, &chaos->workers[chaos->started]))
@@ -297,8 +293,8 @@ int perf_chaos_run(const struct perf_options *options, int count, char **argumen
     }
     perf_progress("");
     for (uint32_t i = 0; i < chaos.started; i++)
-        (void)perf_child_end(&chaos.workers[i], true);
-    (void)perf_child_end(&chaos.launch.master, !good);
+        (void)process_end(&chaos.workers[i], true);
+    (void)process_end(&chaos.launch.master, !good);
     good = report(&chaos) && good;
     if (chaos.wrong > 0) {
         (void)fprintf(stderr, "pccl-perf: %llu elements are wrong\n", (unsigned long long)chaos.wrong);
@@ -307,7 +303,7 @@ int perf_chaos_run(const struct perf_options *options, int count, char **argumen
     free(chaos.undisturbed.values);
     free(chaos.to_error.values);
     free(chaos.to_good.values);
-    free(chaos.polled);
+    free(chaos.pipes);
     free(chaos.watched);
     free(chaos.workers);
     return good ? 0 : 1;

@@ -18,7 +18,7 @@ struct rows {
 struct run {
     const struct perf_options *options;
     struct perf_launch launch;
-    struct perf_child *workers;
+    struct process_child *workers;
     uint32_t started;
     struct perf_ring *ring; /* NULL: without a limit */
     double ring_cpu_per_gb;
@@ -130,14 +130,14 @@ struct collected {
 static bool take_report(const struct run *run, uint32_t index, struct perf_row *row, struct collected *collected)
 {
     struct perf_worker_report report;
-    const struct perf_child *worker = &run->workers[index];
-    if (!perf_read_all(worker->results, &report, sizeof report))
+    const struct process_child *worker = &run->workers[index];
+    if (!process_read_all(worker->results, &report, sizeof report))
         return false;
     double *grown = realloc(collected->times, (collected->count + report.iterations) * sizeof *grown);
     if (!grown)
         return false;
     collected->times = grown;
-    if (!perf_read_all(worker->results, grown + collected->count, report.iterations * sizeof *grown))
+    if (!process_read_all(worker->results, grown + collected->count, report.iterations * sizeof *grown))
         return false;
     collected->count += report.iterations;
     collected->cpu_s += report.cpu_s + report.master_s;
@@ -163,7 +163,7 @@ static bool let_workers_measure(struct run *run, const char *words, struct perf_
     struct collected collected = {0};
     bool good = true;
     for (uint32_t i = 0; i < run->started && good; i++)
-        good = perf_write_all(run->workers[i].go, "", 1);
+        good = process_write_all(run->workers[i].go, "", 1);
     for (uint32_t i = 0; i < run->started && good; i++)
         good = perf_launch_await(&run->launch, run->workers, run->started, i, words) &&
                take_report(run, i, row, &collected);

@@ -5,14 +5,13 @@
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
-#include "sight.h"
+#include "system/sight.h"
+#include "system/signals.h"
 #include "solve.h"
 #include "spawn.h"
 #include "state.h"
 #include "topology.h"
 #include "worker.h"
-
-#include <signal.h>
 
 int main(int count, char **arguments)
 {
@@ -23,7 +22,7 @@ int main(int count, char **arguments)
     if (answered)
         return 0;
     perf_sight_prepare();
-    (void)signal(SIGPIPE, SIG_IGN); /* a dead worker is noticed by its pipe */
+    signals_ignore_broken_pipes(); /* a dead worker is noticed by its pipe */
     if (options.solve)
         return perf_solve_run(&options);
     switch (options.mode) {

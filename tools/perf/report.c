@@ -3,12 +3,11 @@
 #include "net/heap.h"
 #include "worker.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <uv.h>
 
 void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
                      double cpu_s)
@@ -143,7 +142,7 @@ void perf_progress(const char *text)
 {
     static double start_s;
     start_s = start_s > 0 ? start_s : perf_now_s();
-    if (!isatty(STDERR_FILENO))
+    if (uv_guess_handle(2) != UV_TTY)
         return;
     (void)fprintf(stderr, "\r\033[K");
     if (*text)
@@ -173,17 +172,10 @@ struct pccl_json *perf_json_begin(struct perf_json *report, const char *collecti
 static bool write_all(const struct perf_options *options, const struct pccl_print *print)
 {
     bool is_stdout = strcmp(options->json, "-") == 0;
-    int descriptor =
-        is_stdout ? dup(STDOUT_FILENO) : open(options->json, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-    if (!file) {
-        perror(options->json);
-        if (descriptor >= 0)
-            (void)close(descriptor);
-        return false;
-    }
-    bool written = fwrite(print->bytes, 1, print->length, file) == print->length;
-    written = fclose(file) == 0 && written;
+    FILE *file = is_stdout ? stdout : fopen(options->json, "w");
+    bool written = file && fwrite(print->bytes, 1, print->length, file) == print->length;
+    if (file)
+        written = (is_stdout ? fflush(file) : fclose(file)) == 0 && written;
     if (!written)
         perror(options->json);
     return written;

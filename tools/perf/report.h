@@ -2,7 +2,7 @@
 #ifndef PCCL_TOOLS_PERF_REPORT_H
 #define PCCL_TOOLS_PERF_REPORT_H
 
-#include "limit.h"
+#include "system/limit.h"
 #include "ops/json.h"
 #include "options.h"
 

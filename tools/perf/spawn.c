@@ -3,70 +3,40 @@
 #include "report.h"
 #include "worker.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { TICK_MS = 250 };
 
-static bool fail(const char *what)
-{
-    perror(what);
-    return false;
-}
-
 /*
- * Runs this program again, as a worker or as the master. It inherits the environment and its own
- * two descriptors, and does not outlive us. Its own options come first: behind a "--" they would be
- * none.
+ * Runs this program again, as a worker or as the master. Its own options come first: behind a "--" they would be
+ * operands.
  */
-static bool spawn(const struct perf_launch *launch, bool is_worker, uint32_t index, struct perf_child *child)
+static bool spawn(const struct perf_launch *launch, bool is_worker, uint32_t index, struct process_child *child)
 {
-    int results[2], go[2];
+    int results, go;
     char own[96], connect_option[] = "--connect";
-    *child = (struct perf_child){.results = -1, .go = -1};
-    if (pipe2(results, O_CLOEXEC) != 0)
-        return fail("pccl-perf: pipe");
-    if (pipe2(go, O_CLOEXEC) != 0) {
-        (void)close(results[0]);
-        (void)close(results[1]);
-        return fail("pccl-perf: pipe");
+    char **arguments = calloc((size_t)launch->count + 5, sizeof *arguments);
+    if (!arguments || !process_pipes(child, &results, &go)) {
+        free(arguments);
+        return false;
     }
     if (is_worker)
-        (void)snprintf(own, sizeof own, "--worker=%u,%d,%d,%ld", index, results[1], go[0],
-                       (long)launch->master.process);
+        (void)snprintf(own, sizeof own, "--worker=%u,%d,%d,%ld", index, results, go, launch->master.process);
     else
-        (void)snprintf(own, sizeof own, "--master=0,%d,%d", results[1], go[0]);
-    char **arguments = calloc((size_t)launch->count + 5, sizeof *arguments);
-    pid_t process = arguments ? fork() : -1;
-    if (process == 0) {
-        int own_count = 0;
-        arguments[own_count++] = launch->arguments[0];
-        arguments[own_count++] = own;
-        if (is_worker) {
-            arguments[own_count++] = connect_option;
-            arguments[own_count++] = (char *)(uintptr_t)launch->address;
-        }
-        memcpy(arguments + own_count, launch->arguments + 1, (size_t)(launch->count - 1) * sizeof *arguments);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)fcntl(results[1], F_SETFD, 0);
-        (void)fcntl(go[0], F_SETFD, 0);
-        execv("/proc/self/exe", arguments);
-        execvp(launch->arguments[0], arguments);
-        _exit(127);
+        (void)snprintf(own, sizeof own, "--master=0,%d,%d", results, go);
+    int own_count = 0;
+    arguments[own_count++] = launch->arguments[0];
+    arguments[own_count++] = own;
+    if (is_worker) {
+        arguments[own_count++] = connect_option;
+        arguments[own_count++] = (char *)(uintptr_t)launch->address;
     }
+    memcpy(arguments + own_count, launch->arguments + 1, (size_t)(launch->count - 1) * sizeof *arguments);
+    bool good = process_start(child, arguments, results, go);
     free(arguments);
-    (void)close(results[1]);
-    (void)close(go[0]);
-    *child = (struct perf_child){.process = process, .results = results[0], .go = go[1]};
-    return process > 0 || fail("pccl-perf: fork");
+    return good;
 }
 
 bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments)
@@ -75,7 +45,7 @@ bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments)
     *launch = (struct perf_launch){.count = count, .arguments = arguments};
     if (!spawn(launch, false, 0, &launch->master))
         return false;
-    if (!perf_read_all(launch->master.results, &port, sizeof port)) {
+    if (!process_read_all(launch->master.results, &port, sizeof port)) {
         (void)fprintf(stderr, "pccl-perf: the master did not start\n");
         return false;
     }
@@ -83,66 +53,28 @@ bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments)
     return true;
 }
 
-bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct perf_child *child)
+bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct process_child *child)
 {
     return spawn(launch, true, index, child);
 }
 
-int perf_child_end(struct perf_child *child, bool hard)
-{
-    int status = 0;
-    if (child->results >= 0)
-        (void)close(child->results);
-    if (child->go >= 0)
-        (void)close(child->go);
-    child->results = child->go = -1;
-    if (child->process <= 0)
-        return 1;
-    if (hard)
-        (void)kill(child->process, SIGKILL);
-    (void)waitpid(child->process, &status, 0);
-    child->process = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-void perf_child_tell(const struct perf_child *child, const char *name, uint32_t index)
-{
-    siginfo_t info = {0};
-    if (child->process <= 0 || waitid(P_PID, (id_t)child->process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
-        return;
-    if (info.si_code != CLD_EXITED)
-        (void)fprintf(stderr, "pccl-perf: %s %u was ended by signal %d (%s)\n", name, index, info.si_status,
-                      strsignal(info.si_status));
-    else if (info.si_status != 0)
-        (void)fprintf(stderr, "pccl-perf: %s %u ended with code %d\n", name, index, info.si_status);
-}
-
-void perf_child_await(const struct perf_child *child)
-{
-    siginfo_t info;
-    if (child->process > 0)
-        (void)waitid(P_PID, (id_t)child->process, &info, WEXITED | WNOWAIT);
-}
-
-/* The master is polled last. */
-static bool await_polled(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count,
-                         uint32_t index, const char *words, struct pollfd *polled)
+/* The master is watched last. */
+static bool await_watched(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
+                          uint32_t index, const char *words, struct process_watched *watched)
 {
     for (uint32_t i = 0; i <= count; i++)
-        polled[i] = (struct pollfd){.fd = i < count ? workers[i].results : launch->master.results, .events = POLLIN};
-    for (uint32_t i = 0; i < index; i++)
-        polled[i].fd = -1;
-    while (polled[index].fd >= 0) {
+        watched[i].pipe = i < index ? -1 : i < count ? workers[i].results : launch->master.results;
+    while (watched[index].pipe >= 0) {
         perf_progress(words);
-        int ready = poll(polled, count + 1, TICK_MS);
-        if (ready < 0 && errno != EINTR)
-            return fail("pccl-perf: poll");
-        for (uint32_t i = 0; i <= count && ready > 0; i++) {
-            if (polled[i].revents & POLLIN) {
-                polled[i].fd = -1; /* alive, or done with everything */
-            } else if (polled[i].revents) {
-                perf_child_await(i < count ? &workers[i] : &launch->master);
+        if (process_watch(watched, count + 1, TICK_MS) < 0) {
+            perror("pccl-perf: poll");
+            return false;
+        }
+        for (uint32_t i = 0; i <= count; i++) {
+            if (watched[i].has_input) {
+                watched[i].pipe = -1; /* alive, or done with everything */
+            } else if (watched[i].has_ended) {
+                process_await(i < count ? &workers[i] : &launch->master);
                 return false;
             }
         }
@@ -150,12 +82,12 @@ static bool await_polled(const struct perf_launch *launch, const struct perf_chi
     return true;
 }
 
-bool perf_launch_await(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count,
+bool perf_launch_await(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
                        uint32_t index, const char *words)
 {
-    struct pollfd *polled = calloc((size_t)count + 1, sizeof *polled);
-    bool good = polled && await_polled(launch, workers, count, index, words, polled);
-    free(polled);
+    struct process_watched *watched = calloc((size_t)count + 1, sizeof *watched);
+    bool good = watched && await_watched(launch, workers, count, index, words, watched);
+    free(watched);
     return good;
 }
 
@@ -177,23 +109,23 @@ int perf_master_main(const struct perf_options *options)
         (void)fprintf(stderr, "pccl-perf: master: %s (%s)\n", pcclGetErrorString(result), pcclGetLastError(NULL));
         return 1;
     }
-    if (!perf_write_all(options->result_descriptor, &port, sizeof port))
+    if (!process_write_all(options->result_descriptor, &port, sizeof port))
         return 1;
-    (void)perf_read_all(options->go_descriptor, &byte, 1); /* until the launcher is gone or done */
+    (void)process_read_all(options->go_descriptor, &byte, 1); /* until the launcher is gone or done */
     (void)pcclInterruptMaster(master);
     (void)pcclMasterAwaitTermination(master);
     (void)pcclDestroyMaster(master);
     return 0;
 }
 
-bool perf_launch_end(struct perf_launch *launch, struct perf_child *workers, uint32_t count, bool good)
+bool perf_launch_end(struct perf_launch *launch, struct process_child *workers, uint32_t count, bool good)
 {
     perf_progress("");
     for (uint32_t i = 0; i < count && !good; i++)
-        perf_child_tell(&workers[i], "peer", i);
-    perf_child_tell(&launch->master, "master", 0);
+        process_report_end(&workers[i], "peer", i);
+    process_report_end(&launch->master, "master", 0);
     for (uint32_t i = 0; i < count; i++)
-        good = perf_child_end(&workers[i], !good) == 0 && good;
-    (void)perf_child_end(&launch->master, !good);
+        good = process_end(&workers[i], !good) == 0 && good;
+    (void)process_end(&launch->master, !good);
     return good;
 }

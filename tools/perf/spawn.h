@@ -3,43 +3,30 @@
 #define PCCL_TOOLS_PERF_SPAWN_H
 
 #include "options.h"
-
-#include <sys/types.h>
-
-struct perf_child {
-    pid_t process;
-    int results; /* pipe from it */
-    int go;      /* pipe to it; closing it ends a master */
-};
+#include "system/process.h"
 
 struct perf_launch {
     int count;
     char **arguments; /* of this program */
-    struct perf_child master;
+    struct process_child master;
     char address[32];
 };
 
 /* Starts the master on a port that the system chooses. false: a message is on standard error. */
 bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments);
-bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct perf_child *child);
-/* Waits for it; hard: kills it first. 0 or its exit code, 1 if a signal ended it. */
-int perf_child_end(struct perf_child *child, bool hard);
-/* Says how it ended, if it has and not well. */
-void perf_child_tell(const struct perf_child *child, const char *name, uint32_t index);
+bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct process_child *child);
 /*
  * Waits for output of worker `index`, and shows `words` and the time meanwhile; the workers before
  * it have written theirs and may have ended. false: one of the others or the master has ended, so
  * the output may never come.
  */
-bool perf_launch_await(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count,
+bool perf_launch_await(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
                        uint32_t index, const char *words);
-/* Waits until it has ended, without reaping it. */
-void perf_child_await(const struct perf_child *child);
 /*
  * Reports how the children ended that have ended, and ends the others. good: all is well so far;
  * returns whether it still is.
  */
-bool perf_launch_end(struct perf_launch *launch, struct perf_child *workers, uint32_t count, bool good);
+bool perf_launch_end(struct perf_launch *launch, struct process_child *workers, uint32_t count, bool good);
 /* What the spawned master does. */
 int perf_master_main(const struct perf_options *options);
 

@@ -5,14 +5,10 @@
 #include "spawn.h"
 #include "worker.h"
 
-#include <errno.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TICK_MS = 250, CHUNK_BYTES = 1 << 20, PART = 100 /* one chunk of so many differs */ };
 
@@ -36,8 +32,8 @@ enum { CASES = 3 };
 struct run {
     const struct perf_options *options;
     struct perf_launch launch;
-    struct perf_child *workers;
-    struct pollfd *polled; /* workers and master */
+    struct process_child *workers;
+    struct process_watched *pipes; /* workers and master */
     struct perf_state_request *requests;
     struct perf_state_report *reports;
     bool *is_asked;
@@ -72,7 +68,7 @@ static bool give_orders(struct run *run)
         run->is_asked[i] = run->requests[i].order != PERF_STATE_NOTHING;
         run->reports[i] = (struct perf_state_report){0};
         if (run->is_asked[i])
-            good = perf_write_all(run->workers[i].go, &run->requests[i], sizeof *run->requests);
+            good = process_write_all(run->workers[i].go, &run->requests[i], sizeof *run->requests);
     }
     return good;
 }
@@ -87,24 +83,24 @@ static bool take_reports(struct run *run, const char *words)
     for (;;) {
         bool any = false;
         for (uint32_t i = 0; i < run->started; i++) {
-            run->polled[i] = (struct pollfd){.fd = run->is_asked[i] ? run->workers[i].results : -1, .events = POLLIN};
+            run->pipes[i].pipe = run->is_asked[i] ? run->workers[i].results : -1;
             any = any || run->is_asked[i];
         }
         if (!any)
             return good;
-        run->polled[run->started] = (struct pollfd){.fd = run->launch.master.results};
+        run->pipes[run->started].pipe = run->launch.master.results;
         perf_progress(words);
-        if (poll(run->polled, run->started + 1, TICK_MS) < 0 && errno != EINTR)
+        if (process_watch(run->pipes, run->started + 1, TICK_MS) < 0)
             return false;
-        if (run->polled[run->started].revents) {
-            perf_child_await(&run->launch.master);
+        if (run->pipes[run->started].has_ended) {
+            process_await(&run->launch.master);
             return false;
         }
         for (uint32_t i = 0; i < run->started; i++) {
-            if (run->polled[i].fd < 0 || !run->polled[i].revents)
+            if (run->pipes[i].pipe < 0 || !(run->pipes[i].has_input || run->pipes[i].has_ended))
                 continue;
-            if (!perf_read_all(run->workers[i].results, &run->reports[i], sizeof *run->reports)) {
-                perf_child_await(&run->workers[i]);
+            if (!process_read_all(run->workers[i].results, &run->reports[i], sizeof *run->reports)) {
+                process_await(&run->workers[i]);
                 return false;
             }
             run->is_asked[i] = false;
@@ -432,7 +428,7 @@ static bool warm_up(struct run *run, struct chaos *chaos, size_t bytes)
 /* Replaces a process that is gone by a new one, which gets the content from the others. */
 static bool replace(struct run *run, uint32_t victim, size_t bytes)
 {
-    (void)perf_child_end(&run->workers[victim], true);
+    (void)process_end(&run->workers[victim], true);
     if (!perf_spawn_worker(&run->launch, run->next_index++, &run->workers[victim]))
         return false;
     order_all(run, PERF_STATE_ADMIT, 0, 0);
@@ -455,8 +451,8 @@ static bool strike(struct run *run, struct chaos *chaos, size_t bytes, const cha
     order_sync(run, bytes, true);
     if (!give_orders(run))
         return false;
-    (void)nanosleep(&(struct timespec){.tv_sec = (time_t)delay_s, .tv_nsec = (long)(fmod(delay_s, 1) * 1e9)}, NULL);
-    (void)kill(run->workers[victim].process, run->options->chaos == PERF_CHAOS_KILL ? SIGKILL : SIGSTOP);
+    process_sleep_s(delay_s);
+    (run->options->chaos == PERF_CHAOS_KILL ? process_kill : process_stop)(&run->workers[victim]);
     double signal_s = perf_now_s();
     run->is_asked[victim] = false;
     if (!take_reports(run, words))
@@ -540,11 +536,11 @@ static bool start(struct run *run, int count, char **arguments)
 {
     uint32_t peers = run->options->peers;
     run->workers = calloc(peers, sizeof *run->workers);
-    run->polled = calloc(peers + 1, sizeof *run->polled);
+    run->pipes = calloc(peers + 1, sizeof *run->pipes);
     run->requests = calloc(peers, sizeof *run->requests);
     run->reports = calloc(peers, sizeof *run->reports);
     run->is_asked = calloc(peers, sizeof *run->is_asked);
-    if (!run->workers || !run->polled || !run->requests || !run->reports || !run->is_asked ||
+    if (!run->workers || !run->pipes || !run->requests || !run->reports || !run->is_asked ||
         !perf_spawn_master(&run->launch, count, arguments))
         return false;
     for (; run->started < peers; run->started++)
@@ -565,7 +561,7 @@ int perf_state_run(const struct perf_options *options, int count, char **argumen
     free(run.is_asked);
     free(run.reports);
     free(run.requests);
-    free(run.polled);
+    free(run.pipes);
     free(run.workers);
     return good ? 0 : 1;
 }

@@ -148,9 +148,9 @@ int perf_state_worker(const struct perf_options *options)
     fill(&holder, 0, options->max_bytes);
     holder.comm = perf_worker_join(options);
     bool good = holder.comm != NULL;
-    while (good && perf_read_all(options->go_descriptor, &request, sizeof request)) {
+    while (good && process_read_all(options->go_descriptor, &request, sizeof request)) {
         struct perf_state_report report = obey(&holder, &request);
-        good = perf_write_all(options->result_descriptor, &report, sizeof report);
+        good = process_write_all(options->result_descriptor, &report, sizeof report);
     }
     if (holder.comm)
         perf_worker_leave(holder.comm);

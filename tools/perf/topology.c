@@ -132,12 +132,12 @@ bool perf_topology_report(const struct perf_options *options, const struct perf_
 /* ---- the run ---- */
 
 /* Each says a byte when it is done. false: one of them or the master has ended before that. */
-static bool await_workers(const struct perf_launch *launch, const struct perf_child *workers, uint32_t count)
+static bool await_workers(const struct perf_launch *launch, const struct process_child *workers, uint32_t count)
 {
     char byte;
     for (uint32_t i = 0; i < count; i++)
         if (!perf_launch_await(launch, workers, count, i, "optimizing the topology") ||
-            !perf_read_all(workers[i].results, &byte, 1))
+            !process_read_all(workers[i].results, &byte, 1))
             return false;
     return true;
 }
@@ -146,7 +146,7 @@ int perf_topology_run(const struct perf_options *options, int count, char **argu
 {
     struct perf_launch launch;
     uint32_t started = 0;
-    struct perf_child *workers = calloc(options->peers, sizeof *workers);
+    struct process_child *workers = calloc(options->peers, sizeof *workers);
     if (!workers) {
         (void)fprintf(stderr, "pccl-perf: out of memory\n");
         return 1;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <uv.h>
 
 enum {
     REDUCTIONS = 5,         /* that are timed, before and after each */
@@ -41,7 +41,7 @@ static pcclResult_t meet(const struct peer *peer)
 static pcclResult_t choose_speaker(struct peer *peer)
 {
     uint64_t own = UINT64_MAX - peer->options->index, highest;
-    if (peer->options->mode == PERF_PEER && getrandom(&own, sizeof own, 0) != (ssize_t)sizeof own)
+    if (peer->options->mode == PERF_PEER && uv_random(NULL, NULL, &own, sizeof own, 0, NULL) != 0)
         return pcclInternalError;
     pcclReduceDescriptor_t descriptor = {
         .count = 1, .op = pcclMax, .tag = COMBINE_TAG, .src_descriptor = {.datatype = pcclUint64}};
@@ -87,11 +87,11 @@ static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
 {
     int world;
     long master = peer->speaks ? peer->options->master_process : 0;
-    double cpu_s = perf_cpu_s(), master_s = perf_cpu_of_process_s(master), begin_s = perf_now_s();
+    double cpu_s = process_cpu_s(), master_s = process_cpu_of_s(master), begin_s = perf_now_s();
     pcclResult_t result = pcclOptimizeTopology(peer->comm);
     call->optimize_s = perf_now_s() - begin_s;
-    call->cpu_s = call->cpu_mean_s = perf_cpu_s() - cpu_s;
-    call->master_s = perf_cpu_of_process_s(master) - master_s;
+    call->cpu_s = call->cpu_mean_s = process_cpu_s() - cpu_s;
+    call->master_s = process_cpu_of_s(master) - master_s;
     if (result != pcclTopologyOptimizationFailed)
         return result;
     if (peer->speaks)
@@ -225,7 +225,7 @@ int perf_topology_peer(const struct perf_options *options)
         goto out;
     code = run(&peer, calls);
     perf_worker_leave(peer.comm);
-    if (options->result_descriptor >= 0 && !perf_write_all(options->result_descriptor, "", 1))
+    if (options->result_descriptor >= 0 && !process_write_all(options->result_descriptor, "", 1))
         code = 1; /* the launcher is gone */
 out:
     free(calls);

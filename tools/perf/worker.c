@@ -1,6 +1,6 @@
 #include "worker.h"
 
-#include "sight.h"
+#include "system/sight.h"
 #include "values.h"
 
 #include <errno.h>
@@ -8,35 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
+#include <uv.h>
 
 enum { MESH_PEERS_MAX = 16 }; /* a larger group has links between all only where operations ask for them */
 
-double perf_now_s(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-double perf_cpu_s(void)
-{
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
-double perf_cpu_of_process_s(long process)
-{
-    clockid_t clock;
-    struct timespec time = {0};
-    if (process <= 0 || clock_getcpuclockid((pid_t)process, &clock) != 0 || clock_gettime(clock, &time) != 0)
-        return 0;
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+double perf_now_s(void) { return 1e-9 * (double)uv_hrtime(); }
 
 static int by_value(const void *a, const void *b)
 {
@@ -50,28 +26,6 @@ double perf_median_s(double *values, size_t count)
         return 0;
     qsort(values, count, sizeof *values, by_value);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
-bool perf_write_all(int descriptor, const void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t written = write(descriptor, (const char *)bytes + done, length - done);
-        if (written <= 0 && errno != EINTR)
-            return false;
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return true;
-}
-
-bool perf_read_all(int descriptor, void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t got = read(descriptor, (char *)bytes + done, length - done);
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return false;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
 }
 
 int perf_worker_complain(const pcclComm_t *comm, const char *what, pcclResult_t result)
@@ -102,7 +56,7 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
         result = pcclUpdateTopology(comm);
         if (result != pcclSuccess)
             return result;
-        (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        process_sleep_s(2e-3);
     }
 }
 
@@ -526,7 +480,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     if (result == pcclSuccess)
         result = meet(bench);
     long master = bench->options->index == 0 ? bench->options->master_process : 0;
-    double cpu = perf_cpu_s(), master_cpu = perf_cpu_of_process_s(master), start = perf_now_s(), before = start;
+    double cpu = process_cpu_s(), master_cpu = process_cpu_of_s(master), start = perf_now_s(), before = start;
     for (uint32_t i = 0; i < report->iterations && result == pcclSuccess; i++) {
         result = operate(bench, count, in_place);
         double now = perf_now_s();
@@ -534,8 +488,8 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
         before = now;
     }
     report->total_s = before - start;
-    report->cpu_s = perf_cpu_s() - cpu;
-    report->master_s = perf_cpu_of_process_s(master) - master_cpu;
+    report->cpu_s = process_cpu_s() - cpu;
+    report->master_s = process_cpu_of_s(master) - master_cpu;
     uint64_t peak_bytes = status_bytes("VmHWM");
     if (is_clear && bench->resident_bytes > 0 && peak_bytes > bench->resident_bytes)
         report->memory_bytes = peak_bytes - bench->resident_bytes;
@@ -548,7 +502,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
 static bool may_go(const struct perf_options *options)
 {
     char byte;
-    return options->go_descriptor < 0 || perf_read_all(options->go_descriptor, &byte, 1);
+    return options->go_descriptor < 0 || process_read_all(options->go_descriptor, &byte, 1);
 }
 
 static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool in_place, perf_sink sink, void *context)
@@ -644,8 +598,8 @@ out:
 static void send_report(void *context, const struct perf_worker_report *report, double *times)
 {
     const struct perf_options *options = context;
-    if (!perf_write_all(options->result_descriptor, report, sizeof *report) ||
-        !perf_write_all(options->result_descriptor, times, report->iterations * sizeof *times))
+    if (!process_write_all(options->result_descriptor, report, sizeof *report) ||
+        !process_write_all(options->result_descriptor, times, report->iterations * sizeof *times))
         _exit(1); /* the launcher is gone */
     free(times);
 }

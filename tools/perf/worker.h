@@ -3,6 +3,7 @@
 #define PCCL_TOOLS_PERF_WORKER_H
 
 #include "options.h"
+#include "system/process.h"
 
 /*
  * What a worker found for one size; `iterations` doubles (seconds of each operation) follow on the
@@ -47,12 +48,5 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes);
 double perf_median_s(double *values, size_t count);
 
 double perf_now_s(void);
-/* User and system time of this process. */
-double perf_cpu_s(void);
-/* All threads of another process, user and system; 0 where that cannot be told. */
-double perf_cpu_of_process_s(long process);
-/* false: the other side is gone. */
-bool perf_write_all(int descriptor, const void *bytes, size_t length);
-bool perf_read_all(int descriptor, void *bytes, size_t length);
 
 #endif

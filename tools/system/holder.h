@@ -1,6 +1,6 @@
 /* Which process of this machine listens on a port: for the words of an error. */
-#ifndef PCCL_TOOLS_MASTER_HOLDER_H
-#define PCCL_TOOLS_MASTER_HOLDER_H
+#ifndef PCCL_TOOLS_SYSTEM_HOLDER_H
+#define PCCL_TOOLS_SYSTEM_HOLDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

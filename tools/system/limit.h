@@ -8,8 +8,8 @@
  * fast from and to the cache. The processes and their connections stay, so that every measurement
  * finds them as warm as the library's.
  */
-#ifndef PCCL_TOOLS_PERF_LIMIT_H
-#define PCCL_TOOLS_PERF_LIMIT_H
+#ifndef PCCL_TOOLS_SYSTEM_LIMIT_H
+#define PCCL_TOOLS_SYSTEM_LIMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

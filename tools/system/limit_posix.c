@@ -1,6 +1,6 @@
 #include "limit.h"
 
-#include "worker.h"
+#include "perf/worker.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -176,16 +176,16 @@ static bool move(const struct ends *ends, const struct request *request, size_t 
 static void serve(const struct ends *ends, int channel, size_t call_bytes, const struct buffers *buffers)
 {
     struct request request;
-    while (perf_read_all(channel, &request, sizeof request)) {
+    while (process_read_all(channel, &request, sizeof request)) {
         struct buffers own = *buffers;
         own.bytes = request.span < own.bytes ? (size_t)request.span : own.bytes;
-        double cpu_s = perf_cpu_s();
+        double cpu_s = process_cpu_s();
         struct report report = {.start_s = perf_now_s()};
         if (!move(ends, &request, call_bytes, &own))
             return;
         report.end_s = perf_now_s();
-        report.cpu_s = perf_cpu_s() - cpu_s;
-        if (!perf_write_all(channel, &report, sizeof report))
+        report.cpu_s = process_cpu_s() - cpu_s;
+        if (!process_write_all(channel, &report, sizeof report))
             return;
     }
 }
@@ -230,7 +230,7 @@ _Noreturn static void run_process(const struct perf_ring *ring, uint32_t index, 
         memset(buffers.from, 1, buffers.bytes);
         memset(buffers.to, 1, buffers.bytes);
     }
-    if (perf_write_all(channel, &ready, 1) && ready)
+    if (process_write_all(channel, &ready, 1) && ready)
         serve(&ends, channel, setting->call_bytes, &buffers);
     _exit(0);
 }
@@ -272,7 +272,7 @@ static bool start_processes(struct perf_ring *ring, const int *listening, const 
         if (!start_process(ring, i, listening[i], ports, &ring->processes[i]))
             return false;
     for (uint32_t i = 0; i < ring->peers && ready; i++)
-        if (!perf_read_all(ring->processes[i].channel, &ready, 1))
+        if (!process_read_all(ring->processes[i].channel, &ready, 1))
             return false;
     return ready != 0;
 }
@@ -343,12 +343,12 @@ static bool run_once(struct perf_ring *ring, size_t bytes, bool copies, struct r
     *total = (struct report){0};
     for (uint32_t i = 0; i < ring->peers; i++) {
         request.stays = keeps(ring, i) ? stays : 0;
-        if (!perf_write_all(ring->processes[i].channel, &request, sizeof request))
+        if (!process_write_all(ring->processes[i].channel, &request, sizeof request))
             return false;
     }
     for (uint32_t i = 0; i < ring->peers; i++) {
         struct report one;
-        if (!perf_read_all(ring->processes[i].channel, &one, sizeof one))
+        if (!process_read_all(ring->processes[i].channel, &one, sizeof one))
             return false;
         total->start_s = i == 0 || one.start_s < total->start_s ? one.start_s : total->start_s;
         total->end_s = one.end_s > total->end_s ? one.end_s : total->end_s;

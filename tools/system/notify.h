@@ -3,18 +3,14 @@
  * sd_notify(3) describes them. Without one nothing happens. Nothing here blocks or fails the
  * caller.
  */
-#ifndef PCCL_TOOLS_MASTER_NOTIFY_H
-#define PCCL_TOOLS_MASTER_NOTIFY_H
+#ifndef PCCL_TOOLS_SYSTEM_NOTIFY_H
+#define PCCL_TOOLS_SYSTEM_NOTIFY_H
 
 #include "master/master.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 struct notify {
-    int socket; /* -1: nobody listens */
-    struct sockaddr_un to;
-    socklen_t to_length;
+    int socket;       /* -1: nobody listens */
+    char to[108];     /* path, or name after an '@' */
     uint32_t beat_ms; /* how often beat is to be called; 0: never */
     bool watched;     /* the manager wants WATCHDOG=1 */
     char status[160]; /* as told last */

@@ -7,24 +7,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { STATUS_MS = 1000 };
 
-/* A path, or with an '@' a name without a file. */
 static bool parse_address(const char *text, struct notify *notify)
 {
     size_t length = strlen(text);
-    if ((text[0] != '/' && text[0] != '@') || length < 2 || length >= sizeof notify->to.sun_path)
+    if ((text[0] != '/' && text[0] != '@') || length < 2 || length >= sizeof notify->to)
         return false;
-    notify->to.sun_family = AF_UNIX;
-    memcpy(notify->to.sun_path, text, length + 1);
-    notify->to_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
-    if (text[0] == '@') {
-        notify->to.sun_path[0] = '\0';
-        notify->to_length--; /* such a name is as long as the address says */
-    }
+    memcpy(notify->to, text, length + 1);
     return true;
+}
+
+static socklen_t native_address(const char *text, struct sockaddr_un *native)
+{
+    size_t length = strlen(text);
+    *native = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(native->sun_path, text, length + 1);
+    if (text[0] == '@') { /* such a name is as long as the address says */
+        native->sun_path[0] = '\0';
+        length--;
+    }
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
 /* Milliseconds between two signs of life that the manager wants at most; 0: it does not care. */
@@ -66,8 +73,9 @@ void notify_say(const struct notify *notify, const char *message)
 {
     if (notify->socket < 0)
         return;
-    const struct sockaddr *to = (const struct sockaddr *)&notify->to;
-    if (sendto(notify->socket, message, strlen(message), MSG_NOSIGNAL, to, notify->to_length) < 0)
+    struct sockaddr_un to;
+    socklen_t to_length = native_address(notify->to, &to);
+    if (sendto(notify->socket, message, strlen(message), MSG_NOSIGNAL, (const struct sockaddr *)&to, to_length) < 0)
         pccl_logger_print(PCCL_LOG_DEBUG, "notify", "the service manager was not told: %s", strerror(errno));
 }
 

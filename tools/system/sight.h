@@ -1,6 +1,6 @@
 /* SIGUSR2 writes the flight recorder of this process's peer to a file, also while an operation hangs. */
-#ifndef PCCL_TOOLS_PERF_SIGHT_H
-#define PCCL_TOOLS_PERF_SIGHT_H
+#ifndef PCCL_TOOLS_SYSTEM_SIGHT_H
+#define PCCL_TOOLS_SYSTEM_SIGHT_H
 
 #include "pccl.h"
 

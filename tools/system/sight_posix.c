@@ -1,12 +1,13 @@
 #include "sight.h"
 
+#include "process.h"
+
 #include "pccl_collectives.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static struct {
     const pcclComm_t *comm; /* NULL: nothing is watched */
@@ -30,7 +31,7 @@ void perf_sight_prepare(void)
 static void write_file(void)
 {
     char name[64];
-    (void)snprintf(name, sizeof name, "pccl-perf-%ld.json", (long)getpid());
+    (void)snprintf(name, sizeof name, "pccl-perf-%ld.json", process_id());
     if (pcclWriteFlightRecorder(watch.comm, name) == pcclSuccess)
         (void)fprintf(stderr, "pccl-perf: the flight recorder is in %s\n", name);
     else
