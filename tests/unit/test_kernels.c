@@ -9,8 +9,15 @@
 #include <cmocka.h>
 
 #include "kernels_check.h"
+#include "kernels_bits.h"
 
 static void check_holds(void **state) { assert_true(run_kernels_check(*state)); }
+
+static void bits_are_the_same_on_all_systems(void **state)
+{
+    (void)state;
+    assert_true(run_kernels_check(&(struct kernels_check){"bits", bits_are_those_of_the_table}));
+}
 
 static void the_best_that_the_processor_can_run_is_chosen(void **state)
 {
@@ -40,13 +47,14 @@ static void no_variant_is_left_out(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[PCCL_COUNT_OF(kernels_checks) + 2] = {
+    struct CMUnitTest tests[PCCL_COUNT_OF(kernels_checks) + 3] = {
         cmocka_unit_test(the_best_that_the_processor_can_run_is_chosen),
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(kernels_checks); i++) {
         tests[i + 1] = (struct CMUnitTest){
             .name = kernels_checks[i].name, .test_func = check_holds, .initial_state = (void *)&kernels_checks[i]};
     }
+    tests[PCCL_COUNT_OF(kernels_checks) + 2] = (struct CMUnitTest)cmocka_unit_test(bits_are_the_same_on_all_systems);
     tests[PCCL_COUNT_OF(kernels_checks) + 1] = (struct CMUnitTest)cmocka_unit_test(no_variant_is_left_out);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
