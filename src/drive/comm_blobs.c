@@ -9,35 +9,35 @@
 
 #include <string.h>
 
-/* What a caller gets: a line for each blob, and the blobs, one behind the other. */
+/* Memory of a caller's result: a line for each blob, and behind the lines the blobs. */
 struct memory {
     size_t bytes;
     pcclBlob_t blobs[];
 };
 
 struct blobs {
-    pcclBlobs_t *out; /* the caller's */
+    pcclBlobs_t *out; /* result of the caller */
     const struct pccl_collective_row *row;
-    uint32_t root; /* its rank, where there is one */
+    uint32_t root; /* rank of the root, in collectives with a root */
     uint64_t bytes_max;
-    struct memory *memory; /* at first with room for what comes through the master */
+    struct memory *memory; /* at first with room for the data of the tiny operation */
     bool is_given;         /* the caller has seen a part of the memory and owns it; otherwise it is owned here */
-    uint32_t count;        /* of this peer's own */
+    uint32_t count;        /* number of this peer's blobs */
     pcclPart_t own[];
 };
 
 static struct blobs *part_of(const struct pccl_comm_op *operation) { return operation->part; }
 
-/* Those of all members, what one sends together. */
+/* Lengths of the blobs of all members, with the blobs of each sender together. */
 struct lengths {
-    uint64_t starts[PCCL_TINY_BLOBS_MAX + 1]; /* where each blob begins, and the last one ends */
+    uint64_t starts[PCCL_TINY_BLOBS_MAX + 1]; /* start of each blob, and the end of the last one */
     uint32_t count;
-    bool are_all; /* the blobs have come with their lengths */
+    bool are_all; /* the blobs have arrived with their lengths */
 };
 
-/* ---- whose blobs come here ---- */
+/* ---- senders and receivers ---- */
 
-/* A member that puts in blobs has one for each member. */
+/* Returns true if each sender has one blob for each member. */
 static bool has_one_for_each(const struct blobs *blobs) { return blobs->row->input.amount == PCCL_PART_FOR_EACH; }
 
 static uint32_t line_count(const struct pccl_comm_op *operation)
@@ -46,13 +46,13 @@ static uint32_t line_count(const struct pccl_comm_op *operation)
     return pccl_parts_of(&blobs->row->result, operation->members->count, operation->members->rank == blobs->root);
 }
 
-/* Of those of all members, the one that a member gets in a line. */
+/* Returns the index, among the blobs of all members, of the blob in a line of this rank. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
     return has_one_for_each(part_of(operation)) ? line * operation->members->count + rank : line;
 }
 
-/* Whose blob is in a line. */
+/* Returns the rank that sends the blob in a line. */
 static uint32_t giver_of(const struct pccl_comm_op *operation, uint32_t line)
 {
     return part_of(operation)->row->input.by == PCCL_BY_ROOT ? part_of(operation)->root : line;
@@ -86,7 +86,7 @@ static uint8_t *data_of(const struct pccl_comm_op *operation)
     return (uint8_t *)&part_of(operation)->memory->blobs[line_count(operation)];
 }
 
-/* Memory for so long blobs, in place of what there was. false: out of memory. */
+/* Replaces the memory by one for blobs of `bytes` bytes. Returns false if out of memory. */
 static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
 {
     free_memory(part_of(operation)->memory);
@@ -94,7 +94,7 @@ static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
     return part_of(operation)->memory != NULL;
 }
 
-/* Returns the bytes that a member gets. */
+/* Returns the bytes that this rank receives. */
 static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint64_t bytes = 0;
@@ -103,7 +103,7 @@ static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, c
     return bytes;
 }
 
-/* Says where the blobs are, or will be. */
+/* Fills in the lines: sender, place and length of each blob. */
 static void lay_out(struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     pcclBlob_t *lines = part_of(operation)->memory->blobs;
@@ -117,7 +117,7 @@ static void lay_out(struct pccl_comm_op *operation, const struct lengths *length
     }
 }
 
-/* From here on it is freed by the caller. */
+/* Passes the memory to the caller, who frees it. */
 static void hand_over(struct pccl_comm_op *operation)
 {
     struct blobs *blobs = operation->part;
@@ -125,7 +125,7 @@ static void hand_over(struct pccl_comm_op *operation)
     blobs->out->blobs = blobs->memory->blobs;
 }
 
-/* Tells the caller where its blobs are. */
+/* Fills in the caller's result. */
 static void give(struct pccl_comm_op *operation)
 {
     struct blobs *blobs = operation->part;
@@ -154,7 +154,10 @@ static void end(struct pccl_comm_op *operation, bool well)
 
 /* ---- arrivals ---- */
 
-/* Those of a bulk operation that are empty come before the others, and all that go through the master at once. */
+/*
+ * Reports arrivals: all blobs of an operation through the master at once; of a bulk operation only the empty ones,
+ * before the others.
+ */
 static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool only_empty)
 {
     for (uint32_t i = 0; i < line_count(operation); i++) {
@@ -211,7 +214,7 @@ static void empty(const struct pccl_comm_op *operation)
 {
     pcclBlobs_t *out = part_of(operation)->out;
     const size_t size = out->size;
-    memset(out, 0, size); /* also members that only a later version of the library knows */
+    memset(out, 0, size); /* includes fields that only a later version of the library has */
     out->size = size;
 }
 
@@ -244,7 +247,7 @@ static void add(struct lengths *lengths, uint64_t length)
     lengths->starts[lengths->count] = pccl_sum_u64(before, length);
 }
 
-/* As far as they have come. */
+/* Reads the lengths of all blobs, and the blobs that arrived with them. */
 static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
     uint32_t count = pccl_tiny_list_blobs(operation->op->descriptor.collective, operation->members->count,
@@ -256,7 +259,7 @@ static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_
     }
 }
 
-/* Returns the member that sends the longest of the blobs for this one. */
+/* Returns the rank that sends the longest of the blobs for this rank. */
 static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint32_t longest = 0;
@@ -266,7 +269,7 @@ static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t ra
     return giver_of(operation, longest);
 }
 
-/* All peers compare the same figures, so they all say the same. */
+/* Checks the lengths against bytes_max. All peers compare the same figures, so they all return the same. */
 static enum pccl_status check(const struct pccl_comm_op *operation, const struct lengths *lengths,
                               struct pccl_text *reason)
 {
@@ -296,7 +299,7 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
     return PCCL_MISMATCH;
 }
 
-/* The blobs that have come with their lengths. */
+/* Copies the blobs that arrived with their lengths to the caller. */
 static void take(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths,
                  const struct pccl_tiny_blob *blobs)
 {
@@ -327,7 +330,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
 
 /* ---- the second step ---- */
 
-/* Lists the blobs that this member sends, in `list`, which has room for all. */
+/* Lists the blobs that this member sends in `list`, which has room for all. */
 static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_extent *list)
 {
     size_t from = 0;
@@ -343,7 +346,7 @@ static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_exten
     return input;
 }
 
-/* The second step: an operation on bytes, of which each peer knows how many it sends and gets. */
+/* Starts the second step: an operation on bytes, in which each peer knows the lengths it sends and receives. */
 static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
@@ -366,7 +369,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
     pccl_comm_op_next(comm, operation, &args, has_room);
 }
 
-/* Through the master: what this peer has put in, and what it gets. */
+/* Returns the bytes that this peer sent and received through the master. */
 static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     const struct blobs *blobs = operation->part;

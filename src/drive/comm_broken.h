@@ -13,8 +13,8 @@
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * Ends the communicator on the thread of a call whose worker broke; nothing of the worker is used again. NULL: it
- * broke while it was made, and a call of another thread may be outstanding.
+ * Ends the communicator on the thread of a call whose worker broke; the worker is not used again. NULL: it broke while
+ * it was being made, and a call of another thread may be outstanding.
  */
 void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, const struct pccl_worker *worker);
 

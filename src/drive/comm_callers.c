@@ -6,7 +6,7 @@
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
 
-/* Flags in `inside`, above the number: */
+/* Flags in `inside`, above the number of threads: */
 static const unsigned SHUT = 1u << 31;  /* no further thread may enter */
 static const unsigned TAKEN = 1u << 30; /* a thread is destroying the communicator */
 
@@ -48,7 +48,7 @@ void pccl_comm_await_callers(struct pccl_communicator *comm)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
 
-/* ---- guarded ---- */
+/* ---- guarded calls ---- */
 
 static _Thread_local struct pccl_caller *present;
 

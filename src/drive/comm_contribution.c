@@ -10,16 +10,19 @@
 
 /* ---- elements ---- */
 
-/* Changes to elements of one section. */
+/* Changes to make to the elements of one section. */
 struct making {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
-    bool reduces, leaves_own; /* leaves_own: the result does not have them in it */
+    bool reduces, leaves_own; /* leaves_own: the result excludes them */
     double factor;
     struct pccl_feedback feedback;
 };
 
-/* Feedback has a place for each element of all sections, and is used for those that can be packed. */
+/*
+ * Returns the changes for a section. Feedback has a place for each element of all sections, and is used for floats
+ * only.
+ */
 static struct making making_of(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
                                const struct pccl_section *section, size_t elements_before)
 {
@@ -38,7 +41,7 @@ static struct making making_of(const struct pccl_op_args *args, const struct pcc
     return making;
 }
 
-/* false: the elements stay as they are, and nothing was written. `result` may be the input. */
+/* Writes the changed elements. Returns false, without writing, if they do not change. `result` may be the input. */
 static bool make(const struct making *making, const void *input, size_t count, void *result)
 {
     const bool scales = making->reduction == PCCL_PREMUL_SUM, adds = pccl_feedback_is_kept(&making->feedback);
@@ -59,7 +62,7 @@ static size_t bytes_of(const struct pccl_section *section)
 
 /* ---- contributions ---- */
 
-/* The sections, and behind them the elements of each, as wire/coalesced.h says. */
+/* Writes the table of sections and then the elements of each, as in wire/coalesced.h. */
 static void put_sections(const struct pccl_op_args *args, const struct pccl_comm_op *operation, uint8_t *contribution,
                          size_t bytes)
 {
@@ -82,7 +85,7 @@ bool pccl_contribution_make(const struct pccl_op_args *args, const struct pccl_c
                             size_t bytes)
 {
     if (!args->buffers.sections && !operation->feedback && args->launch.descriptor.operation != PCCL_PREMUL_SUM)
-        return false; /* nearly always */
+        return false; /* the most common case */
     if (args->buffers.sections) {
         put_sections(args, operation, contribution, bytes);
         return true;
@@ -127,12 +130,12 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
 {
     const struct pccl_buffers *buffers = &operation->buffers;
     const bool exchanges = pccl_row_exchanges(pccl_collective(op->descriptor.collective));
-    const uint32_t parts = exchanges ? operation->members->count : 1; /* one from each contribution */
+    const uint32_t parts = exchanges ? operation->members->count : 1; /* number of parts: one from each contribution */
     size_t part = operation->result_bytes / parts, all = op->payload_bytes / parts;
     PCCL_ASSERT(operation->outcome_skip + part <= all);
     for (uint32_t i = 0; i < parts && !buffers->sections; i++)
         pccl_extents_write(&buffers->result, i * part, part, op->payload + i * all + operation->outcome_skip, NULL);
-    /* By the own list: what a table says that came from others is nothing to rely on. */
+    /* Uses our own list: the table in the payload was written by another peer and is not trusted. */
     size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;
     for (uint32_t i = 0; i < buffers->section_count; i++) {
         const struct pccl_section *section = &buffers->sections[i];
@@ -142,10 +145,10 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
     }
 }
 
-/* ---- a peer that is alone ---- */
+/* ---- a peer alone in its group ---- */
 
 /*
- * Writes the result of a group of one: the contribution, of which a bool that is reduced becomes 0 or 1; the identity
+ * Writes the result of a group of one: the contribution, with bools that are reduced turned into 0 or 1; the identity
  * in an exclusive scan.
  */
 static void reduce_alone(const struct making *making, const void *input, size_t bytes, void *result)
@@ -168,7 +171,7 @@ void pccl_contribution_alone(const struct pccl_op_args *args, const struct pccl_
     for (uint32_t i = 0; i == 0 || i < buffers->section_count; i++) {
         const struct pccl_section section = pccl_op_args_section(args, i, operation->result_bytes);
         end += bytes_of(&section);
-        for (size_t bytes; at < end; at += bytes) { /* input and result have extents alike */
+        for (size_t bytes; at < end; at += bytes) { /* input and result have the same extents */
             const struct making making = making_of(args, operation, &section, elements);
             bytes = pccl_extents_together(&buffers->input, at, end - at);
             reduce_alone(&making, pccl_extents_at(&buffers->input, at), bytes, pccl_extents_at(&buffers->result, at));

@@ -1,4 +1,4 @@
-/* The engine's events, which come on its own thread, take the communicator's lock and step the machine. */
+/* Events of the engine: on its own thread, they take the communicator's lock and step the machine. */
 #include "config/errors.h"
 #include "drive/communicator.h"
 #include "drive/comm_engine.h"
@@ -7,7 +7,7 @@
 #include "os/cpu.h"
 #include "kernels/kernels.h"
 
-/* ---- the engine's events, on its thread ---- */
+/* ---- events of the engine, on its thread ---- */
 
 static struct pccl_comm_op_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
@@ -73,7 +73,7 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
     pccl_comm_leave(context);
 }
 
-/* The engine is dead and has released everything. */
+/* Breaks the communicator: the engine is dead and has released everything. */
 static void on_broken(void *context)
 {
     struct pccl_communicator *comm = context;
@@ -83,7 +83,7 @@ static void on_broken(void *context)
     pccl_comm_leave(comm);
 }
 
-/* ---- what operations showed of the links ---- */
+/* ---- measurements of links during operations ---- */
 
 void pccl_comm_measure(struct pccl_communicator *comm)
 {

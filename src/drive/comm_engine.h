@@ -7,12 +7,9 @@
 
 struct pccl_communicator;
 
-/* Starts the engine if it is not running. SYSTEM or MEMORY with a reason. Without the lock. */
+/* Starts the engine if it is not running. Without the lock. Returns SYSTEM or MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct pccl_text *reason);
-/*
- * To be called before joint calls: tells the machine what operations showed of the links to other
- * peers.
- */
+/* Reports to the machine the measurements that operations made of the links. Call before joint calls. */
 void pccl_comm_measure(struct pccl_communicator *comm);
 
 #endif

@@ -5,7 +5,7 @@
 #include "drive/communicator.h"
 #include "peer/queries.h"
 
-/* ---- founding ---- */
+/* ---- creation ---- */
 
 static void take(struct pccl_communicator *comm, struct pccl_group_handle *group)
 {
@@ -25,8 +25,8 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
 }
 
 /*
- * The machine says no more than that the list is wrong. Whoever is no member has gone, since ids come from lists of
- * members: that is told as by the master, who tells it where this peer has not heard of it yet.
+ * Finds the reason why a list of members is wrong, which the machine does not give. Ids come from member lists, so an
+ * id of no member is taken for a departed peer, with the same status as in an answer of the master.
  */
 static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
                                    struct pccl_text *reason)

@@ -1,5 +1,6 @@
 /*
- * Operations in the hands of the engine. Below the machine: its effects start and stop jobs, and nothing here steps it.
+ * Operations in the hands of the engine. Below the machine: its effects start and stop jobs, and this file does not
+ * step it.
  */
 #include "drive/comm_jobs.h"
 #include "drive/communicator.h"
@@ -9,13 +10,13 @@
 
 #include <string.h>
 
-enum { SQUARES_US = 100 /* unit of times whose squares are reported */ };
+enum { SQUARES_US = 100 /* unit of the durations whose squares are reported */ };
 
-/* ---- what an operation waits for ---- */
+/* ---- the end of an operation ---- */
 
 /*
- * A success is over when the engine no longer needs the buffers. A failure is over when the engine
- * has released them, because only then the input is restored.
+ * Returns true if the operation is over: after a success, when the engine no longer needs the buffers; after a failure,
+ * when the engine has released them, because only then the input is restored.
  */
 static bool is_over(const struct pccl_comm_op *operation)
 {
@@ -35,12 +36,12 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communica
     pccl_comm_signal(comm, waiter);
 }
 
-/* For the reports to the master (comm_watch.h). */
+/* Counts an operation for the reports to the master (comm_watch.h). */
 static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
 {
     struct pccl_comm_watch *watch = &comm->watch;
     if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
-        return; /* what not all of the group take part in is no comparison */
+        return; /* operations of a part of the group cannot be compared between members */
     uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
     watch->operations++;
     watch->bulk += !op->tiny;
@@ -57,7 +58,7 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     if (op && op->from_anybody)
         operation->members->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
-        pccl_comm_op_job_leave(comm, operation); /* nobody was chosen */
+        pccl_comm_op_job_leave(comm, operation); /* no sender was chosen */
     pccl_comm_sight_decided(comm, operation, op);
     if (op)
         count_ended(comm, op);
@@ -73,14 +74,14 @@ void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op)
         pccl_comm_op_decided(comm, operation, op, committed);
         return;
     }
-    PCCL_ASSERT(!comm->operations.due); /* a step tells one outcome, or else only aborts */
+    PCCL_ASSERT(!comm->operations.due); /* a step either has one outcome, or only aborts */
     comm->operations.due = operation;
 }
 
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    bool again = false; /* it has come before the operation was begun again */
+    bool again = false; /* it had arrived before the operation was restarted */
     for (uint32_t i = 0; i < arrivals->count && arrivals->show; i++)
         again = again || arrivals->from[i] == rank;
     if (!arrivals->show || again)
@@ -107,13 +108,15 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
 
 /* ---- jobs ---- */
 
-/* How many flows an operation has at most: with all others, or with neighbors where not all pairs have links. */
+/*
+ * Returns the largest number of flows of an operation: to all others, or to neighbors where not all pairs have links.
+ */
 static uint32_t flows_of(uint32_t ranks)
 {
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
 }
 
-/* Copies a list to the room behind the job. NULL: it is empty. */
+/* Copies a list to the room behind the job. Returns NULL if it is empty. */
 static void *put(uint8_t **room, const void *list, size_t bytes)
 {
     void *copy = bytes ? memcpy(*room, list, bytes) : NULL;
@@ -121,7 +124,7 @@ static void *put(uint8_t **room, const void *list, size_t bytes)
     return copy;
 }
 
-/* One block with all that the config points to, the most strictly aligned first. */
+/* Makes one block for the job and the lists of its config, the most strictly aligned first. */
 static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *all, const struct pccl_op_args *args)
 {
     const struct pccl_buffers *given = &args->buffers;
@@ -156,7 +159,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                const struct pccl_op_args *args)
 {
     const struct pccl_descriptor *descriptor = &args->launch.descriptor;
-    /* The plan of a pair is the same at both ends in any view. */
+    /* A pair has the same plan at both ends in any view. */
     struct pccl_peer_participants two = {.count = 2, .ring = operation->members->ids, .positions = (uint32_t[]){0, 1}};
     const struct pccl_peer_participants *all =
         descriptor->collective == PCCL_SEND ? &two : pccl_peer_participants(comm->peer, args->launch.subgroup);
@@ -166,7 +169,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
     struct pccl_transfer_config *config = &job->job.config;
     config->descriptor = *descriptor;
     config->cost = all->cost;
-    if (pccl_collective_has_root(descriptor->collective)) /* no member: refused by the machine */
+    if (pccl_collective_has_root(descriptor->collective)) /* if it is no member, the machine refuses the launch */
         config->root = pccl_id_find(all->ring, all->count, &descriptor->root);
     config->tells_arrivals = operation->arrivals.show != NULL;
     config->factor = args->factor;
@@ -257,7 +260,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
-        return; /* out of memory for it: the machine is told when this step is over */
+        return; /* out of memory for it; the machine learns this after the step */
     if (op->from_anybody) {
         operation->members->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
@@ -266,7 +269,10 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     start(context, job, op);
 }
 
-/* The buffers are as they were at the launch; the members are the same, in another order. */
+/*
+ * Starts a released job over the current ring. The buffers are as at the launch; the members are the same, in another
+ * order.
+ */
 static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {
     struct pccl_transfer_config *config = &job->job.config;
@@ -288,7 +294,7 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job || job->restarts)
-        return; /* out of memory for it; or it is not released yet, and will start in the latest view */
+        return; /* out of memory for it; or not released yet, and due to start in the latest view */
     job->restarts = true;
     stop(comm, job, PCCL_JOB_BROKEN_OFF);
 }

@@ -1,11 +1,10 @@
 /*
- * The links to other peers: to each, one direction that we dial and one that we accept. Every
- * connection begins with link_hello and its answer; then it is the engine's.
+ * The links to other peers: to each, one direction that we dial and one that we accept. Every connection begins with
+ * link_hello and its answer; then it belongs to the engine.
  *
- * The machine knows one link in each direction, which is up as long as it has a connection. The
- * machine asks for the first (slot 0) and is told the result; the other slots are dialed in the
- * background, and again when they end. The machine is told when the last connection has ended or
- * when one found the other host silent, because that is evidence.
+ * The machine knows one link in each direction, which is up while it has a connection. The machine requests the first
+ * connection (slot 0) and gets the result; the other slots are dialed in the background, and again after they end. The
+ * machine learns when the last connection has ended, or one found the other host silent, because that is evidence.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -18,9 +17,9 @@
 
 enum {
     LONG_PATH_SLOTS = 6,
-    SLOT_PAUSE_MS = 1000, /* between attempts at the other slots; it doubles up to SLOT_PAUSE_MAX_MS */
+    SLOT_PAUSE_MS = 1000, /* between attempts at the other slots; doubles up to SLOT_PAUSE_MAX_MS */
     SLOT_PAUSE_MAX_MS = 30000,
-    SLOT_FORGIVEN_US = 60000000, /* the pause starts over after this time without trouble */
+    SLOT_FORGIVEN_US = 60000000, /* time without trouble after which the pause starts over */
 };
 
 /* ---- the table of links ---- */
@@ -64,7 +63,7 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
     pccl_comm_step(link->comm, &event);
 }
 
-/* rejected: NULL, or the reason why a message was invalid. */
+/* `rejected`: the reason why a message was invalid, or NULL. */
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
                       const struct pccl_text *rejected)
 {
@@ -91,7 +90,7 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
 {
     struct pccl_comm_link *link = pccl_comm_link_find(comm, peer);
     if (!link || pccl_engine_holds(comm->data.engine, peer, outgoing, slot))
-        return; /* closed meanwhile, or replaced */
+        return; /* closed or replaced since */
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (!(*standing & bit(slot)))
         return;
@@ -107,14 +106,14 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
             end_gone(link, i);
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && (purposely || rejected));
-    pccl_comm_link_queue(link); /* the loop dials again, or releases the link if nothing is left */
+    pccl_comm_link_queue(link); /* the loop dials again, or releases an unused link */
     if (*standing == 0)
         link_down(link, !outgoing, how, purposely, rejected);
 }
 
 /*
- * Passes the connection to the engine after its handshake. false: it is closed, because it broke or
- * memory was short.
+ * Passes the connection to the engine after its handshake. Returns false if it was closed, because it broke or memory
+ * was short.
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
@@ -126,7 +125,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
         return false;
     }
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
-    if (*standing & bit(slot)) /* the dialing side knows earlier than we that the old connection is dead */
+    if (*standing & bit(slot)) /* the dialing side detects a dead connection earlier than we do */
         pccl_engine_close(comm->data.engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
     if (pccl_engine_add(comm->data.engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
@@ -142,7 +141,9 @@ static struct pccl_call_slot *call_of(struct pccl_communicator *comm, uint8_t ki
     return &comm->calls[kind == PCCL_LINK_STATE ? PCCL_CALL_SYNC : PCCL_CALL_OPTIMIZE];
 }
 
-/* Whether the call that this kind of connection serves is in progress. If not: with a reason. */
+/*
+ * Returns true if the call that needs this kind of connection, if any, is in progress; otherwise false with a reason.
+ */
 static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
 {
     bool serves_call = kind == PCCL_LINK_STATE || kind == PCCL_LINK_MEASURE;
@@ -172,7 +173,7 @@ static void pass_to_worker(struct pccl_communicator *comm, struct pccl_connectio
     if (violates || pccl_worker_accept(slot->worker, &hello->from, &handover) != PCCL_OK)
         pccl_handover_drop(&handover);
     else
-        pccl_comm_signal(comm, slot->waiter); /* the worker has something to do now */
+        pccl_comm_signal(comm, slot->waiter); /* the worker has work now */
 }
 
 static void take_ring_link(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -187,7 +188,7 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     link->slots[hello->slot].accepted = hello->number;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
-    pccl_comm_link_queue(link); /* the loop releases the link if nothing stands */
+    pccl_comm_link_queue(link); /* the loop releases an unused link */
     if (stands)
         link_up(link, true, 0);
     else
@@ -252,12 +253,11 @@ void pccl_comm_links_starved(void *owner, int error)
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 {
     (void)owner;
-    (void)connection; /* a stranger until its hello */
+    (void)connection; /* unknown until its hello */
 }
 
 /*
- * Carries out the notes of the effects on links before a callback sees them. The rest follows when the loop has
- * polled.
+ * Carries out the notes of the effects on links before a callback uses them. The rest follows when the loop has polled.
  */
 static void enter(void *context)
 {
@@ -277,7 +277,7 @@ uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_
     return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
-/* The dial that the machine asked for has ended. */
+/* Ends the dial that the machine requested. */
 static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;
@@ -310,7 +310,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
         asked_dial_over(link, stands, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool start_dialing(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
@@ -356,7 +356,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
 
 /* ---- the further slots ---- */
 
-/* No slot is dialed in the background until the pause has ended. */
+/* Pause between background attempts: no slot is dialed until it ends. */
 struct pccl_comm_pause {
     uv_timer_t timer;
     struct pccl_communicator *comm;
@@ -393,7 +393,7 @@ static void begin_pause(struct pccl_comm_link *link)
 {
     struct pccl_comm_pause *pause = pccl_allocate(pccl_heap(), sizeof *pause);
     if (!pause)
-        return; /* the next attempt comes when something else happens to the link */
+        return; /* the next event of the link tries again */
     (void)uv_timer_init(&link->comm->reactor.loop, &pause->timer);
     pause->timer.data = pause;
     pause->comm = link->comm;
@@ -404,8 +404,8 @@ static void begin_pause(struct pccl_comm_link *link)
 }
 
 /*
- * A slot has ended or could not be dialed. The first time it is dialed again at once, then after
- * ever longer pauses.
+ * Handles a slot that has ended or could not be dialed: dials again, the first time at once, then after longer and
+ * longer pauses.
  */
 static void note_trouble(struct pccl_comm_link *link)
 {
@@ -439,7 +439,7 @@ static void dial_missing_slots(struct pccl_comm_link *link)
     }
 }
 
-/* ---- what the effects noted ---- */
+/* ---- notes of the effects ---- */
 
 static void close_direction(struct pccl_comm_link *link, bool outgoing)
 {

@@ -1,10 +1,10 @@
-/* Knows only whether the concerns have something to send or notes to apply, not what. */
+/* Knows only whether the concerns have something to send or notes to apply, not their meaning. */
 #include "drive/comm_lock.h"
 #include "drive/communicator.h"
 
 #include "log/logger.h"
 
-static _Thread_local const struct pccl_communicator *entered; /* the communicator whose lock this thread holds */
+static _Thread_local const struct pccl_communicator *entered; /* communicator whose lock this thread holds */
 
 static void unlock_and_log(struct pccl_communicator *comm)
 {
@@ -86,7 +86,7 @@ void pccl_comm_loop_leave(void *context)
 {
     struct pccl_communicator *comm = context;
     if (flush(comm) && !comm->is_shut_down)
-        pccl_reactor_hurry(&comm->reactor); /* the notes are carried out when it has polled, which must not wait */
+        pccl_reactor_hurry(&comm->reactor); /* the notes are carried out after its next poll, which must not wait */
     pccl_comm_loop_rest(comm);
 }
 

@@ -1,7 +1,4 @@
-/*
- * Keeps the lines that are logged under the lock until it is released, because the user's log
- * callback may take locks of its own.
- */
+/* Keeps lines logged under the lock until it is released, because the user's log callback may take other locks. */
 #ifndef PCCL_DRIVE_COMM_LOG_H
 #define PCCL_DRIVE_COMM_LOG_H
 
@@ -14,12 +11,9 @@ struct pccl_comm_log {
     struct pccl_log_line *oldest, *newest;
 };
 
-/* Drops the line if memory is short or nobody wants it. */
+/* Keeps a line; drops it if memory is short or the level is not logged. */
 void pccl_comm_log_note(struct pccl_comm_log *log, enum pccl_log_level level, const char *text);
-/*
- * Writes and frees the lines. Without the lock, so the caller passes a copy that it took under the
- * lock.
- */
+/* Writes and frees the lines. Without the lock, so the caller passes a copy taken under the lock. */
 void pccl_comm_log_write(const struct pccl_comm_log *log);
 
 #endif

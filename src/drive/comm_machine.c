@@ -1,14 +1,13 @@
 /*
- * Steps of the machine are guarded. When an invariant breaks in one, the machine is given up,
- * everything that waits ends with an internal error, and the communicator can only be destroyed.
- * When an invariant breaks elsewhere, the machine is intact and leaves the run; all else is the
- * same.
+ * Steps of the machine are guarded. When an invariant breaks in one, the machine is given up, all waiting calls end
+ * with an internal error, and the communicator can only be destroyed. When an invariant breaks elsewhere, the machine
+ * is intact and leaves the run; the rest is the same.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
 #include "net/guard.h"
 
-/* ---- its end ---- */
+/* ---- the end of the machine ---- */
 
 static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
@@ -16,7 +15,7 @@ static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot
         pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
-/* The machine is not freed: nothing in its memory can be trusted. */
+/* Does not free the machine: its memory cannot be trusted. */
 void pccl_comm_give_up(struct pccl_communicator *comm)
 {
     comm->defect = true;

@@ -43,7 +43,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
-    bool foreign = connection->channel.ended == UV_EPROTO; /* the encryption failed, and says why */
+    bool foreign = connection->channel.ended == UV_EPROTO; /* the encryption failed, with a reason */
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind =
         how == PCCL_END_GARBAGE && !foreign ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
@@ -52,8 +52,8 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
 }
 
 /*
- * Carries out the notes of the effects on the connection before a callback sees it. The rest follows when the loop
- * has polled.
+ * Carries out the notes of the effects on the connection before a callback uses it. The rest follows when the loop has
+ * polled.
  */
 static void enter(void *context)
 {
@@ -97,7 +97,7 @@ static void out_of_memory(struct pccl_communicator *comm)
 static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_text reason;
-    if (comm->local) /* others will learn our id from the master */
+    if (comm->local) /* other peers learn our id from the master */
         pccl_listener_open_here(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
         pccl_logger_print(PCCL_LOG_WARN, "peer", "the certificate is the one that was read before: %s", reason.bytes);
@@ -160,7 +160,7 @@ void pccl_comm_master_arm(struct pccl_comm_master *master)
 void pccl_comm_master_say_last(struct pccl_comm_master *master)
 {
     for (struct pccl_connection *last = master->closing; last; last = last->next_dirty) {
-        (void)pccl_connection_flush(last); /* the machine's good-bye */
+        (void)pccl_connection_flush(last); /* includes the machine's good-bye */
         pccl_socket_shutdown_write(last->channel.socket);
     }
 }
@@ -195,5 +195,5 @@ static void apply_once(struct pccl_communicator *comm)
 void pccl_comm_master_apply(struct pccl_communicator *comm)
 {
     while (pccl_comm_master_has_notes(&comm->master))
-        apply_once(comm); /* a dial that fails at once steps the machine */
+        apply_once(comm); /* again, as a dial that fails at once steps the machine */
 }

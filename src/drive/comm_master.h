@@ -1,6 +1,6 @@
 /*
- * The connection to the master. Under the lock. Effects take notes of what only the loop can do;
- * the loop carries them out.
+ * The connection to the master. Under the lock. Effects take notes of work that only the loop can do; the loop carries
+ * them out.
  */
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
@@ -17,29 +17,26 @@ struct pccl_comm_master {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX]; /* constant */
     uint32_t host_count;
     struct pccl_connection *connection;
-    struct pccl_connection *closing; /* a list by next_dirty, for the loop to close */
+    struct pccl_connection *closing; /* list by next_dirty, for the loop to close */
     struct pccl_dialer *dialer;
     struct pccl_resolver *resolver;
     bool dial, cancel; /* notes */
 };
 
-/*
- * On the loop: sends what is queued, watches the connection from now on, and reads what a leader
- * left unread.
- */
+/* Sends queued data, watches the connection from now on, and reads the data that a leader left unread. On the loop. */
 void pccl_comm_master_arm(struct pccl_comm_master *master);
 /*
- * The loop is broken and will close nothing: sends what is queued on connections that are to be
- * closed, and shuts them down.
+ * Sends queued data on the connections that wait to be closed, and shuts them down. Called when the loop is broken and
+ * cannot close them.
  */
 void pccl_comm_master_say_last(struct pccl_comm_master *master);
 static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *master)
 {
     return master->dial || master->cancel || master->closing;
 }
-/* On the loop: carries out the notes, until all are done. */
+/* Carries out the notes until no more are left. On the loop. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
-/* Effects of the machine. */
+/* ---- effects of the machine ---- */
 void pccl_comm_effect_dial_master(void *context);
 void pccl_comm_effect_close_master(void *context);
 void pccl_comm_effect_send_master(void *context, const uint8_t *bytes, size_t length);

@@ -1,5 +1,5 @@
 /*
- * Lists of members that operations count on. Operations that count on the same members of the run share one list, so
+ * Lists of the members that take part in operations. Operations with the same members of the run share one list, so
  * that a launch in a large group copies nothing. Under the lock.
  */
 #ifndef PCCL_DRIVE_COMM_MEMBERS_H
@@ -12,18 +12,18 @@ struct pccl_communicator;
 
 struct pccl_comm_members {
     uint32_t references, count;
-    uint32_t rank;        /* of this peer; `count`: it is not in the list */
-    struct pccl_id self;  /* shared: the peer that was told the list ... */
-    uint64_t number;      /* ... and the number of the list there */
-    struct pccl_id ids[]; /* by rank; a shared list never changes */
+    uint32_t rank;        /* rank of this peer; `count` if it is not in the list */
+    struct pccl_id self;  /* shared list: id of this peer when it received the list ... */
+    uint64_t number;      /* ... and the machine's number of the list */
+    struct pccl_id ids[]; /* ids by rank; constant in a shared list */
 };
 
-/* Returns a copy of a list of at least one id, with one reference. NULL: out of memory. */
+/* Returns a copy of a list of at least one id, with one reference, or NULL if out of memory. */
 struct pccl_comm_members *pccl_comm_members_copy(const struct pccl_communicator *comm, const struct pccl_id *ids,
                                                  uint32_t count);
 /*
- * Returns the members of this peer's group, with one reference more: as of the call that returned last, or as of the
- * view. This peer has been a member. NULL: out of memory.
+ * Returns the members of this peer's group with an added reference: as of the view, or of the call that returned last.
+ * This peer must have been a member. Returns NULL if out of memory.
  */
 struct pccl_comm_members *pccl_comm_members_share(struct pccl_communicator *comm, bool as_of_view);
 static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list)
@@ -31,7 +31,7 @@ static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_
     list->references++;
     return list;
 }
-/* NULL: nothing. */
+/* Drops a reference. NULL is allowed. */
 void pccl_comm_members_drop(struct pccl_comm_members *list);
 
 #endif

@@ -11,10 +11,10 @@
 #include "wire/choice.h"
 #include "wire/tiny.h"
 
-/* Names that are no tags begin here: callers are not expected to choose such tags. */
+/* First name that is not a tag; callers are not expected to choose tags from here on. */
 #define OTHER_NAMES UINT64_C(0x9C5EAD0000000000)
 
-/* Any number; handles that use the same tags should not share keys. */
+/* Any function of both; handles that use the same tags should not share keys. */
 static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
 {
     return handle->group ? name + handle->key * UINT64_C(0x9E3779B97F4A7C15) : name;
@@ -33,7 +33,9 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
 
 static bool is_send(const struct pccl_op_args *args) { return args->launch.descriptor.collective == PCCL_SEND; }
 
-/* Many sends of one tag may be under way, and foundings have none: returns a name that no operation of the handle has.
+/*
+ * Returns a name that no operation of the handle has, for sends, of which several may have one tag, and for the
+ * creation of groups, which has no tag.
  */
 static uint64_t other_name(const struct pcclComm_t *handle)
 {
@@ -74,7 +76,7 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
         return PCCL_OK;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
     if (!subgroup) {
-        pccl_text_format(reason, "the group is closed"); /* while this thread was on its way */
+        pccl_text_format(reason, "the group is closed"); /* since this thread entered the call */
         return PCCL_USAGE;
     }
     if (!subgroup->all.ended)
@@ -83,7 +85,7 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
     return PCCL_PEER_LOST;
 }
 
-/* The reason for a refusal for which the machine gave none. */
+/* Checks a launch before the machine sees it: connected, group open, tag free. Returns the status with a reason. */
 static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                    struct pccl_text *reason)
 {
@@ -96,7 +98,7 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
     return PCCL_ARGUMENT;
 }
 
-/* Lists whom the caller counts on; where no list matters, who takes part. NULL: out of memory. */
+/* Lists the members that the caller counts on; if no list matters, the participants. Returns NULL if out of memory. */
 static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
     if (args->members)
@@ -106,7 +108,7 @@ static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, c
     return pccl_comm_members_share(handle->comm, !args->needs_members);
 }
 
-/* The two of a send, the source first. */
+/* Finds the two peers of a send, the source first. */
 static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                   const struct pccl_comm_members *peers, struct pccl_id pair[2],
                                   struct pccl_text *reason)
@@ -116,7 +118,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
         return PCCL_TOO_FEW_PEERS;
     pair[1] = comm->id;
     if (pccl_op_args_is_from_anybody(args))
-        return PCCL_OK; /* pair[0] is 0 until somebody is chosen */
+        return PCCL_OK; /* pair[0] is 0 until a sender is chosen */
     if (args->root >= peers->count) {
         pccl_text_format(reason, "the other peer is rank %u, but there are %u members", args->root, peers->count);
         return PCCL_ARGUMENT;
@@ -127,7 +129,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     pair[args->sends ? 1 : 0] = *other;
     if (pccl_id_equal(other, &comm->id))
         pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", args->root);
-    else if (pccl_id_is_zero(other)) /* else it would be anybody */
+    else if (pccl_id_is_zero(other)) /* would otherwise mean any sender */
         pccl_text_format(reason, "rank %u of the list of members has the id of nobody", args->root);
     else if (group && pccl_id_find(group->members, group->count, other) == group->count)
         pccl_text_format(reason, "peer %s is not in the group, whose members never change", pccl_id_str(other));
@@ -147,16 +149,16 @@ static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struc
     return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
 }
 
-/* A launch as far as its stages have come. */
+/* State of a launch during its stages. */
 struct launching {
     const struct pcclComm_t *handle;
     struct pccl_op_args *args;
     struct pccl_comm_op *operation; /* NULL: not made yet */
-    bool moves;                     /* elements, from peer to peer */
+    bool moves;                     /* elements move from peer to peer */
     struct pccl_text *reason;
 };
 
-/* Makes an operation, which is not launched yet. It takes over the list; NULL: out of memory. */
+/* Makes an operation, which is not launched yet. Takes over the list; NULL means out of memory. */
 static enum pccl_status make_op(const struct pcclComm_t *handle, struct pccl_comm_members *members,
                                 struct pccl_comm_op **operation)
 {
@@ -181,7 +183,7 @@ static enum pccl_status make(struct launching *l)
     return make_op(l->handle, members, &l->operation);
 }
 
-/* A list that the caller of an operation in a group gave. */
+/* Checks the list that the caller of an operation in a group gave. */
 static enum pccl_status check_group(const struct pccl_group_handle *group, const struct pccl_comm_op *operation,
                                     struct pccl_text *reason)
 {
@@ -195,7 +197,7 @@ static enum pccl_status check_group(const struct pccl_group_handle *group, const
     return PCCL_MEMBERS_CHANGED;
 }
 
-/* A list that the caller gave. One that is wrong in another way is told from the members by all peers alike. */
+/* Checks a list that the caller gave. Other errors in it are found in the same way by all peers, from the members. */
 static enum pccl_status check_members(const struct pcclComm_t *handle, const struct pccl_comm_op *operation,
                                       struct pccl_text *reason)
 {
@@ -204,17 +206,17 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
         return check_group(handle->group, operation, reason);
     const struct pccl_member *known = pccl_peer_members(handle->comm->peer, &count);
     while (i < operation->members->count && i < count && pccl_id_equal(&operation->members->ids[i], &known[i].peer))
-        i++; /* none of these comes twice among themselves, and usually these are all */
+        i++; /* the known members are distinct, and usually the lists are equal */
     for (; i < operation->members->count; i++) {
         if (pccl_id_find(operation->members->ids, operation->members->count, &operation->members->ids[i]) == i)
-            continue; /* the second one is found out at its place */
+            continue; /* the second occurrence is reported */
         pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members->ids[i]));
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
 }
 
-/* The source of a send is the root of its pair. */
+/* Fills in the root; the source of a send is the root of its pair. */
 static enum pccl_status find_root(struct launching *l)
 {
     const struct pccl_comm_op *operation = l->operation;
@@ -229,7 +231,7 @@ static enum pccl_status find_root(struct launching *l)
     return PCCL_OK;
 }
 
-/* What depends on who the members are; without ranks nothing does, and the buffers have been checked. */
+/* Checks the arguments that depend on the members; without ranks none does, and the buffers have been checked. */
 static enum pccl_status place(struct launching *l)
 {
     const struct pccl_op_args *args = l->args;
@@ -264,8 +266,8 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
 }
 
 /*
- * Where the outcome of a tiny operation goes. Whether it is one depends only on what all peers have
- * alike.
+ * Plans the contribution and the result of a tiny operation. Whether it is tiny depends only on values that are equal
+ * at all peers.
  */
 static enum pccl_status plan_tiny(struct launching *l)
 {
@@ -296,7 +298,9 @@ static enum pccl_status plan(struct launching *l)
         return operation->composed->begin(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->handle->group->subgroup != 0 : !pccl_peer_is_alone(l->handle->comm->peer);
-    /* A receive from anybody may be launched alone, if others are known to be coming, and lives on when they are here.
+    /*
+     * A receive from any sender may be launched alone if other peers are on their way, and continues when they are
+     * here.
      */
     l->moves = !l->args->launch.tiny && (has_peers || is_send(l->args));
     return status;
@@ -314,7 +318,7 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
-/* Which codec an automatic one is. */
+/* Chooses the level of an automatic codec. */
 static void choose_codec(struct launching *l)
 {
     struct pccl_launch *launch = &l->args->launch;
@@ -329,8 +333,8 @@ static void choose_codec(struct launching *l)
 }
 
 /*
- * What is kept is in the elements' own numbers, so it does not matter how these were packed. Where an
- * automatic codec leaves as many bits that next to nothing is lost, it waits.
+ * Residuals are in the data type's own values, so the packing does not matter. Feedback is not used at levels of an
+ * automatic codec that lose almost nothing.
  */
 static enum pccl_status begin_feedback(struct launching *l)
 {
@@ -352,12 +356,12 @@ static enum pccl_status make_job(struct launching *l)
     return made ? PCCL_OK : PCCL_MEMORY;
 }
 
-/* After a failure the job of the operation, if any, is not the engine's. */
+/* Launches the operation in the machine. After a failure the engine does not have its job, if any. */
 static enum pccl_status ask_machine(struct launching *l)
 {
     uint8_t made[PCCL_TINY_BYTES_MAX];
     if (l->handle->group && !l->handle->group->subgroup)
-        return PCCL_TOO_FEW_PEERS; /* the machine knows nothing of a group of one */
+        return PCCL_TOO_FEW_PEERS; /* the machine does not know groups of one */
     if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
         l->args->launch.payload = made;
     enum pccl_status status = step(l->handle->comm, l->operation, &l->args->launch);
@@ -378,7 +382,7 @@ static void begin_launch(struct launching *l)
     launch->user = l->operation;
 }
 
-/* Of one that is meant. */
+/* Prepares a launch that has not been given up. */
 static enum pccl_status prepare(struct launching *l)
 {
     enum pccl_status status = place(l);
@@ -391,7 +395,7 @@ static enum pccl_status prepare(struct launching *l)
     return status == PCCL_OK ? make_job(l) : status;
 }
 
-/* The operation is not in the table yet. */
+/* Launches an operation that is not in the table yet. */
 static enum pccl_status launch(struct launching *l)
 {
     begin_launch(l);
@@ -399,7 +403,7 @@ static enum pccl_status launch(struct launching *l)
     return status == PCCL_OK ? ask_machine(l) : status;
 }
 
-/* This peer is alone in its group: it has what the others would send, and nobody need be told. */
+/* Does the operation alone: no other peer takes part or must be notified. */
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_op_args *args, struct pccl_text *reason)
 {
@@ -419,7 +423,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     return PCCL_OK;
 }
 
-/* operation: NULL if there is none. */
+/* `operation` may be NULL. */
 static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {
@@ -431,7 +435,7 @@ static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operatio
     pccl_comm_op_release(operation, false);
 }
 
-/* From here on it can be found by its name. */
+/* Enters a launched operation in the table, where its name finds it. */
 static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag, uint64_t name)
 {
     const struct pccl_peer_op *op = operation->op;
@@ -439,7 +443,7 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
     operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
     bool may_start = op && op->state == PCCL_OP_OPEN;
-    if (operation->job && !operation->job->started && !may_start) /* decided before it started, or it never will */
+    if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
         pccl_comm_op_job_leave(comm, operation);
     pccl_comm_sight_launched(comm, operation, op);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
@@ -478,7 +482,8 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
 
 uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation)
 {
-    return operation->op ? operation->op->deadline_us : UINT64_MAX; /* NULL: this peer is alone, and it has ended */
+    return operation->op ? operation->op->deadline_us
+                         : UINT64_MAX; /* NULL: this peer is alone, and the operation has ended */
 }
 
 enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, const struct pccl_founding *founding,

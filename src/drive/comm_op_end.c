@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* A caller that polls with short awaits counts as waiting in between. */
+/* Time for which a caller that polls with short awaits counts as waiting. */
 enum { WAIT_EXPIRY_MS = 500 };
 
 static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -53,7 +53,7 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-/* In words, of an automatic codec. */
+/* Describes the choice of an automatic codec. */
 static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
 {
     struct pccl_text words;
@@ -79,7 +79,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->world = op->world;
     operation->why.details.sequence = op->instance.use;
     describe_choice(operation, op);
-    if (operation->status == PCCL_OK) { /* else its composition has set the reason */
+    if (operation->status == PCCL_OK) { /* otherwise its composition has set the reason */
         operation->why.reason = op->reason;
         operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     }
@@ -181,7 +181,7 @@ enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_
     return pccl_comm_op_end(comm, operation, info, why);
 }
 
-/* ---- all of a communicator ---- */
+/* ---- all operations of a communicator ---- */
 
 static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
 {
@@ -264,7 +264,7 @@ void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t 
             operation->arrivals.show = NULL;
         enum pccl_status unwanted = drop ? pccl_comm_op_await(comm, operation, NULL, &why) : PCCL_OK;
         (void)unwanted;
-        /* While it waited others may have gone. */
+        /* Other operations may have ended during the wait. */
         node = drop ? pccl_table_first(&comm->operations.by_tag) : pccl_table_after(&comm->operations.by_tag, node);
     }
 }

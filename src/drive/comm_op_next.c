@@ -1,4 +1,4 @@
-/* One operation of the machine after another, for one of a caller. */
+/* Runs operations of the machine in sequence, for one operation of the caller. */
 #include "drive/comm_op_next.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
@@ -6,7 +6,10 @@
 
 #include "peer/queries.h"
 
-/* The others wait for a launch that will never come, unless the group has ended or this peer leaves the run. */
+/*
+ * Ends the operation after a failed launch. The other members wait for that launch, so this peer leaves the run, unless
+ * it has left or the group has ended.
+ */
 static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status)
 {
     operation->status = status;
@@ -24,7 +27,7 @@ static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *opera
         pccl_comm_op_decided(comm, operation, NULL, false);
 }
 
-/* It has been launched, which nothing at this peer can undo. */
+/* Continues with the launched second operation; a launch cannot be undone at this peer. */
 static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op,
                    bool has_room)
 {
@@ -53,7 +56,7 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
                        bool has_room)
 {
     struct pccl_peer_op *before = operation->op;
-    const struct pccl_group_handle *group = operation->handle->group; /* which this peer may have closed */
+    const struct pccl_group_handle *group = operation->handle->group; /* this peer may have closed it */
     args->launch = (struct pccl_launch){.subgroup = before->instance.subgroup,
                                         .tag = before->instance.tag,
                                         .descriptor = args->launch.descriptor,

@@ -16,8 +16,8 @@
 #include <time.h>
 
 enum {
-    FILE_EVERY_US = 1000000, /* that a file is written at most, however many operations fail */
-    ANNOUNCED_MAX = 256,     /* operations of others that are told */
+    FILE_EVERY_US = 1000000, /* shortest interval between writes of a file, however many operations fail */
+    ANNOUNCED_MAX = 256,     /* limit of other peers' operations in a dump */
 };
 
 /* ---- life ---- */
@@ -67,7 +67,7 @@ void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_o
     operation->launched_us = op ? op->launched_us : comm->stepped_us;
 }
 
-/* Most operations count on the members that the one before counted on. */
+/* Records an operation that has ended. The recorder keeps one list for consecutive operations with the same members. */
 static struct pccl_recorder_entry *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
 {
     const bool same = operation->members == sight->list;
@@ -82,7 +82,7 @@ void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_c
                              const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet: no other peer knows of it */
+    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet, so no other peer knows of it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
     describe(entry, operation, op);
@@ -123,7 +123,7 @@ void pccl_comm_sight_failed(struct pccl_communicator *comm)
         atomic_store(&comm->sight.due, true);
 }
 
-/* ---- a look at the whole ---- */
+/* ---- dumps ---- */
 
 enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op)
 {
@@ -132,7 +132,7 @@ enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op)
     case PCCL_OP_RUNNING: return PCCL_SIGHT_MOVING;
     case PCCL_OP_FAILED: return PCCL_SIGHT_FAILED;
     case PCCL_OP_DONE:
-    case PCCL_OP_DECIDED: /* of an operation that goes on, or ends in this step */
+    case PCCL_OP_DECIDED: /* the operation continues, or ends in this step */
     case PCCL_OP_TOMBSTONE: break;
     }
     return PCCL_SIGHT_COMPLETE;
@@ -169,7 +169,7 @@ static int by_number(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-/* The recorder, and what is under way. NULL: out of memory. */
+/* Returns a copy of the recorder with the operations under way added, or NULL if out of memory. */
 static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
 {
     uint32_t count = 0, ids = 0;
@@ -179,7 +179,7 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
         ids += operation_of(node)->members->count;
     }
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
-        count++; /* room for flows that are not in the recorder yet */
+        count++; /* leaves room for flows that are not in the recorder yet */
     struct pccl_recorder *copy = pccl_recorder_copy(comm->sight.recorder, pccl_heap(), count, ids);
     if (!copy)
         return NULL;
@@ -203,7 +203,7 @@ static void note_announced(void *context, const struct pccl_id *from, const stru
             (struct pccl_sight_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool note_peer(const struct pccl_communicator *comm, struct pccl_sight_dump *dump)
 {
     const struct pccl_peer *peer = comm->peer;
@@ -228,7 +228,7 @@ static bool note_peer(const struct pccl_communicator *comm, struct pccl_sight_du
     return true;
 }
 
-/* The part that needs the lock. false: out of memory. */
+/* Does the part that needs the lock. Returns false if out of memory. */
 static bool note_all(struct pccl_communicator *comm, struct pccl_sight_dump *dump, struct pccl_engine **engine)
 {
     struct timespec wall = {0};
@@ -247,7 +247,7 @@ static bool note_all(struct pccl_communicator *comm, struct pccl_sight_dump *dum
     return noted && dump->recorder;
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool note_connections(struct pccl_engine *engine, struct pccl_sight_dump *dump, uint32_t *room)
 {
     *room = engine ? pccl_engine_connections(engine, NULL, 0) : 0;
@@ -308,7 +308,7 @@ enum pccl_status pccl_comm_sight_write(struct pccl_communicator *comm, const cha
     return status;
 }
 
-/* Is it this thread's turn to write, and under which name? */
+/* Returns true if it is this thread's turn to write, with the name of the file. */
 static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
 {
     struct pccl_comm_sight *sight = &comm->sight;

@@ -1,7 +1,6 @@
 /*
- * Connects the machine with the synchronizer that moves shared state (sync/synchronizer.h). The synchronizer runs
- * on the thread of the call; what the machine and the control thread have for it they pass in under
- * the lock.
+ * Connects the machine with the synchronizer that moves shared state (sync/synchronizer.h). The synchronizer runs on
+ * the thread of the call; the machine and the control thread pass their input to it under the lock.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
@@ -14,7 +13,7 @@ static struct pccl_worker *synchronizer_of(const struct pccl_communicator *comm)
     return comm->calls[PCCL_CALL_SYNC].worker;
 }
 
-/* ---- what happens meanwhile ---- */
+/* ---- events during the call ---- */
 
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan)
 {
@@ -48,8 +47,8 @@ void pccl_comm_on_touching(void *context)
 }
 
 /*
- * Plans come under the lock, so a report either concerns the machine's present plan or is known to
- * concern an older one.
+ * Plans arrive under the lock, so a report either belongs to the machine's current plan, or is known to belong to an
+ * older one.
  */
 void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {

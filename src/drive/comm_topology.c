@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* ---- what happens during an optimization ---- */
+/* ---- events during an optimization ---- */
 
 void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
 {
@@ -72,7 +72,7 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
     pccl_comm_describe_over(comm, &comm->topology, status);
 }
 
-/* false: the deadline has passed. */
+/* Returns false if the deadline has passed. */
 static bool await_answer(struct pccl_communicator *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
@@ -112,10 +112,7 @@ enum pccl_status pccl_comm_describe(struct pccl_communicator *comm, char **text,
     if (description->outstanding)
         return PCCL_USAGE;
     description->outstanding = true;
-    /*
-     * An answer whose request timed out may be older than this call, so it is waited for and
-     * dropped.
-     */
+    /* Waits for the answer to an earlier request that timed out, and drops it: it may be older than this call. */
     bool free = await_answer(comm, deadline_us);
     drop_text(description);
     enum pccl_status status = free ? ask(comm, deadline_us) : PCCL_TIMEOUT;

@@ -1,8 +1,7 @@
 /*
- * How application threads wait. One of them, the leader, polls the connection to the master and
- * steps the machine itself, so that an answer reaches its caller without a switch to the control
- * thread, which is told only of input that arrives while no leader waits. The other threads wait on
- * condition variables.
+ * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the machine
+ * itself, so that an answer reaches its caller without a switch to the control thread, which is notified only of input
+ * that arrives while no leader waits. The other threads wait on condition variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/comm_progress.h"
@@ -10,10 +9,7 @@
 
 enum { PROGRESS_AFTER_MS = 2000, PROGRESS_EVERY_US = 1000000 };
 
-/*
- * A condition variable for each waiter avoids waking the others; a waiter that could not make one
- * uses the communicator's.
- */
+/* A condition variable for each waiter avoids waking the others; a waiter without one uses the communicator's. */
 static void signal_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (waiter->has_cond)
@@ -71,7 +67,7 @@ static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uin
         pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
         pccl_comm_enter(comm);
         if (comm->waiting.leader != waiter)
-            break; /* replaced: the connection is gone */
+            break; /* replaced: the connection is closing */
         waiter->steps = true;
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;
@@ -100,7 +96,7 @@ static void drop_cond(struct pccl_waiter *waiter)
     waiter->has_cond = false;
 }
 
-/* Whichever thread waits when it is due, one at a time; the lock is released meanwhile. */
+/* Calls the progress callback, on any waiting thread, one at a time; the lock is released for that. */
 static void tell_progress(struct pccl_communicator *comm)
 {
     struct pccl_comm_waiting *waiting = &comm->waiting;
@@ -182,7 +178,7 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
         pccl_socket_wait_close(&waiting->input);
 }
 
-/* ---- a waiter that goes away ---- */
+/* ---- removing a waiter ---- */
 
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {

@@ -7,18 +7,18 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000,             /* between two wake-ups of the thread while data moves, at least */
-    PULSES_PER_S_MOST = 5000,     /* of all members of the run together */
-    LATE_US = 3000,               /* what a timer may be late anyway */
-    MOVED_US = 3 * REPORT_US / 2, /* after so long without data an operation only waits, which costs nothing ... */
-    MOVED_BYTES = 64 << 10,       /* ... and so many show that it does not */
+    PULSE_US = 10000,             /* shortest interval between two wake-ups of the thread while data moves */
+    PULSES_PER_S_MOST = 5000,     /* limit for all members of the run together */
+    LATE_US = 3000,               /* normal delay of a timer */
+    MOVED_US = 3 * REPORT_US / 2, /* time without data after which an operation only waits, which needs no pulses ... */
+    MOVED_BYTES = 64 << 10,       /* ... and the bytes that show that data moves */
 };
 
 _Static_assert((int)PCCL_WAIT_READY == (int)PCCL_SIGHT_READY && (int)PCCL_WAIT_CREDIT == (int)PCCL_SIGHT_CREDIT &&
                    (int)PCCL_WAIT_ROOM == (int)PCCL_SIGHT_ROOM && (int)PCCL_WAIT_DATA == (int)PCCL_SIGHT_DATA,
                "the recorder's waits travel as they are");
 
-/* What a connection had carried at the last report. */
+/* Counters of a connection at the last report. */
 struct pccl_watched_link {
     struct pccl_id peer;
     uint32_t slot;
@@ -26,7 +26,7 @@ struct pccl_watched_link {
     uint64_t delivered, resent, busy_us;
 };
 
-/* ---- does this process run? ---- */
+/* ---- processor time of this process ---- */
 
 uint64_t pccl_comm_pulse_us(uint32_t members)
 {
@@ -41,7 +41,7 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
     if (watch->pulse_us != 0 && heard_us - watch->pulse_us > LATE_US)
         watch->stalled_us += heard_us - watch->pulse_us;
     if (!watch->moves_data && comm->data.jobs)
-        watch->moved_us = heard_us; /* it may at first */
+        watch->moved_us = heard_us; /* assumes at first that data moves */
     watch->moves_data = comm->data.jobs != NULL;
     bool moves = watch->bulk > 0 || (watch->moves_data && heard_us < watch->moved_us + MOVED_US);
     uint32_t members = moves && comm->peer ? pccl_peer_attributes_now(comm->peer).world : 0;
@@ -92,7 +92,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
     return &links[at];
 }
 
-/* The connections to one peer are one link: as long as one of them is busy, it is. */
+/* Adds a connection. The connections to one peer are one link, which is busy while one of them is. */
 static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sight_connection *connection,
                            uint64_t now_us, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
 {
@@ -100,7 +100,7 @@ static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sigh
     if (!link)
         return;
     if (connection->delivered_bytes < link->delivered || connection->busy_us < link->busy_us)
-        link->delivered = link->resent = link->busy_us = 0; /* it is another connection in its place */
+        link->delivered = link->resent = link->busy_us = 0; /* another connection in its place */
     uint64_t bytes = connection->delivered_bytes - link->delivered, busy_us = connection->busy_us - link->busy_us;
     uint64_t resent = connection->resent_bytes - pccl_min_u64(connection->resent_bytes, link->resent);
     link->delivered = connection->delivered_bytes;
@@ -147,7 +147,10 @@ static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pc
 
 /* ---- waits ---- */
 
-/* Of those under way, the one that was launched first; for a receive from anybody, when somebody was chosen. */
+/*
+ * Returns the operation under way that was launched first; a receive from any sender counts from the choice of its
+ * sender.
+ */
 static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *comm)
 {
     const struct pccl_comm_op *oldest = NULL;
@@ -161,7 +164,7 @@ static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *co
     return oldest;
 }
 
-/* It has entered: it has permitted this peer to send. */
+/* Returns true if the member has permitted this peer to send, which shows that it has entered the operation. */
 static bool has_granted(const struct pccl_comm_op_job *job, uint32_t rank)
 {
     for (uint32_t i = 0; i < job->job.config.sight_count; i++)
@@ -207,10 +210,9 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
             .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->op->launched_us) / 1000)};
 }
 
-/* ---- what is left to do ---- */
+/* ---- remaining work ---- */
 
-/* The one flow of an operation that sends to one member only, as along a ring; NULL: it sends to others, too, or none.
- */
+/* Returns the only outgoing flow of an operation, as along a ring; NULL if it has none or several. */
 static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_job *job)
 {
     const struct pccl_sight_flow *found = NULL;
@@ -223,7 +225,9 @@ static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_jo
     return count == 1 ? found : NULL;
 }
 
-/* By the messages of the stripes that are open and the bytes of those that have gone, as all of them are about alike.
+/*
+ * Estimates the bytes to send from the messages of the open stripes and the bytes of those sent, as all are about
+ * equal.
  */
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {

@@ -1,8 +1,8 @@
 /*
  * Reports on a communicator's operations to the master about once a second while there are any, so that the master can
  * name slow or stuck peers and links (PROTOCOL 9.8): durations, bytes of each connection, peers that delay operations.
- * The report also shows whether this process gets processor time: while data moves, the control thread asks to be woken
- * every few milliseconds, less often in a large run, and measures the delay. Caller holds the lock.
+ * The report also shows whether this process gets processor time: while data moves, the control thread wakes up every
+ * few milliseconds, less often in a large run, and measures the delay. Caller holds the lock.
  */
 #ifndef PCCL_DRIVE_COMM_WATCH_H
 #define PCCL_DRIVE_COMM_WATCH_H
@@ -15,26 +15,26 @@ struct pccl_watched_link;
 
 /* A communicator's part. */
 struct pccl_comm_watch {
-    uint64_t begun_us;               /* since when the next report is */
-    uint32_t operations, bulk;       /* that ended in its time; those of them that moved data */
+    uint64_t begun_us;               /* start of the period of the next report */
+    uint32_t operations, bulk;       /* operations that ended in the period; number of them that moved data */
     uint64_t took_us, took_squares;  /* schema.h: sight */
-    uint64_t pulse_us;               /* when the control thread wants to wake; 0: no matter */
-    uint64_t stalled_us;             /* how late it was, in this time */
-    uint64_t moved_us;               /* when data was last seen to move */
+    uint64_t pulse_us;               /* time of the control thread's next wake-up; 0: none needed */
+    uint64_t stalled_us;             /* total delay of wake-ups in the period */
+    uint64_t moved_us;               /* time when data last moved */
     bool moves_data;                 /* operations under way have data to move */
-    bool waited;                     /* the last report told of somebody that is waited for */
-    struct pccl_watched_link *links; /* owned: what connections had carried at the last report */
+    bool waited;                     /* the last report had a peer that is waited for */
+    struct pccl_watched_link *links; /* owned: counters of the connections at the last report */
     uint32_t link_count, link_capacity;
 };
 
-/* On the loop, whenever it has waited, which ended at heard_us: reports if it is time to. */
+/* Sends a report if one is due. On the loop, after each wait, which ended at `heard_us`. */
 void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
 /*
  * Returns the time between two pulses in a run of this size. The rate of all members' pulses together is limited,
  * because all members may share one host.
  */
 uint64_t pccl_comm_pulse_us(uint32_t members);
-/* When the loop is to wake for this; UINT64_MAX: no matter. */
+/* Returns the time when the loop must wake for this; UINT64_MAX: never. */
 uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm);
 void pccl_comm_watch_fini(struct pccl_communicator *comm);
 

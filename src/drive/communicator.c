@@ -1,7 +1,6 @@
 /*
- * The life of a communicator: its control thread, its machine, and its end. The only file that
- * connects all concerns with the machine's effects and with the loop; what each concern does is its
- * own business.
+ * The life of a communicator: its control thread, its machine, and its end. The only file that connects all concerns
+ * with the machine's effects and with the loop; it does not know the details of a concern.
  */
 #include "drive/communicator.h"
 #include "drive/comm_broken.h"
@@ -28,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Carries out what the machine's effects noted. */
+/* Carries out the notes of the machine's effects. */
 static void apply_notes(struct pccl_communicator *comm)
 {
     for (;;) {
@@ -58,7 +57,7 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     pccl_comm_call_done(comm, slot, status);
 }
 
-/* Its operations have been decided one by one, and what is launched is refused from now on. */
+/* Does nothing: the subgroup's operations have been decided one by one, and launches are refused from now on. */
 static void effect_subgroup_ended(void *context, uint64_t name)
 {
     (void)context;
@@ -73,7 +72,9 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
-/* Many members may share a machine, and each wake-up costs it time. */
+/*
+ * Returns the longest time between wake-ups. Many members may share a machine, and each wake-up costs processor time.
+ */
 static uint64_t tick_us(const struct pccl_communicator *comm)
 {
     uint64_t most_ms = comm->operations.expiring_waits ? PCCL_COMMUNICATOR_TICK_MS : PCCL_COMMUNICATOR_TICK_MAX_MS;
@@ -125,7 +126,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     pccl_comm_loop_rest(comm);
 }
 
-/* The other sides must not wait for a thread that no longer listens. */
+/* Closes connections and the listener: other peers must not wait for a thread that no longer listens. */
 static void close_doors(void *argument)
 {
     struct pccl_communicator *comm = argument;
@@ -133,7 +134,7 @@ static void close_doors(void *argument)
     pccl_listener_close(&comm->listener);
 }
 
-/* An invariant broke on this thread. The loop and everything in it are left unfreed. */
+/* Handles an invariant that broke on this thread. The loop and everything in it are left unfreed. */
 static void mark_broken(struct pccl_communicator *comm)
 {
     pccl_comm_enter_after_fault(comm);
@@ -176,7 +177,7 @@ static enum pccl_status open_reactor(struct pccl_communicator *comm, struct pccl
     return PCCL_OK;
 }
 
-/* Resolves a parameter's list of hosts. 0: with a reason. */
+/* Resolves a parameter's list of hosts. Returns 0 with a reason on failure. */
 static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
                              struct pccl_text *reason)
 {
@@ -193,7 +194,7 @@ static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_addres
     }
 }
 
-/* The addresses to listen on: the one asked for, or any address of both families. */
+/* Returns the addresses to listen on: the configured one, or any address of both families. */
 static uint32_t bind_addresses(const struct pccl_communicator *comm, struct pccl_address *addresses, uint32_t max,
                                struct pccl_text *reason)
 {
@@ -220,7 +221,7 @@ static void close_local(struct pccl_communicator *comm)
     comm->local = NULL;
 }
 
-/* Appends which ports were in use, and the parameters that allow others. */
+/* Appends the ports that were in use, and the parameters that allow others. */
 static void add_ports_tried(const struct pccl_params *params, struct pccl_text *reason)
 {
     uint32_t last = (uint32_t)pccl_min_u64(params->port + UINT64_C(1) * params->port_range - 1, UINT16_MAX);
@@ -253,7 +254,7 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .accepted = pccl_comm_link_accepted,
                                             .starved = pccl_comm_links_starved};
     int error = UV_EAFNOSUPPORT;
-    /* "::" accepts IPv4 as well; without IPv6 the next address is IPv4's own. */
+    /* "::" accepts IPv4 as well; without IPv6 the next address is the one for IPv4. */
     bool any = comm->params.bind_address[0] == 0;
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
@@ -313,7 +314,7 @@ static enum pccl_status find_candidates(const struct pccl_communicator *comm, st
     return PCCL_OK;
 }
 
-/* The name of a peer whose user gave none: host and process. */
+/* Names a peer after its host and process, if its user gave no name. */
 static void invent_name(char *name, size_t size)
 {
     char host[UV_MAXHOSTNAMESIZE];
@@ -346,8 +347,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
 }
 
 /*
- * Frees the machine of the last connect, which has ended. The outcomes of its operations that
- * nobody has awaited stay.
+ * Frees the machine of the last connect, which has ended. Keeps the outcomes of operations that have not been awaited.
  */
 static void retire_machine(struct pccl_communicator *comm)
 {
@@ -389,7 +389,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_comm_op_jobs_await(comm); /* those of the last machine, stopped when it ended */
+    pccl_comm_op_jobs_await(comm); /* jobs of the last machine, stopped when it ended */
     if (comm->leaving)
         return pccl_fail(reason, PCCL_USAGE, "%s", PCCL_BEING_DESTROYED);
     if (comm->defect)
@@ -424,7 +424,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     comm->params = *params;
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
-    /* Without entropy connecting will fail too, so no stranger reaches tables with this seed. */
+    /* Without entropy connecting will fail too, so no remote peer reaches tables with this seed. */
     if (!pccl_random_u64(&comm->hash_seed))
         comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
@@ -449,7 +449,7 @@ no_scratch:
     return NULL;
 }
 
-/* Under the lock: while a link that was accepted is read. */
+/* Returns the ticket for a link from a peer. Called under the lock, while an accepted link is read. */
 static bool ticket_of(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
 {
     const struct pccl_communicator *comm = context;
@@ -474,7 +474,7 @@ static void free_parts(void *argument)
     if (comm->data.engine)
         pccl_engine_destroy(comm->data.engine);
     if (comm->loop_broken)
-        return; /* threads that resolve names may still use it */
+        return; /* threads that resolve names may still use the loop */
     close_local(comm);
     if (comm->started)
         pccl_reactor_close(&comm->reactor);
@@ -494,10 +494,7 @@ static void free_parts(void *argument)
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
-/*
- * No caller is left who could be told of a broken invariant: what has not been freed by then is
- * leaked.
- */
+/* No caller is left to receive an error: if an invariant breaks, the rest is leaked. */
 static void free_all(struct pccl_communicator *comm) { (void)pccl_guard_run(free_parts, comm); }
 
 static void evict_callers(struct pccl_communicator *comm)

@@ -1,15 +1,14 @@
 /*
- * A peer in this process: the state machine of peer/ under one lock, and a control thread whose
- * event loop keeps heartbeats, timers and sockets going whatever the application does.
+ * A peer in this process: the state machine of peer/ under one lock, and a control thread whose event loop serves
+ * heartbeats, timers and sockets even while the application is busy.
  *
- * Application threads take the lock, step the machine and send on the connection to the master
- * themselves. While they wait for an answer they may also read it themselves (comm_wait.c), so that
- * a small operation needs no switch to the control thread. The machine's effects run under the
- * lock, inside the machine, and only take notes of what needs the loop (dialing, closing, waiting
- * for room to send); then the loop is woken.
+ * Application threads take the lock, step the machine and send on the connection to the master themselves. While they
+ * wait for an answer they may also read it themselves (comm_wait.c), so that a small operation needs no switch to the
+ * control thread. The machine's effects run under the lock, inside the machine, and only take notes of the work that
+ * needs the loop (dialing, closing, waiting for room to send); then the loop is woken.
  *
- * Each concern has a header of its own with its part of the struct, which its .c file maintains.
- * Here is what they have in common: the lock, the machine, the control thread.
+ * Each concern has its own header with its part of the struct, which its .c file maintains. This file has the parts
+ * that all share: the lock, the machine, the control thread.
  */
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
@@ -38,10 +37,10 @@
 #include "peer/peer.h"
 
 enum {
-    PCCL_COMMUNICATOR_LINGER_MS = 1000,   /* for good-byes */
-    PCCL_COMMUNICATOR_TICK_MS = 250,      /* the control thread wakes at least this often while in a run ... */
-    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... in a large one every members * 1 ms, but at least this often */
-    PCCL_COMMUNICATOR_STAGGER_MS = 150,   /* between the candidate addresses of one peer */
+    PCCL_COMMUNICATOR_LINGER_MS = 1000,   /* limit for sending last messages on a closing connection */
+    PCCL_COMMUNICATOR_TICK_MS = 250,      /* largest interval between wake-ups of the control thread in a run ... */
+    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... in a large run it is members * 1 ms, up to this */
+    PCCL_COMMUNICATOR_STAGGER_MS = 150,   /* delay between attempts at the candidate addresses of one peer */
 };
 
 struct pccl_comm_list;
@@ -49,85 +48,91 @@ struct pccl_comm_list;
 struct pccl_communicator {
     struct pcclComm_t handle;
 
-    /* constant */
+    /* Constant: */
     struct pccl_params params;
-    struct pccl_keys *keys; /* owned; NULL: in the clear */
+    struct pccl_keys *keys; /* owned; NULL: no encryption */
 
     struct pccl_comm_callers callers;
-    atomic_bool drain_asked; /* by any thread or handler of signals; never taken back */
+    atomic_bool drain_asked; /* set by any thread or signal handler; never cleared */
 
-    /* under the lock */
+    /* Under the lock: */
     uv_mutex_t lock;
     struct pccl_peer *peer;            /* NULL: connect was never called, or the machine broke */
     bool defect;                       /* an invariant broke; the communicator can only be destroyed */
-    bool loop_broken;                  /* the invariant broke on the control thread; its loop is not touched any more */
-    bool leaving;                      /* closed or being destroyed */
+    bool loop_broken;                  /* the invariant broke on the control thread; its loop is no longer used */
+    bool leaving;                      /* closed, or being destroyed */
     bool starved;                      /* an effect could not take its note: out of memory */
-    struct pccl_id id;                 /* of the machine */
+    struct pccl_id id;                 /* id of this peer in the machine */
     struct pccl_wire_scratch *scratch; /* owned */
-    uint64_t hash_seed;                /* random */
-    struct pccl_hash_key hash;         /* of all tables */
+    uint64_t hash_seed;                /* random seed */
+    struct pccl_hash_key hash;         /* key of all tables */
     struct pccl_comm_waiting waiting;
-    struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* by enum pccl_call */
+    struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* calls in progress, by enum pccl_call */
     struct pccl_comm_ops operations;
-    struct pccl_list_node lists; /* lists in progress, the newest first; owned by api/list.c */
+    struct pccl_list_node lists; /* lists in progress, newest first; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_sight sight;
     struct pccl_comm_watch watch;
-    uint64_t stepped_us;          /* when the machine's present or latest step began */
-    struct pccl_list_node groups; /* all that are not destroyed */
+    uint64_t stepped_us;          /* start of the machine's current or latest step */
+    struct pccl_list_node groups; /* groups that are not destroyed */
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;
     struct pccl_comm_links links;
     struct pccl_comm_data data;
     struct pccl_comm_log log;
 
-    /* the control thread */
+    /* The control thread: */
     bool started;
-    bool on_loop; /* the holder of the lock is the control thread */
-    bool woken;   /* the loop has been asked to come */
-    bool stop;    /* the loop is to shut down */
+    bool on_loop; /* true while the control thread holds the lock */
+    bool woken;   /* the loop has been woken and has not run yet */
+    bool stop;    /* the loop must shut down */
     bool is_shut_down;
-    bool ended;        /* the thread is ending and can be joined */
-    bool stuck;        /* the thread waits for the system's resolver and can be detached */
-    bool orphan;       /* the thread was detached and frees everything at its end */
-    uv_cond_t changed; /* ended, stuck or deserted became true, a job was released, or a waiter without a condition
-                          variable of its own was signaled */
+    bool ended;  /* the thread is ending and can be joined */
+    bool stuck;  /* the thread waits for the system's resolver and can be detached */
+    bool orphan; /* the thread was detached and frees everything at its end */
+    /*
+     * signaled when `ended`, `stuck` or `deserted` becomes true, a job is released, or a waiter
+     *                           without a condition variable is signaled
+     */
+    uv_cond_t changed;
     uv_thread_t thread;
     struct pccl_reactor reactor;
     struct pccl_listener listener;
     struct pccl_local local_directory;
-    const struct pccl_local *local; /* NULL: peers on this host use TCP */
-    uint64_t armed_us;              /* when the loop's timer fires, at the latest; under the lock */
+    const struct pccl_local *local; /* NULL: connections to peers on this host use TCP */
+    uint64_t armed_us;              /* latest time at which the loop's timer fires; under the lock */
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
 
-/* NULL: out of memory. masters: 1..PCCL_MASTER_ADDRESSES_MAX. */
+/* Creates a communicator for 1 to PCCL_MASTER_ADDRESSES_MAX masters. Returns NULL if out of memory. */
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count);
-/* Before connect: all connections are encrypted with these keys, which are its own from now on. */
+/* Encrypts all connections with these keys, of which it takes ownership. Call before connect. */
 void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys);
-/* This peer is to be drained. For handlers of signals, too: the control thread or the next call tells the machine. */
+/*
+ * Requests that this peer be drained. May be called in a signal handler; the control thread or the next call passes it
+ * to the machine.
+ */
 void pccl_comm_ask_drain(struct pccl_communicator *comm);
-/* Tells the machine, if that is so. Under the lock. */
+/* Passes a requested drain to the machine, if there is one. Under the lock. */
 void pccl_comm_begin_drain(struct pccl_communicator *comm);
 /* Leaves the run, which ends the waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pccl_communicator *comm);
 /*
- * Leaves the run, waits until the callers inside have left, ends the threads and frees everything.
- * From any state, after pccl_comm_begin_destroy.
+ * Leaves the run, waits until the callers inside have left, ends the threads and frees everything. Allowed in any
+ * state, after pccl_comm_begin_destroy.
  */
 void pccl_comm_destroy(struct pccl_communicator *comm);
 
 /*
- * Creating a new machine takes two steps, by one thread at a time and only when the last machine
- * has ended. The first, without the lock because it may wait for the resolver, starts the control
- * thread and the listener if needed, and fills in the config. SYSTEM or MEMORY with a reason.
+ * First of two steps that create a new machine; by one thread at a time, and only when the last machine has ended.
+ * Starts the control thread and the listener if needed, and fills in the config. Without the lock, as it may wait for
+ * the resolver. Returns SYSTEM or MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
-/* The second, under the lock, creates the machine. MEMORY with a reason. */
+/* Second step: creates the machine. Under the lock. Returns MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm,
                                                           const struct pccl_peer_config *config,
                                                           struct pccl_text *reason);

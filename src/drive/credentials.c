@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* more than a token or a key needs */ };
+enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* more than the size of a token or a key */ };
 
 /* ---- files ---- */
 
-/* A new one of one line, whose end `line` has room for. Wipes it. */
+/* Makes a file of one line, and wipes the line, which has room for the line end. */
 static enum pccl_status make_line(const char *path, char *line, size_t length, struct pccl_text *reason)
 {
     memcpy(line + length, "\n", 2);
@@ -22,7 +22,7 @@ static enum pccl_status make_line(const char *path, char *line, size_t length, s
     return status;
 }
 
-/* ---- a pre-shared secret, which the environment of a process gives ---- */
+/* ---- a pre-shared secret, from the environment of a process ---- */
 
 static const char *shared_file(void) { return pccl_params_text(NULL, PCCL_PARAM_secret_file); }
 
@@ -63,7 +63,10 @@ static enum pccl_status refuse_both(struct pccl_text *reason, const char *other)
 
 /* ---- certificates ---- */
 
-/* *exists: they are given; then all of them are, `names` of parameters, which are said if not. */
+/*
+ * Fills in the names of PEM files. *exists: at least one is given; then all are required, and `names`, which lists the
+ * parameters, is part of the reason if one is missing.
+ */
 static enum pccl_status name_pem(const char *chain, const char *key, const char *authority, const char *names,
                                  struct pccl_pem *pem, bool *exists, struct pccl_text *reason)
 {
@@ -82,7 +85,7 @@ static enum pccl_status refuse_with_certificates(struct pccl_text *reason)
                      "there are certificates and a token, or a pre-shared secret: give one of them");
 }
 
-/* ---- a peer's ---- */
+/* ---- credentials of a peer ---- */
 
 static enum pccl_status read_peers_token(struct pccl_params *params, struct pccl_token *token, bool *exists,
                                          struct pccl_text *reason)
@@ -147,7 +150,7 @@ enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pcc
     return status;
 }
 
-/* ---- a master's ---- */
+/* ---- credentials of a master ---- */
 
 static void name_files(const struct pccl_params *params, struct pccl_credentials *credentials)
 {
@@ -183,7 +186,7 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     return status;
 }
 
-/* Makes the key, or reads the one that another master has made since this one looked. */
+/* Makes the key, or reads the one that another master has made since the last look. */
 static enum pccl_status make_key(const char *path, struct pccl_secret *key, struct pccl_text *reason)
 {
     char text[PCCL_SECRET_TEXT + 2];
@@ -227,7 +230,7 @@ static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_
     return status != PCCL_USAGE || read_token(path, token, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
-/* Reads or makes both; they belong together. */
+/* Reads or makes both the key and the token; they belong together. */
 static enum pccl_status keep(const struct pccl_credentials *credentials, struct pccl_secret *key,
                              struct pccl_token *token, bool *made, struct pccl_text *reason)
 {
@@ -235,7 +238,7 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     uint8_t pin[PCCL_PIN_BYTES];
     const char *key_file = credentials->key_file, *token_file = credentials->token_file;
     enum pccl_status status = read_token(token_file, token, &has_token, reason);
-    if (status == PCCL_OK) /* which is made first */
+    if (status == PCCL_OK) /* the key is made first */
         status = read_key(key_file, key, &has_key, reason);
     if (status == PCCL_OK && has_token && !has_key) {
         pccl_text_format(reason,
@@ -256,7 +259,7 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     return *made ? make_token(token_file, pin, token, reason) : status;
 }
 
-/* run: the run's own token; NULL: peers come with certificates. */
+/* `run`: the run's token; NULL if peers have certificates. */
 static enum pccl_status open_tokens(struct pccl_credentials *credentials, const struct pccl_token *run,
                                     struct pccl_text *reason)
 {
@@ -281,7 +284,7 @@ static enum pccl_status make_keys(struct pccl_credentials *credentials, const st
     return PCCL_OK;
 }
 
-/* In the place of the master's key and the run's token. */
+/* Uses certificates in place of the master's key and the run's token. */
 static enum pccl_status use_certificates(const struct pccl_params *params, const struct pccl_pem *pem,
                                          struct pccl_credentials *credentials, struct pccl_text *reason)
 {
@@ -312,7 +315,7 @@ static enum pccl_status make_pages_keys(const struct pccl_params *params, struct
     return credentials->pages ? PCCL_OK : PCCL_UNSUPPORTED;
 }
 
-/* Of control connections. */
+/* Makes the keys of control connections. */
 static enum pccl_status make_control_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
                                           struct pccl_text *reason)
 {
@@ -329,7 +332,7 @@ static enum pccl_status make_control_keys(const struct pccl_params *params, stru
         return PCCL_OK;
     if (shared && params->master_token_file[0])
         return refuse_both(reason, "master_token_file");
-    if (shared && pccl_file_exists(credentials->key_file)) /* whose tokens would not be of the key any more */
+    if (shared && pccl_file_exists(credentials->key_file)) /* a secret would invalidate the tokens of that key */
         return refuse_both(reason, credentials->key_file);
     if (shared)
         credentials->token_file[0] = credentials->key_file[0] = '\0';
@@ -378,5 +381,3 @@ void pccl_credentials_end(struct pccl_credentials *credentials)
     credentials->keys = credentials->pages = NULL;
     credentials->tokens = NULL;
 }
-
-/* ---- of operators ---- */

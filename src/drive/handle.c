@@ -52,7 +52,7 @@ void pccl_handle_leave(struct pcclComm_t *handle)
     pccl_comm_call_end(comm);
 }
 
-/* ---- of a group ---- */
+/* ---- groups ---- */
 
 static size_t size_of(uint32_t count) { return sizeof(struct pccl_group_handle) + count * sizeof(struct pccl_id); }
 

@@ -1,7 +1,7 @@
 /*
- * What callers hold as pcclComm_t: a communicator, or one of its groups (a subgroup of the
- * protocol). Each handle has failures, tags and operations of its own. That of a communicator lies
- * in it; that of a group may survive its communicator, and then refuses everything.
+ * The object behind a pcclComm_t: a communicator, or one of its groups (a subgroup of the protocol). Each handle has
+ * separate failures, tags and operations. A communicator's handle is part of it; a group's handle may survive its
+ * communicator, and then refuses every call.
  */
 #ifndef PCCL_DRIVE_HANDLE_H
 #define PCCL_DRIVE_HANDLE_H
@@ -15,63 +15,64 @@
 struct pccl_group_handle;
 
 struct pcclComm_t {
-    /* constant */
-    uint64_t key;        /* identifies it in errors.h, and its operations among those of the communicator */
-    uint32_t generation; /* of the process: os/fork.h */
+    /* Constant: */
+    uint64_t key;        /* identifies the handle in errors.h, and its operations in the communicator */
+    uint32_t generation; /* generation of the process: os/fork.h */
     bool extended_results;
-    struct pccl_group_handle *group; /* NULL: it is a communicator's */
+    struct pccl_group_handle *group; /* NULL: the handle of a communicator */
 
-    struct pccl_communicator *comm; /* of a group: a caller inside may rely on it; NULL: it is destroyed */
-    uint32_t aborts;                /* under the communicator's lock: the number of calls of pcclAbortOperations */
+    struct pccl_communicator
+        *comm;       /* communicator; in a group, valid while a caller is inside, and NULL after its destruction */
+    uint32_t aborts; /* number of calls of pcclAbortOperations; under the communicator's lock */
 };
 
 struct pccl_group_handle {
     struct pcclComm_t handle;
 
-    /* under `lock`, which may be taken inside the communicator's */
+    /* Under `lock`, which may be taken inside the communicator's lock: */
     uv_mutex_t lock;
-    uv_cond_t left;  /* nobody is inside any more */
-    uint32_t inside; /* callers */
-    bool shut;       /* no more may enter */
+    uv_cond_t left;  /* signaled when no caller is inside any longer */
+    uint32_t inside; /* number of callers inside */
+    bool shut;       /* no further caller may enter */
     bool taken;      /* a thread is destroying it */
-    bool orphan;     /* it is freed with its communicator */
+    bool orphan;     /* freed with its communicator */
 
-    /* under the communicator's lock */
-    struct pccl_list_node node; /* of its communicator */
-    bool open;                  /* the machine has it, for this handle */
+    /* Under the communicator's lock: */
+    struct pccl_list_node node; /* node in the communicator's list */
+    bool open;                  /* true while the machine has the group for this handle */
 
-    /* constant from its founding on */
-    uint64_t subgroup;   /* its name in the machine; 0: it has one member only, and the machine does not know it */
-    struct pccl_id self; /* who founded it; after another pcclConnect the communicator has another id */
+    /* Constant after creation: */
+    uint64_t subgroup;   /* name in the machine; 0: a group of one, which the machine does not know */
+    struct pccl_id self; /* id of the peer that created it; another pcclConnect gives the communicator another id */
     uint32_t rank;
     uint32_t count;
-    struct pccl_id members[]; /* in canonical order */
+    struct pccl_id members[]; /* members in canonical order */
 };
 
 void pccl_handle_init(struct pcclComm_t *handle, struct pccl_communicator *comm, bool extended_results);
 
-/* A public call begins, as pccl_comm_call_begin. Not OK: USAGE, with a reason. */
+/* Begins a public call, as pccl_comm_call_begin. Returns USAGE with a reason if the handle refuses calls. */
 PCCL_MUST_CHECK enum pccl_status pccl_handle_enter(struct pcclComm_t *handle, struct pccl_text *reason);
-/* It ends: neither the handle nor its communicator must be touched any more. */
+/* Ends a public call. Neither the handle nor its communicator may be used after it. */
 void pccl_handle_leave(struct pcclComm_t *handle);
 
-/* ---- of a group ---- */
+/* ---- groups ---- */
 
-/* NULL: out of memory. It has no communicator yet. */
+/* Creates a handle without a communicator. Returns NULL if out of memory. */
 struct pccl_group_handle *pccl_group_handle_create(uint32_t count);
 void pccl_group_handle_free(struct pccl_group_handle *group);
-/* Lets no more calls in. */
+/* Refuses further calls. */
 void pccl_group_handle_refuse_calls(struct pccl_group_handle *group);
-/* The same, and claims the destruction for the caller. false: another thread has claimed it. */
+/* Does the same, and claims the destruction for the caller. Returns false if another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_group_handle_begin_destroy(struct pccl_group_handle *group);
-/* Waits until no thread is inside. Without locks. */
+/* Waits until no thread is inside. Call without locks. */
 void pccl_group_handle_await_callers(struct pccl_group_handle *group);
 /*
- * For the thread that destroys it: the communicator, which stays until pccl_comm_call_end. NULL: it
- * is destroyed or closed, and the handle is freed, now or with it.
+ * Returns the communicator, for the thread that destroys the group; it stays valid until pccl_comm_call_end. Returns
+ * NULL if it is destroyed or closed; the handle is then freed, now or with it.
  */
 struct pccl_communicator *pccl_group_handle_hold(struct pccl_group_handle *group);
-/* The communicator is about to be freed, and no caller is in it. */
+/* Detaches the group from a communicator that is about to be freed and has no caller inside. */
 void pccl_group_handle_abandon(struct pccl_group_handle *group);
 
 #endif

@@ -27,9 +27,9 @@
 #include <string.h>
 
 enum {
-    LINGER_MS = 500, /* for the last messages on a connection that is being closed */
+    LINGER_MS = 500, /* time for the last messages on a connection that is being closed */
     PROBE_MS = 3000,
-    BUSY_ITERATIONS_MAX = 64, /* unread input postpones IDLE by at most so many iterations */
+    BUSY_ITERATIONS_MAX = 64, /* limit of iterations by which unread input postpones IDLE */
 };
 
 #define WORDS(number) #number
@@ -49,19 +49,19 @@ struct pccl_master_server {
     uint32_t host_count;
     struct pccl_master *machine;
     struct pccl_wire_scratch *scratch;                                    /* owned */
-    void (*beat)(void *context, const struct pccl_master_counts *counts); /* NULL: none */
+    void (*beat)(void *context, const struct pccl_master_counts *counts); /* may be NULL */
     void *beat_context;
     uint32_t beat_ms;
     struct pccl_report_files report_files;
     struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
     uint32_t http_host_count;                        /* 0: no HTTP */
-    char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": none */
+    char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": no file */
     struct pccl_web pages;
     uint64_t turned_away;
-    struct pccl_credentials credentials; /* owned; without keys: in the clear */
+    struct pccl_credentials credentials; /* owned; without keys: no encryption */
     struct pccl_control control;
     struct pccl_run_file run_file;
-    bool insecure; /* in the clear, which is as wanted */
+    bool insecure; /* no encryption, on purpose */
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -71,16 +71,16 @@ struct pccl_master_server {
     struct pccl_hash_key hash;
     struct pccl_table connections; /* by id */
     uint64_t last_id;
-    struct pccl_connection *dirty; /* those with output to flush */
+    struct pccl_connection *dirty; /* list of connections with output to flush */
     struct pccl_list_node probes;
     struct pccl_searches searches;
     uint32_t busy_iterations;
-    bool busy; /* input is left unread in this iteration */
+    bool busy; /* input was left unread in this iteration */
 
-    uv_mutex_t lock; /* held by whoever wakes the loop, so that the loop still exists */
-    bool ended;      /* under the lock: there is no loop to wake any more */
-    bool broken;     /* an invariant broke: the loop is neither used nor freed any more */
-    bool defect;     /* broken, or an invariant broke in the machine or while it was freed */
+    uv_mutex_t lock; /* held while the loop is woken, so that the loop still exists */
+    bool ended;      /* the loop can no longer be woken; under the lock */
+    bool broken;     /* an invariant broke: the loop is no longer used, nor freed */
+    bool defect;     /* `broken`, or an invariant broke in the machine or while it was freed */
     atomic_bool interrupted, reloads;
 };
 
@@ -111,9 +111,7 @@ static void visit_machine(void *argument)
     pccl_master_step(visit->machine, visit->event);
 }
 
-/*
- * When an invariant breaks in the machine, the machine is not freed, and on_polled ends the thread.
- */
+/* Steps the machine. When an invariant breaks in it, the machine is not freed, and on_polled ends the thread. */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
     if (!server->machine)
@@ -177,8 +175,8 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
 }
 
 /*
- * Peers that have been admitted before come back after any refusal, and each refusal makes their
- * group wait.
+ * Returns true for the hello of a new peer. Peers that have been admitted before return after any refusal, and each
+ * refusal makes their group wait.
  */
 static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
 
@@ -204,9 +202,9 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
 }
 
 /*
- * Whether the token of this connection lets such a hello in; *pass: its number. Without tokens all come
- * in, and so do those whose certificate has let them in already. What follows the hello, a second one too, is of the
- * peer that it has let in, as long as its token is not revoked.
+ * Returns true if the token of this connection admits the hello; *pass is its number. Always true without tokens, and
+ * with certificates, which have admitted the connection already. Later messages, also a second hello, belong to the
+ * admitted peer while its token is not revoked.
  */
 static bool is_fit(struct pccl_master_server *server, struct pccl_connection *connection, const struct pccl_msg *msg,
                    uint32_t *pass, struct pccl_text *reason)
@@ -378,7 +376,7 @@ static void effect_solve(void *context, uint64_t ticket, const struct pccl_ring_
     struct pccl_master_server *server = context;
     pccl_searches_start(&server->searches, ticket, problem);
     if (pccl_searches_has_results(&server->searches))
-        pccl_reactor_hurry(&server->reactor); /* on_polled comes soon, which answers */
+        pccl_reactor_hurry(&server->reactor); /* on_polled follows soon and takes the result */
 }
 
 static void effect_stop_solving(void *context, uint64_t ticket)
@@ -415,7 +413,7 @@ static void flush_all(struct pccl_master_server *server)
         struct pccl_connection *connection = server->dirty;
         server->dirty = connection->next_dirty;
         connection->dirty = false;
-        /* A connection that was closed meanwhile is freed only after this phase of the loop. */
+        /* A connection that was closed since is freed only after this phase of the loop. */
         if (connection->state == PCCL_CONNECTION_OPEN && !pccl_connection_flush(connection))
             pccl_connection_arm(connection);
     }
@@ -430,7 +428,7 @@ static void on_beat(uv_timer_t *timer)
     server->beat(server->beat_context, &counts);
 }
 
-/* After the machine's SHUTDOWN. The loop ends when the last messages have been sent. */
+/* Ends the server after the machine's SHUTDOWN. The loop ends when the last messages have been sent. */
 static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);
@@ -464,13 +462,13 @@ static struct pccl_master_server *server_of(struct pccl_reactor *reactor)
 static void on_polling(struct pccl_reactor *reactor)
 {
     struct pccl_master_server *server = server_of(reactor);
-    flush_all(server); /* the output of the timers of this iteration caused */
+    flush_all(server); /* output of this iteration's timers */
     if (pccl_web_are_open(&server->pages))
         pccl_web_note_turn(&server->pages, &reactor->loop, pccl_now_us());
     server->busy = false;
 }
 
-/* What visitors of the pages want, after the peers have got what they wait for. */
+/* Serves the visitors of the pages, after the peers. */
 static void tell(struct pccl_master_server *server)
 {
     struct pccl_driver_figures driver = {.version = own_version,
@@ -482,7 +480,7 @@ static void tell(struct pccl_master_server *server)
         pccl_reactor_hurry(&server->reactor);
 }
 
-/* Gives the machine the operators' requests of this turn of the loop. */
+/* Passes the operators' requests of this iteration to the machine. */
 static void take_commands(struct pccl_master_server *server)
 {
     uint32_t pass;
@@ -516,7 +514,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (atomic_exchange(&server->reloads, false))
         reload(server);
     if (atomic_load(&server->interrupted) || !server->machine) {
-        pccl_tokens_save(server->credentials.tokens); /* before the answers of this turn */
+        pccl_tokens_save(server->credentials.tokens); /* before the answers of this iteration */
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
         begin_shutdown(server);
@@ -554,8 +552,7 @@ static void close_doors(void *argument)
 }
 
 /*
- * An invariant broke. The loop and everything in it are left unfreed; peers find their connections
- * closed.
+ * Handles an invariant that broke. The loop and everything in it are left unfreed; peers find their connections closed.
  */
 static void mark_broken(struct pccl_master_server *server)
 {
@@ -700,7 +697,10 @@ static enum pccl_status open_state(struct pccl_master_server *server, struct pcc
     return pccl_tokens_begin(credentials->tokens, reason);
 }
 
-/* Whoever reaches such a port can join the run, read and change what it computes. */
+/*
+ * Warns of a port without encryption that other machines can reach: any of them can join the run, and read and change
+ * its data.
+ */
 static void warn_if_insecure(const struct pccl_master_server *server, const struct pccl_address *addresses,
                              uint32_t count, uint16_t port)
 {
@@ -862,7 +862,7 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
 
 static void ask_for(struct pccl_master_server *server, atomic_bool *what)
 {
-    pccl_signals before; /* signal handlers call this too, and one may interrupt another call */
+    pccl_signals before; /* signal handlers call this, too, and may interrupt another call */
     pccl_thread_hold_signals(&before);
     uv_mutex_lock(&server->lock);
     atomic_store(what, true);
@@ -899,7 +899,7 @@ enum pccl_status pccl_master_server_join(struct pccl_master_server *server)
 void pccl_master_server_destroy(struct pccl_master_server *server)
 {
     if (server->broken)
-        return; /* threads that search for rings may still use it */
+        return; /* threads that search for rings may still use the server */
     uv_mutex_destroy(&server->lock);
     release(server);
 }

@@ -5,7 +5,7 @@
 #include "core/status.h"
 #include "kernels/kernels.h"
 
-/* Adds a number to what is told by the digest. */
+/* Adds a number to the digest. */
 static void digest_number(struct pccl_id *digest, uint64_t number)
 {
     const struct pccl_id key = *digest;
@@ -63,7 +63,7 @@ size_t pccl_op_args_part_at(const struct pccl_op_args *args, uint32_t rank)
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->launch.descriptor.datatype);
 }
 
-/* The source of a send is its rank 0. */
+/* Returns true for the root; the source of a send has rank 0. */
 static bool is_root(const struct pccl_op_args *args, uint32_t rank)
 {
     return rank == (args->launch.descriptor.collective == PCCL_SEND ? 0 : args->root);
@@ -84,7 +84,7 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
                                         .own = own};
 }
 
-/* The one place where the other buffer may lie although they overlap. */
+/* Returns true if the buffers overlap in the one permitted way. */
 static bool is_in_place(const struct pccl_op_args *args, const struct pccl_op_args_extent *extent)
 {
     uintptr_t input = (uintptr_t)args->buffers.input.memory, result = (uintptr_t)args->buffers.result.memory;
@@ -122,9 +122,9 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
 {
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     if (row->of == PCCL_OF_BLOBS)
-        return check_blobs(args, world, rank, reason); /* the result is in memory of ours */
+        return check_blobs(args, world, rank, reason); /* the result is in our memory */
     if (args->buffers.sections)
-        return PCCL_OK; /* they were checked when they were listed */
+        return PCCL_OK; /* checked when they were listed */
     if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
         pccl_text_format(reason, "count is larger than any memory");
         return PCCL_ARGUMENT;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Whether the group has a file, which it gets while there are few enough. */
+/* Returns true if the group has a file; gives it one while the number of files allows. */
 static bool is_listed(struct pccl_report_files *files, uint32_t group)
 {
     for (uint32_t i = 0; i < files->count; i++)

@@ -14,8 +14,8 @@ struct pccl_search {
     bool ended;                       /* its result waits to be taken */
     struct pccl_ring_problem problem; /* points to the copies below */
     uint64_t *rates;
-    uint32_t *rtts_us, *before; /* before: NULL without a previous ring */
-    /* written by the worker */
+    uint32_t *rtts_us, *before; /* `before`: NULL without a previous ring */
+    /* Written by the worker: */
     uint32_t *ring;
     struct pccl_ring_answer answer;
     enum pccl_status status;
@@ -43,7 +43,7 @@ static void *copy(const struct pccl_memory *memory, const void *from, size_t byt
     return to;
 }
 
-/* false: out of memory. */
+/* Copies the problem. Returns false if out of memory. */
 static bool take(struct pccl_search *search, const struct pccl_ring_problem *problem)
 {
     const struct pccl_memory *memory = search->searches->memory;
@@ -168,7 +168,10 @@ static void stop(struct pccl_search *search)
         drop(search);
         return;
     }
-    /* libuv must not be told twice. Canceling fails once it has begun; on_worked follows anyway. */
+    /*
+     * Stops a search. libuv permits one cancellation; it fails once the work has begun, and on_worked follows in both
+     * cases.
+     */
     if (!atomic_exchange(&search->stopped, true))
         (void)uv_cancel((uv_req_t *)&search->work);
 }
@@ -203,8 +206,8 @@ bool pccl_searches_has_results(const struct pccl_searches *searches)
 }
 
 /*
- * Answers every ticket of the range, because a list of the refused ones would need memory. Tickets in between that were
- * started are skipped; of one that was answered the owner ignores the answer.
+ * Answers every ticket of the range, because a list of the refused ones would need memory. Skips tickets in between
+ * that were started; the owner ignores answers to tickets already answered.
  */
 static bool take_refused(struct pccl_searches *searches, struct pccl_search_result *result)
 {

@@ -11,29 +11,29 @@ struct pccl_search;
 struct pccl_searches {
     uv_loop_t *loop;
     const struct pccl_memory *memory; /* must be thread-safe */
-    /* the searches' own */
+    /* Private: */
     struct pccl_search *newest;
-    uint32_t ended;                      /* of them: their results have not been taken */
-    struct pccl_search *taken;           /* whose result was taken last */
+    uint32_t ended;                      /* number of searches whose results have not been taken */
+    struct pccl_search *taken;           /* search whose result was taken last */
     uint64_t refused_first, refused_end; /* range of tickets that could not be started: no memory or thread */
 };
 
 /* The result of a search that has ended without having been stopped. */
 struct pccl_search_result {
     uint64_t ticket;
-    enum pccl_status status;               /* not OK: it could not be carried out */
+    enum pccl_status status;               /* not OK: the search failed */
     const struct pccl_ring_answer *answer; /* NULL unless OK, like `ring` */
     const uint32_t *ring;
 };
 
 /* Copies the problem. Tickets must rise. */
 void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem);
-/* Nobody wants the answer any more. The search ends soon; the loop does not end before it. */
+/* Stops a search whose answer is not needed. It ends soon; the loop does not end before it. */
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
 void pccl_searches_stop_all(struct pccl_searches *searches);
-/* Returns true if there are results to take. They come while the loop polls, or inside pccl_searches_start. */
+/* Returns true if there are results to take. They arrive while the loop polls, or inside pccl_searches_start. */
 bool pccl_searches_has_results(const struct pccl_searches *searches);
-/* Takes a result, which is valid until the next call. Returns false without one. */
+/* Takes a result, which is valid until the next call. Returns false without a result. */
 PCCL_MUST_CHECK bool pccl_searches_take(struct pccl_searches *searches, struct pccl_search_result *result);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { PCCL_TEXT_FILE_NAME_MAX = 1100 };
 
-/* SYSTEM, with a reason: the old file, if any, is still there. */
+/* Writes the file. On failure returns SYSTEM with a reason; the old file, if any, is unchanged. */
 PCCL_MUST_CHECK enum pccl_status pccl_text_file_write(const char *name, const char *text, size_t length,
                                                       struct pccl_text *reason);
 
