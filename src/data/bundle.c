@@ -1,5 +1,5 @@
 /*
- * Bundles: which streams there are to or from a peer, and which of them takes a message. Bounds the rate of the
+ * Bundles: the streams to or from a peer, and the choice of the stream that takes a message. Bounds the rate of the
  * streams.
  */
 #include "data/internal.h"
@@ -9,7 +9,7 @@
 #include "net/heap.h"
 #include "os/path.h"
 
-enum { MEASURE_BYTES = 1 << 20 }; /* less does not show the path's rate */
+enum { MEASURE_BYTES = 1 << 20 }; /* fewer bytes do not show the path's rate */
 
 static struct pccl_bundle *find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
@@ -60,7 +60,7 @@ static void renew(struct pccl_bundle *bundle)
     bundle->renewed = true;
 }
 
-/* ---- which streams there are ---- */
+/* ---- the streams of a bundle ---- */
 
 static void link_in(struct pccl_bundle *bundle, struct pccl_stream *stream)
 {
@@ -113,7 +113,7 @@ void pccl_bundle_leave(struct pccl_stream *stream, bool complete)
     if (!stream->bundle)
         return;
     struct pccl_lane *lane = stream->bundle->lane;
-    unlink_from(stream->bundle, stream); /* frees a bundle without streams, which is not writable any more */
+    unlink_from(stream->bundle, stream); /* frees a bundle without streams, which is no longer writable */
     pccl_exchange_disconnected(lane, complete);
 }
 
@@ -144,7 +144,7 @@ void pccl_stream_watch(struct pccl_stream *stream)
         pccl_channel_watch(&stream->channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
 }
 
-/* Whether the stream is open, has room and sends nothing. */
+/* Returns true if the stream is open, has room and sends nothing. */
 static bool is_idle(const struct pccl_stream *stream)
 {
     const struct pccl_channel *channel = &stream->channel;
@@ -170,10 +170,10 @@ static void push(struct pccl_stream *stream)
     if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
         pccl_stream_sent(stream);
     else
-        pccl_stream_watch(stream); /* waits for room; or nothing can be sent any more, and reading will tell why */
+        pccl_stream_watch(stream); /* waits for room; or sending has failed, and reading will find the reason */
 }
 
-/* Sends the departure that was filled in; returns its bytes. */
+/* Sends the departure that was filled in. Returns its bytes. */
 static size_t send_departure(struct pccl_stream *stream)
 {
     struct pccl_channel *channel = &stream->channel;
@@ -198,8 +198,8 @@ static void yield(struct pccl_stream *stream)
 }
 
 /*
- * Of a path on this host nobody knows anything but how long it took to hand over what was sent. Its round trip is
- * unknown.
+ * Measures a path on this host by the time that it took to hand over the data; its round trip is unknown. Returns false
+ * while a message is being sent.
  */
 static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
 {
@@ -210,8 +210,8 @@ static bool measure_here(const struct pccl_stream *stream, struct pccl_path *pat
 }
 
 /*
- * A lower rate is adopted gradually, because one look may come at a bad moment, and not at all if
- * we sent too little, or if other links used the same line.
+ * Measures the rate of a stream. A lower rate is adopted gradually, because one sample may be taken at a bad moment,
+ * and not at all if we sent too little, or other links used the same line.
  */
 void pccl_stream_measure(struct pccl_stream *stream, bool shared)
 {
@@ -245,7 +245,7 @@ enum {
     OWN_HEADROOM = 10, /* a stream's own bound is its achieved rate plus this fraction */
     QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
     RESENT_PART = 50,  /* so does resending more than this fraction */
-    LOOK_US = 2000,    /* between two questions to the system at which rate a stream sends */
+    LOOK_US = 2000,    /* interval between two queries of the rate at which a stream sends */
 };
 
 static bool is_usable(const struct pccl_stream *stream)
@@ -254,9 +254,9 @@ static bool is_usable(const struct pccl_stream *stream)
 }
 
 /*
- * Each stream gets an equal share, because whichever has room takes the next message. A stream that
- * achieved more gets slightly more than that, because what slower streams leave of their shares
- * would be lost.
+ * Bounds the streams of a bundle. Each gets an equal share, because any stream with room takes the next message. A
+ * stream that achieved more gets slightly more than that, because the shares that slower streams leave unused would be
+ * lost.
  */
 static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
 {
@@ -278,8 +278,8 @@ static bool is_moving(const struct pccl_stream *stream)
 }
 
 /*
- * Whether the stream has sent more than its path carries in this interval. Also true where the
- * smallest round trip is unknown.
+ * Returns true if the stream has sent more than its path carries in this interval; also if the smallest round trip is
+ * unknown.
  */
 static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
 {
@@ -309,7 +309,7 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
     } while (stream != bundle->turn);
     pccl_pace_look(&bundle->pace, now_us, delivered, rtt_us, 2 * queued >= moving);
     if (bundle->pace.began_us != now_us)
-        return; /* the interval goes on */
+        return; /* the interval continues */
     if (streams > 0 &&
         (bundle->renewed || before.samples != bundle->pace.samples || before.bound != bundle->pace.bound))
         bound_streams(bundle, streams, before.began_us != 0 ? now_us - before.began_us : 0);
@@ -321,8 +321,8 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
 }
 
 /*
- * What a link delivers while others share its line says nothing of what it can carry: samples would
- * bound it to what it happened to get.
+ * Starts new intervals when another bundle sends. The rate of a link that shares its line with others does not show its
+ * capacity, so samples would bound it to its share.
  */
 static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
@@ -334,7 +334,7 @@ static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
     engine->sender = bundle;
 }
 
-/* ---- which stream takes a message ---- */
+/* ---- the stream that takes a message ---- */
 
 static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
 {
@@ -353,7 +353,7 @@ static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
     bundle->share.fastest = fastest;
 }
 
-/* Only slow streams have room: continues with them if the fast ones are still full then. */
+/* Waits, as only slow streams have room; continues with them if the fast ones are still full then. */
 static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bundle->waits_for_fast = true;
@@ -361,7 +361,7 @@ static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle
         pccl_alarm_set(&engine->patience, pccl_now_us() + pccl_share_due_us(&bundle->share) - now_us);
 }
 
-/* The next stream with room, in turn, so that even a few messages use all streams. NULL: none. */
+/* Returns the next stream with room, in turn, so that even a few messages use all streams; NULL if all are busy. */
 static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bool is_slow_idle = false;
@@ -380,7 +380,7 @@ static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bun
     return NULL;
 }
 
-/* true: there was room for more than was ready. */
+/* Returns true if there was room for more than was ready. */
 static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     size_t begun = 0;
@@ -395,7 +395,7 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle,
             continue;
         if (!is_idle(stream))
             stream = next_idle(engine, bundle, now_us);
-        if (stream) /* continues when the loop says so; if no stream is idle, the room that all wait for continues it */
+        if (stream) /* the loop continues soon; if no stream is idle, the next room does */
             yield(stream);
         return false;
     }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- connections that another thread adds ---- */
+/* ---- connections added by other threads ---- */
 
 enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                                  struct pccl_handover *handover)
@@ -19,7 +19,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     uv_mutex_lock(&engine->lock);
     if (engine->broken)
         pccl_socket_shutdown(handover->socket);
-    pccl_list_append(engine->known.next, &stream->in_known); /* before the first one */
+    pccl_list_append(engine->known.next, &stream->in_known); /* at the head of the list */
     *engine->added_end = stream;
     engine->added_end = &stream->next_added;
     uv_mutex_unlock(&engine->lock);
@@ -29,7 +29,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
 
 /* ---- jobs ---- */
 
-/* The exchange's effects only take notes; the events follow when it has returned. */
+/* Notes a job. The exchange's effects only take notes; the events follow when it has returned. */
 static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->noted)
@@ -106,8 +106,8 @@ static struct pccl_stream *find_sender(const struct pccl_engine *engine, const s
 }
 
 /*
- * A half-sent segment must not be completed with filler: its receiver may be told that the
- * operation succeeded.
+ * Cuts all streams that send a segment of the transfer. A half-sent segment must not be completed with filler: its
+ * receiver may learn that the operation succeeded.
  */
 static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
@@ -118,7 +118,7 @@ static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *
     }
 }
 
-/* Counts the links over which this peer has sent something since an operation last ended. */
+/* Counts the links over which this peer has sent something since the end of the last operation. */
 static uint32_t count_senders(const struct pccl_engine *engine)
 {
     uint32_t count = 0;
@@ -137,7 +137,7 @@ static uint32_t count_senders(const struct pccl_engine *engine)
     return count;
 }
 
-/* Once for each operation; costs nothing for streams that have sent little since the last time. */
+/* Measures all links, once for each operation; cheap for streams that have sent little since the last time. */
 static void measure_links(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
     bool shared = count_senders(engine) > 1 || pccl_transfer_shares_lines(transfer);
@@ -174,7 +174,8 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
         job->transfer = NULL;
         if (--engine->running == 0)
             pause_links(engine);
-    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* it never began here, and others may still speak of it */
+    } else if (job->due_end !=
+               PCCL_JOB_BROKEN_OFF) { /* never started here, and other peers may still send messages about it */
         pccl_exchange_forget(engine->exchange, &job->config.instance);
         pccl_streams_resume(engine, true);
     }
@@ -186,13 +187,13 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
     if (!job->started && !job->due_stop)
         start_job(engine, job);
     else if (job->due_stop)
-        stop_job(engine, job); /* the job is its owner's again */
+        stop_job(engine, job); /* returns the job to its owner */
     pccl_engine_flush(engine);
 }
 
 /* ---- the thread ---- */
 
-/* Connections of the old name that still say good-bye must not use the lanes of the new one. */
+/* Renames this peer. Connections of the old name that still send good-byes must not use the lanes of the new one. */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
     struct pccl_table_node *node;
@@ -250,15 +251,15 @@ static void on_wake(struct pccl_reactor *reactor)
     }
     pccl_exchange_go_on(engine->exchange);
     pccl_engine_flush(engine);
-    if (batch.end) { /* the loop returns with the last good-bye */
+    if (batch.end) { /* the loop returns after the last good-bye */
         pccl_alarm_close(&engine->patience, NULL);
         pccl_reactor_end(reactor);
     }
 }
 
 /*
- * Shuts the connections down, so that the other sides need not wait. They and everything else are
- * left unfreed.
+ * Handles a broken invariant: shuts the connections down, so that the other sides need not wait. They and everything
+ * else are left unfreed.
  */
 static void mark_broken(struct pccl_engine *engine)
 {

@@ -1,14 +1,13 @@
 /*
- * The engine: a communicator's data plane. One thread with its own event loop moves the bytes of
- * the exchange (collective/exchange.h) over the pool of connections to other peers. It never blocks
- * and never spins, and connections have no threads of their own.
+ * The engine: a communicator's data plane. One thread with its own event loop moves the bytes of the exchange
+ * (collective/exchange.h) over the pool of connections to other peers. It never blocks and never spins, and connections
+ * have no threads.
  *
- * Knows nothing of the master, of views or of outcomes: it is told which jobs to start and how they
- * stop.
+ * Does not know the master, views or outcomes: its caller starts and stops jobs.
  *
- * Threads: any thread may call any function here, also under the communicator's lock; the functions
- * only record requests and wake the engine's thread. Events come on the engine's thread, without
- * the engine's lock, so they may take the communicator's lock and call the functions here.
+ * Threads: any thread may call any function here, also under the communicator's lock; the functions only record
+ * requests and wake the engine's thread. Events occur on the engine's thread, without the engine's lock, so they may
+ * take the communicator's lock and call the functions here.
  */
 #ifndef PCCL_DATA_ENGINE_H
 #define PCCL_DATA_ENGINE_H
@@ -19,23 +18,29 @@
 
 struct pccl_engine;
 
-/* Why a job stops. */
+/* Reason for stopping a job. */
 enum pccl_job_end {
     PCCL_JOB_COMMITTED,
-    PCCL_JOB_ABORTED,    /* for all peers and finally: the rest of what is being sent does not matter */
-    PCCL_JOB_BROKEN_OFF, /* nobody may succeed in this view, but the operation is started again in a later one, or is
-                            forgotten (pccl_engine_forget) */
-    PCCL_JOB_GIVEN_UP,   /* this peer leaves; others may still succeed, so nobody may get filler */
+    PCCL_JOB_ABORTED, /* for all peers and finally: the rest of the data being sent does not matter */
+    /*
+     * cannot succeed in this view; starts again in a later one, or is forgotten
+     *                             (pccl_engine_forget)
+     */
+    PCCL_JOB_BROKEN_OFF,
+    PCCL_JOB_GIVEN_UP, /* this peer leaves; others may still succeed, so none may get filler */
 };
 
-/* One operation, from start to `released`. The caller owns it and all that its config points to, and moves neither. */
+/*
+ * One operation, from start to `released`. The caller owns it and everything that its config points to, and must not
+ * move them.
+ */
 struct pccl_engine_job {
     struct pccl_transfer_config config; /* filled in by the caller, except for `user` */
-    /* the engine's, under its lock */
+    /* Belong to the engine, under its lock: */
     bool stopped, queued;
     enum pccl_job_end end;
     struct pccl_engine_job *next;
-    /* the engine's thread's */
+    /* Belong to the engine's thread: */
     struct pccl_transfer *transfer;
     bool started, due_stop;
     enum pccl_job_end due_end;
@@ -47,52 +52,53 @@ struct pccl_engine_job {
 
 struct pccl_engine_events {
     void *context;
-    /* The part of the member in this position has come, of a job that tells of arrivals; before `done`. */
+    /*
+     * Reports that the part of the member in this position has arrived, for a job that reports arrivals; before `done`.
+     */
     void (*arrived)(void *context, struct pccl_engine_job *job, uint32_t position);
     /*
-     * This peer's result is complete. at_rest: the engine no longer needs the caller's memory,
-     * except to restore the backup of an operation in place after an abort.
+     * Reports that this peer's result is complete. at_rest: the engine no longer needs the caller's memory, except to
+     * restore the backup of an operation in place after an abort.
      */
     void (*done)(void *context, struct pccl_engine_job *job, bool at_rest);
-    /* `done` came with at_rest false; now it is true. */
+    /* Reports rest, after `done` with at_rest false. */
     void (*at_rest)(void *context, struct pccl_engine_job *job);
     void (*failed)(void *context, struct pccl_engine_job *job, enum pccl_class class, const struct pccl_text *reason);
     /*
-     * After stop: the caller's memory is restored or complete, and is not touched any more. Once,
-     * as the last event of a job.
+     * Reports, after stop, that the caller's memory is restored or complete, and no longer used. Once, as the last
+     * event of a job.
      */
     void (*released)(void *context, struct pccl_engine_job *job);
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
-     * The other side has ended a connection, or it broke; it is closed already. The failures that
-     * it causes follow. Another thread may close the slot and add its next connection before this
-     * event gets the caller's lock; if pccl_engine_holds tells so, the event is to be ignored.
-     * rejected: NULL, or the reason: a message over it was invalid, and this side, or the other side by its
-     * link_bye, has ended it for that.
+     * Reports that the other side has ended a connection, or it broke; it is closed already. The failures that it
+     * causes follow. Another thread may close the slot and add its next connection before this event gets the caller's
+     * lock; ignore the event if pccl_engine_holds returns true. `rejected` is NULL, or the reason: a message over it
+     * was invalid, and for that this side, or the other side by its link_bye, has ended it.
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
                   bool purposely, const struct pccl_text *rejected);
     /*
-     * An invariant broke: the engine is dead and has released the memory of all jobs. The last
-     * event of the engine, perhaps in the middle of another one. Later requests have no effect.
+     * Reports that an invariant broke: the engine is dead and has released the memory of all jobs. The last event of
+     * the engine, perhaps during another one. Later requests have no effect.
      */
     void (*broken)(void *context);
 };
 
 struct pccl_engine_config {
-    uint64_t hash_seed; /* random, for tables whose keys peers choose */
+    uint64_t hash_seed; /* random seed, for tables whose keys peers choose */
     struct pccl_id self;
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max, window_bytes;
-    uint32_t linger_ms; /* for good-byes */
+    uint32_t linger_ms; /* limit for sending good-byes */
 };
 
-/* Starts the engine's thread. 0, or a negative libuv error with a reason. */
+/* Starts the engine's thread. Returns 0, or a negative libuv error with a reason. */
 PCCL_MUST_CHECK int pccl_engine_create(const struct pccl_engine_config *config, const struct pccl_engine_events *events,
                                        struct pccl_engine **engine, struct pccl_text *reason);
 /*
- * Says link_bye on all connections, closes them, ends the thread and frees the engine. Not from the
- * engine's thread, and not under a lock that an event takes. Every job must have been released.
+ * Sends link_bye on all connections, closes them, ends the thread and frees the engine. Not from the engine's thread,
+ * and not under a lock that an event takes. Every job must have been released.
  */
 void pccl_engine_destroy(struct pccl_engine *engine);
 /*
@@ -102,52 +108,45 @@ void pccl_engine_destroy(struct pccl_engine *engine);
 void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self);
 
 /*
- * Tells the members of the present view: data of newcomers leaves them the room that they need. If
- * memory is short, this call and the next have no effect, and data sent ahead may have to wait.
+ * Passes the members of the current view: data of newcomers leaves them the room that they need. If memory is short,
+ * this call has no effect, and data sent ahead may have to wait.
  */
 void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count);
-/* An operation that does not run here, and never will again, has ended. */
+/* Forgets an operation that has ended, and does not run here now or later. */
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /* Starts the operation; `failed` follows if that is not possible. */
 void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job);
 /*
- * Stops the job, because the outcome is known; `released` follows soon, also when the job had
- * failed. Once for each job.
+ * Stops the job, because the outcome is known; `released` follows soon, also when the job had failed. Call once for
+ * each start.
  */
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end);
 
 /*
- * Passes the engine a connection that has completed its handshake. If the slot had one before, the
- * caller has closed it (pccl_engine_close). MEMORY: nothing happened; the connection is still the
- * caller's.
+ * Passes the engine a connection that has completed its handshake. If the slot had one before, the caller has closed it
+ * (pccl_engine_close). On MEMORY nothing has changed, and the caller still owns the connection.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
                                                  uint32_t slot, struct pccl_handover *handover);
-/*
- * Completes what is being sent, says link_bye and closes. slot PCCL_POOL_MAX: all slots. No event
- * follows.
- */
+/* Completes the message being sent, sends link_bye and closes; for all slots with PCCL_POOL_MAX. No event follows. */
 void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot);
 /* Ends a connection like one that the other side closes: `ended` follows, and the operations that rely on it fail. */
 void pccl_engine_cut(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot);
-/*
- * Whether there is such a connection that was not closed and has not ended. slot PCCL_POOL_MAX: any
- * slot.
- */
+/* Returns true if the slot (with PCCL_POOL_MAX: any slot) has a connection that was not closed and has not ended. */
 PCCL_MUST_CHECK bool pccl_engine_holds(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing,
                                        uint32_t slot);
 /*
- * What the outgoing connections to this peer showed when operations ended that had sent enough over
- * them: the smallest round trip (0: unknown) and the sum of the rates, in bytes per second. Sets `shared`
- * if other links used the same line, so that the link carries at least that. Returns false if there is no figure
- * that was not returned before.
+ * Returns measurements of the outgoing connections to this peer, made when operations ended that had sent enough over
+ * them: the smallest round trip (0: unknown) and the sum of the rates, in bytes per second. Sets `shared` if other
+ * links used the same line, so that the link can carry at least that. Returns false if there is no new measurement
+ * since the last call.
  */
 PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us,
                                               uint64_t *rate, bool *shared);
 /*
- * Describes at most `max` connections: those that stand, whose figures are at most a second old, and
- * the latest that ended. Returns how many there are. Waits for nothing but the engine's lock.
+ * Describes at most `max` connections: the open ones, with figures at most a second old, and the latest that ended.
+ * Returns the number of all. Waits only for the engine's lock.
  */
 uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max);
 

@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-enum { LOOK_US = 1000000 }; /* between two looks at the figures of a connection */
+enum { LOOK_US = 1000000 }; /* shortest interval between two samples of a connection's figures */
 
 static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
 /* ---- jobs ---- */
 
-/* Under the lock: the thread is to look at the job, once it is woken. */
+/* Queues a job for the thread, which must be woken. Under the lock. */
 static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->queued || engine->broken)
@@ -57,7 +57,7 @@ static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *pee
            pccl_id_equal(&stream->peer, peer);
 }
 
-/* Under the lock. */
+/* Moves a stream to the closed ones. Under the lock. */
 static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
 {
     pccl_list_remove(&stream->in_known);
@@ -153,7 +153,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
     close_streams(engine);
     engine->new_name = *self;
     engine->rename = true;
-    pccl_inbox_drop_news(engine); /* news of the run that it leaves */
+    pccl_inbox_drop_news(engine); /* news of the run that this peer leaves */
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -185,7 +185,7 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
     wake(engine);
 }
 
-/* Under the lock, and the stream is known: its socket is open. */
+/* Samples the figures of a known stream, whose socket is open. Under the lock. */
 static void look_at(struct pccl_stream *stream, uint64_t now_us)
 {
     struct pccl_path path = {.rate = stream->rate,
@@ -238,7 +238,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
     }
     pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
-        if (*i == stream) { /* the caller closed it meanwhile; it must not be in the list when it is freed */
+        if (*i == stream) { /* closed by the caller since; must not be in the list when it is freed */
             *i = stream->next_closed;
             break;
         }

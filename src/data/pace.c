@@ -2,14 +2,14 @@
 
 enum {
     INTERVAL_LEAST_US = 50000,
-    LOOK_EVERY_US = 5000, /* until the first bytes have been delivered */
+    LOOK_EVERY_US = 5000, /* interval until the first bytes have been delivered */
     STARVED_MOST = 4,     /* an interval counts if there was nothing to send for at most this fraction of it */
     GROWTH_PART = 4,      /* more than this fraction is growth */
     FLAT_ENOUGH = 3,      /* intervals */
     HEADROOM_PART = 10,   /* fraction of the achieved rate that the bound adds to it */
     STEP_PART = 8,        /* fraction by which the bound grows where there is no queue */
     SECOND_US = 1000000,
-    PEAK_US = 5 * SECOND_US,  /* the highest rate is remembered for at least this time */
+    PEAK_US = 5 * SECOND_US,  /* shortest time for which the highest rate is remembered */
     PEAK_PERCENT = 75,        /* the bound is at least this part of it */
     STALE_US = 10 * SECOND_US /* after this time without a sample the path may be another one */
 };
@@ -38,9 +38,8 @@ void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bo
 }
 
 /*
- * The rate achieved lately: the upper quartile of the samples, because acknowledgments come in
- * bursts and a loss delays some of them. A lower figure would pull the bound down a little each
- * time.
+ * Returns the rate achieved lately: the upper quartile of the samples, because acknowledgments arrive in bursts and a
+ * loss delays some of them. A lower figure would pull the bound down a little each time.
  */
 static uint64_t got_through(const struct pccl_pace *pace)
 {
@@ -64,11 +63,10 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 }
 
 /*
- * The highest rate achieved in the last five to ten seconds. A sender that was held up, by others
- * in the ring or by a busy processor, sent less than its path can carry. Links that slow down
- * together until every segment takes a round trip do not recover on their own. If the path does
- * carry less now, the connections' own congestion control handles it until this figure is
- * forgotten.
+ * Returns the highest rate achieved in the last five to ten seconds. A sender that was delayed, by others in the ring
+ * or by a busy processor, sent less than its path can carry. Links that slow down together until every segment takes a
+ * round trip do not recover on their own. If the path now carries less, the connections' own congestion control handles
+ * it until this figure is forgotten.
  */
 static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 {
@@ -81,7 +79,10 @@ static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
     return pccl_max_u64(pace->peaks[0], pace->peaks[1]);
 }
 
-/* At most twice the achieved rate, because it is unknown whether the path can carry that. */
+/*
+ * Returns the bound after growth, at most twice the achieved rate, because it is unknown whether the path can carry
+ * that.
+ */
 static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound + bound / STEP_PART, 2 * now); }
 
 static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)
@@ -105,9 +106,8 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
     if (pace->bound != 0 && now_us - pace->sampled_us > STALE_US)
         *pace = (struct pccl_pace){.bound = 0};
     /*
-     * An interval begins when bytes are seen to be delivered: of the first ones of an operation that
-     * is known a round trip after they were sent, and who has sent all that was granted does not look
-     * meanwhile.
+     * An interval begins when bytes are delivered. Delivery of an operation's first bytes is known a round trip after
+     * they were sent, and a sender that has used up its credit does not sample during that time.
      */
     bool flows = pace->began_us != 0 && delivered > pace->began_bytes;
     if (!flows || !pace->flowing) {
@@ -120,7 +120,10 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
         pace->look_us = pace->began_us + interval_us;
         return;
     }
-    /* Behind a queue who waits for credit has filled the path; the root of a broadcast does nothing else. */
+    /*
+     * Behind a queue, a sender that waits for credit has filled the path; the root of a broadcast is always in this
+     * state.
+     */
     uint64_t starved_us = pace->starved_us - (queued ? pace->waited_us : 0);
     if (starved_us <= passed_us / STARVED_MOST)
         take_sample(pace, now_us, (delivered - pace->began_bytes) * SECOND_US / passed_us, queued);

@@ -1,12 +1,10 @@
 /*
- * Streams: a stream connects a channel, which moves the bytes, with the exchange, which knows what
- * they are. It ends in one of two ways: by the other side, found while reading (`end`), or by the
- * caller (`pccl_stream_leave`).
+ * Streams: a stream connects a channel, which moves the bytes, with the exchange, which knows their meaning. It ends in
+ * one of two ways: by the other side, found while reading (`end`), or by the caller (`pccl_stream_leave`).
  *
- * If the caller closes the connection in the middle of a payload, the payload is completed from the
- * caller's memory as long as its operation is alive, because the other side believes a complete
- * segment. Filler is allowed only for an operation that was stopped, whose outcome is known
- * (PROTOCOL 7.5).
+ * If the caller closes the connection in the middle of a payload, the payload is completed from the caller's memory
+ * while its operation is alive, because the other side accepts a complete segment. Filler is allowed only for an
+ * operation that was stopped, whose outcome is known (PROTOCOL 7.5).
  */
 #include "data/internal.h"
 #include "kernels/kernels.h"
@@ -82,10 +80,7 @@ static void stop_waiting(struct pccl_stream *stream)
     pccl_stream_watch(stream);
 }
 
-/*
- * Gives the exchange back what was being sent or received; the transfers concerned fail when the
- * bundle is left.
- */
+/* Returns the message being sent or received to the exchange; the transfers concerned fail when the bundle is left. */
 static void give_back(struct pccl_stream *stream)
 {
     pccl_exchange_dropped(stream->engine->exchange, stream->departs ? &stream->departure : NULL, &stream->arrival);
@@ -95,8 +90,8 @@ static void give_back(struct pccl_stream *stream)
 }
 
 /*
- * Ends the stream, because the other side ended it or it broke. If we caused it:
- * PCCL_LINK_UNREACHABLE, which is evidence of nothing.
+ * Ends the stream, because the other side ended it or it broke. If we caused it: PCCL_LINK_UNREACHABLE, which is not
+ * evidence.
  */
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
@@ -105,7 +100,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     give_back(stream);
     bool is_news = pccl_engine_forget_stream(engine, stream, how);
     pccl_channel_close(&stream->channel);
-    /* Reports the end of the link first, which explains the failures that follow. */
+    /* Report the end of the link first: it explains the failures that follow. */
     if (is_news)
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
                              NULL);
@@ -118,8 +113,8 @@ void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACH
 /* ---- the good-bye ---- */
 
 /*
- * This side closes the stream. Of an incoming one nothing is missing here: the sender sees the end, too, and fails what
- * it has sent over it. It has closed it before if another one replaces it.
+ * Leaves the bundle when this side closes the stream. An incoming one is complete here: the sender detects the end,
+ * too, and fails its unfinished sends over it; before another stream replaces it, the sender has closed it.
  */
 static void leave_bundle(struct pccl_stream *stream) { pccl_bundle_leave(stream, !stream->outgoing); }
 
@@ -133,7 +128,7 @@ void pccl_stream_detach(struct pccl_stream *stream)
 void pccl_stream_leave(struct pccl_stream *stream)
 {
     if (stream->channel.state != PCCL_CHANNEL_OPEN)
-        return; /* it has ended already */
+        return; /* ended already */
     stop_waiting(stream);
     pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
@@ -142,7 +137,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
     pccl_channel_leave(&stream->channel, true, stream->engine->config.linger_ms);
 }
 
-/* Only the good-bye is left. */
+/* Leaves the bundle when only the good-bye is left. */
 static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
@@ -173,7 +168,7 @@ static void note_received(struct pccl_stream *stream)
         return;
     pccl_exchange_received(stream->engine->exchange, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
-    pccl_engine_flush(stream->engine); /* sends what has just been folded while it is in the cache */
+    pccl_engine_flush(stream->engine); /* sends the data that has just been folded while it is in the cache */
 }
 
 /*
@@ -252,7 +247,7 @@ static void judge(struct pccl_stream *stream, enum pccl_status status, const str
         end(stream, PCCL_LINK_UNREACHABLE, false);
 }
 
-/* false: the stream has ended. */
+/* Returns false if the stream has ended. */
 static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
     struct pccl_text reason;
@@ -263,7 +258,7 @@ static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
     return stream->channel.state == PCCL_CHANNEL_OPEN;
 }
 
-/* Ends a stream that received bytes that are no message. is_invalid: they arrived as the other side sent them. */
+/* Ends a stream that received bytes that are not a message; `is_invalid` means that the other side sent them so. */
 static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
 {
     struct pccl_text reason;
@@ -274,7 +269,7 @@ static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
         end(stream, PCCL_LINK_UNREACHABLE, false);
 }
 
-/* Takes the frames and payloads that the reader holds. false: the stream has ended. */
+/* Takes the frames and payloads that the reader holds. Returns false if the stream has ended. */
 static bool digest(struct pccl_stream *stream)
 {
     struct pccl_msg msg;
@@ -294,7 +289,7 @@ static bool digest(struct pccl_stream *stream)
     }
 }
 
-/* Reads once. false: there is no more for now, or the stream has ended. */
+/* Reads once. Returns false if there is no more for now, or the stream has ended. */
 static bool read_some(struct pccl_stream *stream, size_t *budget)
 {
     struct pccl_channel *channel = &stream->channel;
@@ -338,8 +333,8 @@ static const struct pccl_channel_events channel_events = {
     .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
 /*
- * Asks the exchange again for room for the refused message; continues reading if there is some. The caller has taken
- * the stream from the list.
+ * Asks the exchange again for room for the refused message, and continues reading if there is room. The caller has
+ * taken the stream out of the list.
  */
 static void resume(struct pccl_stream *stream)
 {
@@ -352,7 +347,7 @@ static void resume(struct pccl_stream *stream)
     pccl_stream_watch(stream);
 }
 
-/* ---- what became possible ---- */
+/* ---- pending work ---- */
 
 static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
@@ -418,7 +413,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
 
 /* ---- opening ---- */
 
-/* The loop cannot watch the stream. */
+/* Releases a stream that the loop cannot watch. */
 static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
@@ -441,6 +436,6 @@ void pccl_stream_open(struct pccl_stream *stream, bool closed_early)
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
-        (void)digest(stream); /* what was read after the handshake */
+        (void)digest(stream); /* data that was read after the handshake */
     pccl_engine_flush(engine);
 }
