@@ -11,7 +11,7 @@
 
 /* ---- call.c ---- */
 
-/* Initializes the process at the first call; later calls return at once. For pcclInit. */
+/* Initializes the process at the first call, for pcclInit; later calls return at once. */
 void pccl_api_initialize(void);
 bool pccl_api_initialized(void);
 
@@ -25,21 +25,22 @@ enum pccl_api_subject {
     PCCL_API_DESTRUCTION   /* a communicator or a group, which the call does not enter */
 };
 
-/* A public call. It lives in the frame of the exported function, which a guard never abandons. */
+/* A public call, stored in the frame of the exported function, which a guard never abandons. */
 struct pccl_api_call {
-    struct pccl_caller caller;      /* its guard; the rest only inside a communicator */
+    struct pccl_caller caller;      /* guard of the call; the rest is used only inside a communicator */
     pcclComm_t *handle;             /* NULL: PROCESS */
-    struct pccl_communicator *comm; /* the handle's; NULL: the call is inside of none */
+    struct pccl_communicator *comm; /* communicator of the handle; NULL: the call is not inside one */
     enum pccl_family family;
-    uint64_t key;  /* of the handle, for config/errors; 0: none */
-    bool extended; /* codes from 13 upwards may be given: as the handle says, unless the body decides */
+    uint64_t key;  /* key of the handle, for config/errors; 0: no handle */
+    bool extended; /* results from 13 upwards are allowed: by the handle's setting, unless the body decides */
     struct pccl_why why;
-    pcclResult_t inner; /* failure of a public call that the body has made, which has recorded why; success: none */
+    pcclResult_t inner; /* failure of a public call within the body, which has recorded the reason; otherwise success */
 };
 
 /*
- * The whole body of an exported function. `body` is an expression, mostly a call of a static function, which gets
- * `call`, writes why it fails to call->why and returns a status. An invariant that breaks in it ends the communicator.
+ * The whole body of an exported function. `body` is an expression, mostly a call of a static function, which uses
+ * `call`, writes the reason of a failure to call->why and returns a status. An invariant that breaks in it ends the
+ * communicator.
  */
 #define PCCL_API_CALL(subject, handle, family, body)                                                                   \
     do {                                                                                                               \
@@ -51,7 +52,7 @@ struct pccl_api_call {
             return pccl_api_end(call, body);                                                                           \
         return pccl_api_broken(&frame);                                                                                \
     } while (0)
-/* The same for functions that handlers of signals may call: about a process, and without a guard. */
+/* The same for functions that signal handlers may call: about a process, and without a guard. */
 #define PCCL_API_SIGNAL_CALL(family, body)                                                                             \
     do {                                                                                                               \
         struct pccl_api_call frame, *const call = &frame;                                                              \
@@ -59,7 +60,7 @@ struct pccl_api_call {
         return pccl_api_result(call, body);                                                                            \
     } while (0)
 
-/* Parts of these macros. result: records the failure, if there is one; end and broken call it, too. */
+/* Parts of these macros. pccl_api_result records the failure, if there is one; end and broken call it, too. */
 void pccl_api_init(struct pccl_api_call *call, enum pccl_family family);
 PCCL_MUST_CHECK enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subject subject,
                                                 const pcclComm_t *handle, enum pccl_family family);
@@ -73,61 +74,74 @@ pcclResult_t pccl_api_broken(struct pccl_api_call *call);
  */
 void pccl_api_run_inside(struct pccl_communicator *comm, void (*body)(void *argument), void *argument);
 
-/* Returns OK if connected and in no joint call, else USAGE or why it is unconnected. Caller holds the lock. */
+/*
+ * Returns OK if connected and in no joint call; otherwise USAGE, or the status that explains why it is not connected.
+ * Caller holds the lock.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct pccl_text *reason);
-/* Says why this joint call has failed, and who has departed since it began. Caller holds the lock. */
+/*
+ * Explains the failure of this joint call, and lists the members that departed since it began. Caller holds the lock.
+ */
 void pccl_api_explain_call(const struct pccl_communicator *comm, enum pccl_call call, enum pccl_status status,
                            struct pccl_why *why);
-/* Connected, and nothing un-awaited? Else USAGE or PENDING_OPS with a reason. world: the snapshot of the run's size. */
+/*
+ * Returns OK if connected and without operations to await; otherwise as above or PENDING_OPS, with a reason. *world:
+ * size of the run in the caller's snapshot.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
                                                       struct pccl_text *reason);
 
 /* ---- arguments.c ---- */
 
-enum { PCCL_API_STRUCT_MAX = 4096 }; /* the largest `size` that a public struct of any version has */
+enum { PCCL_API_STRUCT_MAX = 4096 }; /* upper limit of `size` in a public struct of any version */
 
 /*
- * Checks or reads a caller's struct of this or a later version; its first member is its size. ARGUMENT with a reason:
- * that is not set (`init` is the macro that does it), or it has what we do not know.
+ * Check or read a caller's struct of this or a later version; its first field is its size. Return ARGUMENT with a
+ * reason if the size is not set (`init` is the macro that does it), or the struct uses fields that we do not know.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_struct_check(const void *given, size_t size, const char *init,
                                                        struct pccl_text *reason);
 PCCL_MUST_CHECK enum pccl_status pccl_api_struct_read(const void *given, void *known, size_t size, const char *init,
                                                       struct pccl_text *reason);
 /*
- * A caller's struct, which may be of a later version or NULL, and ours: before the call that fills it in, and after it
- * has succeeded. ARGUMENT with a reason: its size is not set.
+ * Convert between a caller's struct, which may be of a later version or NULL, and ours: before the call that fills it
+ * in, and after it has succeeded. Returns ARGUMENT with a reason if its size is not set.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
                                                      struct pccl_text *reason);
 void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
 /*
- * Gives a caller a text of this length, and a terminator, if there is room; text NULL: only how much is needed.
- * ARGUMENT with a reason: it is too long. needed: may be NULL.
+ * Copies a text of this length, and a terminator, to the caller if there is room; with `text` NULL it only sets
+ * *needed, the size. Returns ARGUMENT with a reason if it is too long. `needed` may be NULL.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, size_t size,
                                                    size_t *needed, struct pccl_text *reason);
-/* A list of addresses as hosts. ARGUMENT with a reason: none, too many, or one that cannot be read. */
+/*
+ * Converts a list of addresses to hosts. Returns ARGUMENT with a reason if it is empty, too long, or has an invalid
+ * address.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct pccl_host *hosts,
                                                 uint32_t max, uint32_t *count, struct pccl_text *reason);
-/* An address as PCCL 1.0 passes it. ARGUMENT with a reason: unknown protocol, or port 0. */
+/* Converts an address as passed by PCCL 1.0. Returns ARGUMENT with a reason for an unknown protocol, or port 0. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host,
                                                struct pccl_text *reason);
 
 /* ---- codec.c ---- */
 
-/* What a caller names as codec, as fields of a descriptor that has its data type and operation. ARGUMENT with a reason.
+/*
+ * Converts a caller's codec to fields of a descriptor that has its data type and operation. Returns ARGUMENT with a
+ * reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
                                                 struct pccl_descriptor *descriptor, struct pccl_text *reason);
-/* Whether with it, what packing takes is kept for the next use of the tag. */
+/* Returns true if the error of packing with this codec is kept for the next use of the tag. */
 bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
 
 /* ---- coalesced.c ---- */
 
 /*
  * Fills in the buffers of a coalesced all-reduce, whose tensors are the operation's sendbuf. The lists are one block,
- * whose first one is the extents of the input; it has as many bytes as the other function returns for their number.
+ * which begins with the extents of the input; its size is pccl_api_coalesced_bytes of their number.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked,
                                                     const pcclQuantizationOptions_t *codec, struct pccl_op_args *args,
@@ -136,7 +150,7 @@ size_t pccl_api_coalesced_bytes(size_t tensor_count);
 
 /* ---- op_args.c ---- */
 
-/* Sets the label of what the calling thread launches from now on. */
+/* Sets the label of operations that the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
 /* Converts a reduction of PCCL 1.0. The operation refers to the options. ARGUMENT with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf,
@@ -144,8 +158,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_reduction(const void *sendbuf, void *r
                                                     pcclCollectiveOptions_t *options, pcclOperation_t *operation,
                                                     struct pccl_text *reason);
 /*
- * Checks and converts an operation of this version's size, and changes members that its kind does not use. ARGUMENT
- * with a reason, or MEMORY. Call pccl_api_op_args_free whatever the result.
+ * Checks and converts an operation of this version's size, and changes fields that its kind does not use. Returns
+ * ARGUMENT with a reason, or MEMORY. Call pccl_api_op_args_free whatever the result.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *args,
                                                   struct pccl_text *reason);
@@ -159,14 +173,14 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_destroy_group(struct pccl_api_call *ca
 
 /* ---- comm.c ---- */
 
-/* Connects as pcclConnect does, and tries again no longer than that, if connect_retry_ms is longer. */
+/* Connects as pcclConnect does, but retries for at most `retry_ms`, if connect_retry_ms is longer. */
 pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms);
 
 /* ---- await.c ---- */
 
 /*
- * Waits no longer than that, and ends the operation unless it is still under way then: TIMEOUT, always as pcclTimeout,
- * which then has no other meaning. Caller holds the lock.
+ * Waits at most `timeout_ms`, and ends the operation unless it is still under way; then returns TIMEOUT, always as
+ * pcclTimeout, which has no other meaning in this call. Caller holds the lock.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_comm_op *operation,
                                                      uint32_t timeout_ms, pcclOperationInfo_t *info);

@@ -5,13 +5,13 @@
 
 /* ---- handles ---- */
 
-/* A copy, of which the call works; NULL becomes a handle without a communicator. */
+/* Returns a copy for the call to use; NULL becomes a handle without a communicator. */
 static pcclAsyncReduceOp_t copy_of(const pcclAsyncReduceOp_t *handle)
 {
     return handle ? *handle : (pcclAsyncReduceOp_t){0};
 }
 
-/* Returns the operation of a handle. NULL: *status and the reason say why. Caller holds the lock. */
+/* Returns the operation of a handle, or NULL with a status and a reason. Caller holds the lock. */
 static struct pccl_comm_op *find(struct pccl_api_call *call, uint64_t tag, enum pccl_status *status)
 {
     struct pccl_comm_op *operation = pccl_comm_op_find(call->handle, tag);
@@ -32,7 +32,8 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
     const uint64_t tag = operation->name;
     if (pccl_comm_op_wait(call->comm, operation, deadline_us)) {
         enum pccl_status status = pccl_comm_op_end(call->comm, operation, info, &call->why);
-        call->extended = call->extended && status != PCCL_TIMEOUT; /* its own deadline: a failure like any other */
+        call->extended =
+            call->extended && status != PCCL_TIMEOUT; /* the operation's deadline: a failure like any other */
         return status;
     }
     call->why.details = operation->why.details;
@@ -41,7 +42,7 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
                      "the operation with tag %" PRIu64 " is still under way after %u ms", tag, timeout_ms);
 }
 
-/* One thread at a time. timeout_ms NULL: as long as it takes. */
+/* Awaits an operation, on one thread at a time; without a limit if `timeout_ms` is NULL. */
 static enum pccl_status await(struct pccl_api_call *call, uint64_t tag, const uint32_t *timeout_ms,
                               pcclOperationInfo_t *info)
 {
@@ -120,7 +121,7 @@ pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool 
     PCCL_API_CALL(OPERATION, handle.comm, PCCL_FAMILY_REDUCE, test(call, handle.tag, done_out));
 }
 
-/* ---- all of a communicator ---- */
+/* ---- all operations of a communicator ---- */
 
 static enum pccl_status abort_all(struct pccl_api_call *call)
 {

@@ -1,4 +1,4 @@
-/* The frame of every public call: whether it may run, its guard, and the one way to fail. */
+/* The frame of every public call: the check that it may run, its guard, and the way to fail. */
 #include "api/api.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_callers.h"
@@ -19,7 +19,7 @@ static void init_process(void *unused)
     atomic_store(&initialized, true);
 }
 
-/* The guard is inside: a thread that left a uv_once in the middle would lock all others out. */
+/* Initializes the process. The guard is inside: a thread that left a uv_once in the middle would block all others. */
 static void initialize(void)
 {
     pccl_guard_install();

@@ -1,6 +1,6 @@
 /*
- * Codecs as callers name them. What pcclCreateCodec registers is all in the number that it returns, so
- * there is nothing to free, to share or to look up; only this file knows how.
+ * Codecs as callers name them. The number that pcclCreateCodec returns contains the whole codec, so nothing must be
+ * freed, shared or looked up; only this file knows the encoding.
  */
 #include "api/api.h"
 #include "os/cpu.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 /*
- * pcclQuantizationOptions_t.quantized_datatype of a scaled or an automatic codec; no data type is so large. An
- * automatic one has its budget above all else, and above that whether it is a share of the time.
+ * Bits of pcclQuantizationOptions_t.quantized_datatype for a scaled or an automatic codec; no data type is so large. An
+ * automatic one has its budget in the upper bits, and above it a bit that marks a share of the time.
  */
 enum {
-    AUTO = PCCL_PACKING_KINDS, /* an algorithm of callers; descriptors have what was chosen */
+    AUTO = PCCL_PACKING_KINDS, /* an algorithm of callers; descriptors have the chosen codec */
     BUDGET_SHIFT = 14,
     BUDGET_MASK = PCCL_BUDGET_MS_MAX,
     SHARE_SHIFT = 31,
@@ -33,7 +33,7 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec)
     return (unsigned)codec->algorithm >= PCCL_PACKING_SCALED && ((unsigned)codec->quantized_datatype & FEEDBACK) != 0;
 }
 
-/* Sums, for what one operation leaves out the next one can add. */
+/* Returns true for sums: the next operation can add the error of this one. */
 static bool can_feed_back(const struct pccl_descriptor *descriptor)
 {
     return pccl_collective_reduces(descriptor->collective) &&
@@ -47,7 +47,10 @@ static void take_scales(unsigned number, struct pccl_descriptor *descriptor)
     descriptor->codec_block = number >> BLOCK_SHIFT & BLOCK_MASK;
 }
 
-/* Block, scale and rounding are for the levels that have them, which the descriptor is given at a launch. */
+/*
+ * Takes the budget of an automatic codec. Block, scale and rounding are for levels that have them, which the descriptor
+ * gets at a launch.
+ */
 static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *descriptor, struct pccl_text *reason)
 {
     const unsigned budget = number >> BUDGET_SHIFT & BUDGET_MASK;
@@ -78,7 +81,7 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     if (kind == PCCL_CODEC_NONE)
         return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
-        if (number > PCCL_F64) /* numbers of PCCL 1.0 */
+        if (number > PCCL_F64) /* numbers as in PCCL 1.0 */
             return pccl_fail(reason, PCCL_ARGUMENT, "no such quantized data type: %u", number);
         descriptor->codec_datatype = (uint8_t)number;
     } else {
@@ -143,7 +146,7 @@ pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOp
     PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, create(params, codec_out, &call->why.reason));
 }
 
-/* Newton's, from above; not negative. */
+/* Returns the square root of a number that is not negative, by Newton's method from above. */
 static double root(double square)
 {
     double above = square > 1 ? square : 1, next = (above + square / above) / 2;
@@ -191,7 +194,7 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     if (packs)
         measure(&packing, (enum pccl_datatype)datatype, elements, count, &error);
     const size_t size = given->size;
-    memset(given, 0, size); /* also members that we do not know */
+    memset(given, 0, size); /* includes fields that we do not know */
     *given = (pcclCodecError_t){
         .size = size,
         .largest = error.largest > 0 ? error.largest_error / error.largest : 0,

@@ -99,7 +99,7 @@ pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
     PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, close_handle(call->handle));
 }
 
-/* Async-signal-safe: it takes no lock and calls nothing. */
+/* Requests a drain. Async-signal-safe: takes no lock, and allocates nothing. */
 static enum pccl_status drain(struct pccl_api_call *call, pcclComm_t *comm)
 {
     call->extended = true;
@@ -118,7 +118,7 @@ static void evict_callers(void *comm) { pccl_comm_evict_callers(comm); }
 
 static enum pccl_status destroy(struct pccl_api_call *call)
 {
-    /* In a forked child locks and threads of the parent mean nothing; its sockets are closed here already. */
+    /* In a forked child the parent's locks and threads are unusable; its sockets are closed here already. */
     if (call->handle->generation != pccl_fork_generation())
         return PCCL_OK;
     if (call->handle->group)
@@ -155,7 +155,7 @@ static enum pccl_status get_attribute(struct pccl_api_call *call, pcclAttribute_
         status = pccl_comm_why_unconnected(comm, reason);
     }
     pccl_comm_leave(comm);
-    if (call->handle->group) /* its members never change */
+    if (call->handle->group) /* the members of a group never change */
         attributes.group_world = now.group_world = call->handle->group->count;
     uint32_t value;
     switch (attribute) {
@@ -204,7 +204,7 @@ static void write_id(const struct pccl_id *id, pcclPeerId_t *written)
     written->digits[PCCL_PEER_ID_SIZE - 1] = '\0';
 }
 
-/* They never change, so they are told whatever has become of the group. */
+/* Copies the members of a group, which never change, whatever its state. */
 static enum pccl_status copy_group(const struct pccl_group_handle *group, pcclPeerId_t *members, size_t max,
                                    size_t *count, uint32_t *rank, struct pccl_text *reason)
 {
@@ -312,12 +312,12 @@ static void explain_failed_call(const struct pccl_communicator *comm, enum pccl_
         pccl_text_format(reason, "%s", pccl_status_text(status));
 }
 
-/* true: this thread connects now. */
+/* Returns true if this thread connects now. */
 static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (comm->defect) { /* maybe it ended the call that is outstanding */
+    if (comm->defect) { /* may have ended the call that is outstanding */
         *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(reason, "connected already");
@@ -375,7 +375,7 @@ pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms)
 
 pcclResult_t pcclConnect(pcclComm_t *comm) { return pccl_api_connect(comm, UINT32_MAX); }
 
-/* Update and pending. */
+/* Makes the joint call UPDATE or PENDING. */
 static enum pccl_status joint_call(struct pccl_api_call *call, enum pccl_call kind, bool *value)
 {
     struct pccl_communicator *comm = call->comm;

@@ -1,9 +1,9 @@
-/* Public functions of groups: founding, and the end. Everything else takes them as communicators. */
+/* Public functions of groups: creation and end. All other functions take groups as communicators. */
 #include "api/api.h"
 #include "drive/comm_broken.h"
 #include "net/heap.h"
 
-/* ---- founding ---- */
+/* ---- creation ---- */
 
 static enum pccl_status read_options(const pcclGroupOptions_t *given, struct pccl_founding *founding,
                                      struct pccl_text *reason)
@@ -118,7 +118,7 @@ enum pccl_status pccl_api_destroy_group(struct pccl_api_call *call)
     if (!comm)
         return PCCL_OK;
     struct closing closing = {comm, group};
-    pccl_api_run_inside(comm, close_and_remove, &closing); /* if it breaks, the group is never used again */
+    pccl_api_run_inside(comm, close_and_remove, &closing); /* if an invariant breaks, the group is never used again */
     pccl_comm_call_end(comm);
     return PCCL_OK;
 }

@@ -14,8 +14,8 @@
 enum { TELL_AGAIN = 5 }; /* interval between two log lines, in units of where_ms */
 
 /*
- * The part of a list that pcclDescribeWaits reads. It has separate memory, which is left behind with the entries if the
- * call is abandoned, because other threads may still read it then.
+ * The part of a list that pcclDescribeWaits reads. In separate memory, which is leaked with the entries if the call is
+ * abandoned, because other threads may still read it then.
  */
 struct pccl_comm_list {
     struct pccl_list_node node;
@@ -86,10 +86,10 @@ static void show(struct pccl_api_list *list)
     struct pccl_communicator *comm = list->comm;
     list->shown->entries = list->entries;
     list->shown->count = list->count;
-    pccl_list_append(comm->lists.next, &list->shown->node); /* the newest first */
+    pccl_list_append(comm->lists.next, &list->shown->node); /* newest first */
 }
 
-/* Logs a list that repeats an entry. The machine logs only a single operation that waits for long. */
+/* Logs a list that repeats an entry. The machine logs only a single operation that waits for a long time. */
 static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
@@ -103,7 +103,7 @@ static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entr
 
 /* ---- the end ---- */
 
-/* As what the others see their operations end. */
+/* Returns the class with which other members see their operations end. */
 static enum pccl_class class_of_end(const struct pccl_api_list *list)
 {
     return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED
@@ -112,8 +112,8 @@ static enum pccl_class class_of_end(const struct pccl_api_list *list)
 }
 
 /*
- * What is in flight is given up, for other peers may have stopped before they launched it. Some of what we see is given
- * up because of that, so it is no reason if there is a better one.
+ * Stops the list and gives up its operations in flight, because other peers may have stopped before they launched them.
+ * Some failures here are a consequence of that, so a better reason replaces one of them.
  */
 static void stop(struct pccl_api_list *list, enum pccl_status status, const struct pccl_why *why)
 {
@@ -143,7 +143,7 @@ static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, 
     entry->state = state;
 }
 
-/* With the members that it counts on. */
+/* Returns the arguments with the members for the operation. */
 static struct pccl_op_args args_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     struct pccl_op_args args = entry->args;
@@ -154,7 +154,7 @@ static struct pccl_op_args args_of(const struct pccl_api_list *list, const struc
     return args;
 }
 
-/* The members as the caller has seen them last; those of a group never change. */
+/* Returns the number of members as the caller has last seen them; in a group it never changes. */
 static uint32_t present_count(const struct pccl_api_list *list)
 {
     uint32_t count;
@@ -172,7 +172,7 @@ static const struct pccl_id *present_member(const struct pccl_api_list *list, ui
     return &pccl_peer_members(list->comm->peer, &count)[rank].peer;
 }
 
-/* Whom it counts on are those whom its caller has seen last. */
+/* Returns true if the operation's members are those that the caller has last seen. */
 static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_op_args *args)
 {
     uint32_t count = present_count(list), i = 0;
@@ -182,8 +182,8 @@ static bool is_for_present_members(const struct pccl_api_list *list, const struc
 }
 
 /*
- * Whether another attempt may succeed. Who has the right list has been told of one who has not, or of an attempt of
- * before: so it just tries again.
+ * Returns true, with the entry's next state, if another attempt may succeed. A peer with the right list was refused
+ * because of another peer's list or an earlier attempt, so it just tries again.
  */
 static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_status status)
 {
@@ -206,7 +206,7 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     enum pccl_status status = pccl_comm_op_launch(list->handle, &args, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
-        /* Thrown out of the run between two launches: the same as if it had happened during one. */
+        /* A removal from the run between two launches counts as one during a launch. */
         return status == PCCL_USAGE && !pccl_comm_is_connected(list->comm) ? PCCL_PEER_LOST : status;
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
@@ -221,7 +221,10 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     return PCCL_OK;
 }
 
-/* false: not now, too much is remembered of operations that are over; one of ours in flight will make room. */
+/*
+ * Launches an entry. Returns false if too many finished operations are remembered; one of ours in flight will make
+ * room.
+ */
 static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 {
     struct pccl_why why = {0};
@@ -237,9 +240,8 @@ static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 }
 
 /*
- * A list that goes on no more, or was aborted while all that was in flight has succeeded: the others are in the lowest
- * entry that has not, or will come to it. If they do not hear of its end by that, it is launched as one that is given
- * up.
+ * Ends the lowest unfinished entry for the other members, who wait in it or will do so: when the list has stopped, or
+ * was aborted after everything in flight had succeeded. If the entry is not launched, this launches it as given up.
  */
 static void tell_others(struct pccl_api_list *list)
 {
@@ -262,7 +264,7 @@ static bool may_launch(const struct pccl_api_list *list)
     return list->status == PCCL_OK && !list->aside && !is_aborted(list);
 }
 
-/* Entries that are to be launched again come before all that never were: the lowest unfinished are in flight. */
+/* Launches entries. Repeated ones precede new ones, so that the lowest unfinished entries are in flight. */
 static void launch_more(struct pccl_api_list *list)
 {
     for (size_t i = list->low; i < list->next && list->launching && may_launch(list); i++) {
@@ -276,9 +278,9 @@ static void launch_more(struct pccl_api_list *list)
     }
 }
 
-/* ---- what comes of it ---- */
+/* ---- outcomes ---- */
 
-/* As decided, so that all who are told have the same number; 0 is none yet. */
+/* Returns the smaller world, as decided, so that all members get the same number; 0: no world yet. */
 static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
 
 static void take_success(struct pccl_api_list *list, struct pccl_api_entry *entry, const pcclOperationInfo_t *info)
@@ -301,7 +303,9 @@ static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *ent
     tell_repeated(list, entry);
 }
 
-/* Stops the list because the entry's deadline passed between two attempts. tell_others ends the entry for all. */
+/*
+ * Stops the list because the entry's deadline passed between two attempts. tell_others ends the entry for all members.
+ */
 static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
 {
     const struct pccl_text last = why->reason;
@@ -364,7 +368,7 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
     return PCCL_OK;
 }
 
-/* All that would refuse its launch, of what can be known before. */
+/* Checks everything that would make the launch fail and can be known in advance. */
 static enum pccl_status check(const struct pccl_api_list *list, size_t index, struct pccl_text *reason)
 {
     struct pccl_op_args args = args_of(list, &list->entries[index]);
@@ -374,7 +378,10 @@ static enum pccl_status check(const struct pccl_api_list *list, size_t index, st
     return status;
 }
 
-/* As soon as nothing in flight is sure to end without other peers. They may come to the rest only after rebuilding. */
+/*
+ * Returns true when no operation in flight is sure to end without other peers, who may enter the rest only after
+ * rebuilding.
+ */
 static bool is_rebuild_due(const struct pccl_api_list *list)
 {
     if (list->status != PCCL_OK || !list->aside || is_aborted(list))
@@ -417,7 +424,7 @@ void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, 
 
 /*
  * Returns true, without the lock, if the caller must rebuild. Operations that do not depend on the members may end
- * until then.
+ * during that.
  */
 static bool begin_rebuild(struct pccl_api_list *list)
 {
@@ -432,9 +439,9 @@ static bool begin_rebuild(struct pccl_api_list *list)
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole list ---- */
 
-/* Until everything has succeeded, or nothing is in flight after a failure that no retry mends. */
+/* Runs until all entries have succeeded, or nothing is in flight after a failure that cannot be retried. */
 bool pccl_api_list_go_on(struct pccl_api_list *list)
 {
     for (;;) {
@@ -453,7 +460,7 @@ bool pccl_api_list_go_on(struct pccl_api_list *list)
     }
 }
 
-/* What would be refused later, one by one: nothing has been launched yet. Under the lock. */
+/* Checks all entries before any is launched. Under the lock. */
 static enum pccl_status check_all(struct pccl_api_list *list, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
@@ -487,12 +494,15 @@ static void remember_begin(struct pccl_api_list *list)
     list->known = pccl_peer_attributes(list->comm->peer).epoch;
 }
 
-/* For the caller the list is one operation: who was lost to an entry that was repeated is lost to it. */
+/*
+ * Explains the failure. For the caller the list is one operation: members lost during a repeated entry count as lost to
+ * the list.
+ */
 static void explain(const struct pccl_api_list *list, struct pccl_why *why)
 {
     *why = list->why;
     const struct pccl_peer *machine = list->comm->peer;
-    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* else another thread has connected anew */
+    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* otherwise another thread has connected again */
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 

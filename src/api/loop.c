@@ -1,4 +1,4 @@
-/* pcclLoopBegin, pcclLoopNext and pcclLoopEnd, made of the functions that a loop by hand calls. */
+/* pcclLoopBegin, pcclLoopNext and pcclLoopEnd, made of the public functions that a hand-written loop calls. */
 #include "api/api.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_machine.h"
@@ -9,25 +9,25 @@
 #include <string.h>
 
 enum {
-    REMOVALS_MAX = 3,           /* in synchronizations, one after another: the program is wrong */
-    ATTEMPT_PAUSE_US = 1000000, /* between two attempts to get into the run */
-    PEERS_PAUSE_US = 100000,    /* between two updates that wait for min_peers */
-    SLICE_US = 50000,           /* of a pause, before it sees that the communicator was closed */
-    SAY_AFTER_US = 2000000,     /* that peers are waited for */
+    REMOVALS_MAX = 3,           /* removals in consecutive synchronizations after which the program must be wrong */
+    ATTEMPT_PAUSE_US = 1000000, /* pause between two attempts to join the run */
+    PEERS_PAUSE_US = 100000,    /* pause between two updates that wait for min_peers */
+    SLICE_US = 50000,           /* part of a pause after which it checks that the communicator is open */
+    SAY_AFTER_US = 2000000,     /* time after which waiting for peers is logged */
 };
 
 struct pcclLoop_t {
     pcclComm_t *comm;
-    pcclSharedState_t *given; /* NULL: none */
+    pcclSharedState_t *given; /* may be NULL */
     pcclLoopOptions_t options;
-    uint64_t steps;    /* that the run has completed: the last tensor of the state */
-    uint64_t revision; /* of the last synchronization; before the first, the caller's */
-    uint32_t removals; /* in synchronizations since the last that succeeded */
-    uint64_t begun;    /* the number of the last step that this peer has begun */
-    bool is_admitted;  /* the call that admits this peer or others was made; the synchronization is next */
-    bool is_new;       /* this peer has not begun a step since it was admitted */
-    bool has_said;     /* in this call, that peers are waited for */
-    /* The last step that this peer has begun; COMPLETED before the first. */
+    uint64_t steps;    /* number of steps that the run has completed: the last tensor of the state */
+    uint64_t revision; /* revision of the last synchronization; before the first, the caller's */
+    uint32_t removals; /* removals in synchronizations since the last success */
+    uint64_t begun;    /* number of the last step that this peer has begun */
+    bool is_admitted;  /* the call that admits peers was made; the synchronization is next */
+    bool is_new;       /* this peer has not begun a step since its admission */
+    bool has_said;     /* waiting for peers was logged in this call */
+    /* State of the last step that this peer has begun; COMPLETED before the first. */
     enum { STEP_COMPLETED, STEP_BEGUN, STEP_FAILED } last;
 };
 
@@ -38,19 +38,19 @@ static enum pccl_status fail(struct pccl_api_call *call, enum pccl_status status
     return pccl_fail(&call->why.reason, status, "pcclLoopNext: %s", words);
 }
 
-/* Ends this call like a public call within it, which has recorded why it failed. */
+/* Ends this call like a public call within it, which has recorded its reason. */
 static enum pccl_status end_as(struct pccl_api_call *call, pcclResult_t result)
 {
     call->inner = result;
     return result == pcclSuccess ? PCCL_OK : PCCL_INTERNAL;
 }
 
-/* false: the communicator is being closed. */
+/* Pauses. Returns false if the communicator is being closed. */
 static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
 {
     struct pccl_communicator *comm = loop->comm->comm;
     pccl_comm_enter(comm);
-    bool is_woken = false; /* never expected; it would end the pause */
+    bool is_woken = false; /* not expected; would end the pause */
     while (!comm->leaving && !is_woken && pccl_now_us() < end_us)
         is_woken = pccl_comm_wait_until(comm, pccl_caller_waiter(), pccl_min_u64(end_us, from_now(SLICE_US)));
     bool leaving = comm->leaving;
@@ -69,7 +69,7 @@ static bool is_out_of_run(struct pccl_communicator *comm)
 
 static bool is_out(const pcclLoop_t *loop) { return is_out_of_run(loop->comm->comm); }
 
-/* ---- getting in ---- */
+/* ---- joining ---- */
 
 /* Returns true if the same attempt may succeed later. */
 static bool may_come_in(const pcclLoop_t *loop)
@@ -105,7 +105,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
 
 /* ---- the beginning of a step ---- */
 
-/* Are there min_peers? If not, pauses. Fails when they have been waited for too long. */
+/* Checks for min_peers; pauses if there are fewer. Fails after waiting too long. */
 static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us, bool *is_enough)
 {
     const pcclLoopOptions_t *options = &loop->options;
@@ -126,7 +126,7 @@ static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop
         pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waits for peers: %u of min_peers=%u are in the run",
                           (uint32_t)count, options->min_peers);
     }
-    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* closed: the next call says so */
+    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if closed, the next call fails */
     return PCCL_OK;
 }
 
@@ -140,7 +140,7 @@ static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop
         return fail(call, PCCL_ARGUMENT, "state: there are too many tensors");
     const size_t bytes = (count + 1) * sizeof(pcclTensorInfo_t);
     pcclTensorInfo_t *infos = pccl_allocate(pccl_heap(), bytes);
-    if (!infos) /* the others wait for this peer until it leaves */
+    if (!infos) /* the other members wait for this peer until it leaves */
         return fail(call, PCCL_MEMORY, "out of memory for a list of tensors");
     if (count > 0)
         memcpy(infos, given->infos, bytes - sizeof *infos);
@@ -194,7 +194,7 @@ static enum pccl_status end_drained(struct pccl_api_call *call)
     return PCCL_DRAINED;
 }
 
-/* Admits, counts and synchronizes once. is_begun: the step has begun; if not, and nothing failed, once more. */
+/* Admits, counts and synchronizes once. Call again if nothing failed and the step has not begun (*is_begun). */
 static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us,
                                      pcclLoopStep_t *known, bool *is_begun)
 {
@@ -222,7 +222,7 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
             status = describe(call, loop, &info, known);
         *is_begun = status == PCCL_OK;
     }
-    /* A peer that is out of the run by now gets in again, unless its synchronizations fail repeatedly. */
+    /* A peer that has left the run by now joins again, unless its synchronizations fail repeatedly. */
     if (status != PCCL_OK && is_drained(loop, &call->why.reason))
         return end_drained(call);
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
@@ -275,7 +275,7 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
                           "loop: this peer held something else than the others, and has what most hold now: it has "
                           "computed differently, or the step has changed the state before its last operation");
     const size_t size = step->size;
-    memset(step, 0, size); /* also members that we do not know */
+    memset(step, 0, size); /* includes fields that we do not know */
     *step = known;
     step->size = size;
     return PCCL_OK;

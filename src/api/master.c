@@ -10,7 +10,7 @@ enum state { CREATED, RUNNING, ENDED };
 
 struct pcclMasterInstanceState_t {
     struct pccl_master_server *server;
-    uint32_t generation; /* of the process: os/fork.h */
+    uint32_t generation; /* generation of the process: os/fork.h */
     _Atomic enum state state;
     enum pccl_status end; /* when ENDED */
 };
@@ -181,7 +181,7 @@ static enum pccl_status destroy_master(struct pccl_api_call *call, pcclMasterIns
     if (!master)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "master is NULL");
     if (master->generation != pccl_fork_generation())
-        return PCCL_OK; /* its thread is the parent's; its sockets are closed here already */
+        return PCCL_OK; /* the parent has its thread; its sockets are closed here already */
     if (atomic_load(&master->state) == RUNNING)
         return pccl_fail(&call->why.reason, PCCL_USAGE, "this master runs, or its termination was not awaited");
     pccl_master_server_destroy(master->server);

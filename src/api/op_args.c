@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-enum { BLOBS_BYTES_MAX = 256 << 20 }; /* of all members together, where nothing else is said */
+enum { BLOBS_BYTES_MAX = 256 << 20 }; /* default limit for the blobs of all members together */
 
 static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
 
-/* Of the wire; PCCL_COLLECTIVES: unknown. */
+/* Returns the collective in the protocol, or PCCL_COLLECTIVES if unknown. */
 static enum pccl_collective collective_of(pcclCollective_t kind)
 {
     bool to_one = kind == pcclCollectiveSend || kind == pcclCollectiveRecv;
@@ -20,8 +20,8 @@ static enum pccl_collective collective_of(pcclCollective_t kind)
 }
 
 /*
- * Clears the members that this collective does not use: they must not reach the wire or make descriptors differ. Sets
- * both buffers if the caller gives only one for input and result, or blobs.
+ * Clears the fields that this collective does not use: they must not be sent or make descriptors differ. Sets both
+ * buffers if the caller gives only one for input and result, or blobs.
  */
 static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOperation_t *asked,
                                   struct pccl_text *reason)
@@ -63,7 +63,7 @@ static const char *wrong_elements(const struct pccl_collective_row *row, const p
                                                          : NULL;
 }
 
-/* The descriptor has its collective, and the rest is zero. */
+/* Fills in a descriptor that has its collective and is zero otherwise. */
 static enum pccl_status describe(const struct pccl_collective_row *row, const pcclOperation_t *asked,
                                  const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
@@ -84,7 +84,7 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
     descriptor->count = asked->count;
     descriptor->label = label_of_thread;
     if (row->of == PCCL_OF_TENSORS)
-        return PCCL_OK; /* of its tensors */
+        return PCCL_OK; /* set by its tensors */
     return pccl_api_codec(codec, descriptor, reason);
 }
 
@@ -137,7 +137,7 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
     return PCCL_OK;
 }
 
-/* Where the shares begin. */
+/* Computes the starts of the shares. */
 static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
@@ -163,16 +163,14 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     return PCCL_OK;
 }
 
-/*
- * What goes in is a blob, or a list of parts. The launch empties what the caller gets, and success fills it.
- */
+/* Reads the input: a blob, or a list of parts. The launch clears the caller's result, and success fills it in. */
 static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclCollectiveOptions_t *options,
                                    struct pccl_op_args *args, struct pccl_text *reason)
 {
     const pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
     if (pccl_collective(args->launch.descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
-        /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them once it is known. */
+        /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them when it knows the rank. */
         args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         args->buffers.input = pccl_extents_of(NULL);
@@ -247,18 +245,18 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     const char *misfit =
         pccl_choice_is_automatic(&args->launch.descriptor) ? pccl_choice_misfit(&args->launch.descriptor) : NULL;
     if (status == PCCL_OK && misfit)
-        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, which were not known before */
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, read only now */
     if (status == PCCL_OK)
         status = read_members(options, args, reason);
     args->needs_members = args->members || row->ranks_matter;
     if (status != PCCL_OK || args->needs_members)
-        return status; /* where ranks matter the buffers are checked when these are known */
+        return status; /* if ranks matter, the buffers are checked once these are known */
     return pccl_op_args_check_buffers(args, 1, 0, reason);
 }
 
 void pccl_api_op_args_free(struct pccl_op_args *args)
 {
-    const struct pccl_extent *extents = args->buffers.input.list; /* api/coalesced.c */
+    const struct pccl_extent *extents = args->buffers.input.list; /* one block, from api/coalesced.c */
     if (!args->starts && !extents && !args->members)
         return;
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->starts, (args->part_count + 1) * sizeof *args->starts);

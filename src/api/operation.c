@@ -1,5 +1,5 @@
 /*
- * Public functions that launch operations: pcclStart and pcclPerform, the functions of one kind each, which fill in
+ * Public functions that launch operations: pcclStart and pcclPerform, the functions for each collective, which fill in
  * their struct, and the reductions of PCCL 1.0.
  */
 #include "api/list.h"
@@ -28,7 +28,7 @@ static enum pccl_status perform(struct pccl_api_call *call, pcclOperation_t *ope
     return status;
 }
 
-/* timeout_ms NULL: only launches; otherwise also awaits, no longer than that. */
+/* Launches, and if `timeout_ms` is not NULL also awaits, at most that long. */
 static enum pccl_status launch(struct pccl_api_call *call, pcclOperation_t *operation, const uint32_t *timeout_ms,
                                pcclAsyncReduceOp_t *handle)
 {
@@ -104,9 +104,9 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
     return pcclSuccess;
 }
 
-/* ---- functions of one kind each ---- */
+/* ---- functions for each collective ---- */
 
-/* Parameters that several functions have, and the members of pcclOperation_t that they set. */
+/* Parameters that several functions have, and the fields of pcclOperation_t that they set. */
 #define ELEMENTS const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
 #define SET_ELEMENTS .sendbuf = sendbuf, .recvbuf = recvbuf, .count = count, .datatype = datatype
 #define BLOBS , pcclBlobs_t *blobs
@@ -116,7 +116,10 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
 #define SET_PARTS .sendbuf = parts, .count = count, .blobs = blobs
 #define TENSORS const pcclCoalescedTensor_t *tensors, size_t count,
 
-/* Each with Async: name, kind, parameters before the options, parameters behind comm, and members that they set. */
+/*
+ * Functions, each also as Async: name, kind, parameters before the options, parameters after comm, fields that they
+ * set.
+ */
 #define OPERATIONS(X)                                                                                                  \
     X(pcclAllReduceWithOptions, AllReduce, (ELEMENTS pcclRedOp_t op, ), (), (SET_ELEMENTS, .op = op))                  \
     X(pcclAllReduceCoalesced, Coalesced, (TENSORS), (), (.sendbuf = tensors, .count = count))                          \

@@ -37,7 +37,7 @@ static enum pccl_status get_last_failure(struct pccl_api_call *call, const pcclC
 {
     if (!failure_out)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetLastFailure: failure_out is NULL");
-    /* A caller of a later version has members that we do not know. */
+    /* A caller of a later version has fields that we do not know. */
     if (failure_out->size < sizeof *failure_out || failure_out->size > PCCL_API_STRUCT_MAX)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
                          "pcclGetLastFailure: failure_out->size is not set; use PCCL_FAILURE_INIT");

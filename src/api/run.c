@@ -1,14 +1,14 @@
-/* The public function that carries out lists of operations of all kinds. */
+/* pcclRunOperations, which carries out lists of operations of all kinds. */
 #include "api/list.h"
 #include "net/heap.h"
 
 #include <string.h>
 
-/* A list as its caller knows it. */
+/* A list in its caller's form. */
 struct run {
     struct pccl_api_list list;
     pcclOperation_t *operations;
-    size_t size; /* of each */
+    size_t size; /* size of each operation */
     pcclRunOptions_t options;
 };
 
@@ -24,7 +24,7 @@ static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args 
     return status;
 }
 
-/* As the caller's entry is now. Call pccl_api_op_args_free whatever the result. */
+/* Reads the current entry of the caller. Call pccl_api_op_args_free whatever the result. */
 static enum pccl_status read_entry(const struct run *run, size_t index, struct pccl_op_args *args,
                                    pcclOperationInfo_t **info, struct pccl_text *reason)
 {
@@ -53,7 +53,10 @@ static bool is_of(const struct pccl_op_args *args, const struct pccl_api_list *l
                               memcmp(args->members, list->members, list->member_count * sizeof *list->members) == 0);
 }
 
-/* Of one that is wrong the others can still be told by what it was. */
+/*
+ * Reads a rebuilt entry. If it is wrong, the old arguments stay, so that the list can still end the entry for the other
+ * members.
+ */
 static enum pccl_status read_again(struct run *run, size_t index, struct pccl_text *reason)
 {
     struct pccl_api_list *list = &run->list;
@@ -76,7 +79,7 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
     return status;
 }
 
-/* The caller's function, with what it is told. */
+/* Calls the caller's rebuild function. */
 static bool call_rebuild(const struct run *run, pcclPeerId_t *members, size_t *entries)
 {
     const struct pccl_api_list *list = &run->list;
@@ -116,7 +119,7 @@ static enum pccl_status rebuild(struct run *run, struct pccl_text *reason)
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole list ---- */
 
 static enum pccl_status carry_out(struct run *run, struct pccl_why *why)
 {

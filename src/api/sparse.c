@@ -1,4 +1,4 @@
-/* The sparse codec, for callers who exchange what it makes. */
+/* The sparse codec, for callers that exchange the packed elements themselves. */
 #include "api/api.h"
 #include "os/cpu.h"
 #include "kernels/sparse.h"

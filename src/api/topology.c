@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The master waits for a report little longer than the test lasts (PROTOCOL 10.3): nobody is dialed for longer. */
+/* Limit for dialing. The master waits for a report only a little longer than the test lasts (PROTOCOL 10.3). */
 enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimizing ---- */
@@ -20,7 +20,7 @@ static void on_broken(void *comm, struct pccl_worker *worker)
     pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE, worker);
 }
 
-/* Under the lock: memory and a loop, which takes no time to speak of. */
+/* Makes a measurer. Under the lock, as it only allocates memory and opens a loop. */
 static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_worker **measurer,
                                       struct pccl_text *reason)
 {
@@ -73,7 +73,7 @@ pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm)
     PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_OPTIMIZE, optimize(call));
 }
 
-/* ---- what the caller tells ---- */
+/* ---- reports of the caller ---- */
 
 static enum pccl_status report(struct pccl_api_call *call, uint64_t step, double loss)
 {
@@ -94,7 +94,7 @@ pcclResult_t pcclReportTraining(const pcclComm_t *comm, uint64_t step, double lo
     PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_GENERAL, report(call, step, loss));
 }
 
-/* ---- what is known of the links ---- */
+/* ---- the topology report ---- */
 
 static enum pccl_status ask_master(struct pccl_api_call *call, char **report, size_t *length)
 {
