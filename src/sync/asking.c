@@ -8,7 +8,7 @@
 #include "sync/asking.h"
 
 enum {
-    LARGE_BYTES = 64 << 10, /* after a chunk of this size it is worth asking for more at once */
+    LARGE_BYTES = 64 << 10, /* size of a chunk after which the machine may ask for more at once */
     TELL_EVERY_US = 100000,
 };
 
@@ -35,14 +35,14 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
     return pccl_device_wait(asker->copier, 0, reason) == PCCL_OK;
 }
 
-/* A device of ours has failed: there is no place for these bytes, nor for later ones. */
+/* Gives up after one of our devices has failed: these and later bytes cannot be stored. */
 static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reason)
 {
     asker->link.reason = *reason;
     asker->doomed = asker->device_failed = true;
 }
 
-/* The sum is over all tensors, so it is not made for each chunk. */
+/* Publishes the progress, at intervals, because the sum is over all tensors. */
 static void tell_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
 {
     uint64_t now_us = pccl_now_us();
@@ -56,7 +56,7 @@ static void tell_progress(struct pccl_synchronizer *synchronizer, const struct p
     atomic_store_explicit(&synchronizer->fetched, done, memory_order_relaxed);
 }
 
-/* All bytes of the chunk have arrived. */
+/* Handles a chunk whose bytes have all arrived. */
 static void end_chunk(struct pccl_sync_asker *asker)
 {
     struct pccl_worker_link *link = &asker->link;
@@ -81,10 +81,10 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     synchronizer->received += asker->arrival.length;
     tell_progress(synchronizer, machine_of(asker));
-    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works: its attempts count from here */
+    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works: its attempts are counted again from here */
 }
 
-/* Where the chunk's bytes go. NULL, with a reason: a device has failed. */
+/* Returns the place for the chunk's bytes, or NULL with a reason if a device has failed. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &synchronizer_of(asker)->config.tensors[asker->arrival.tensor];
@@ -112,7 +112,7 @@ static void begin_chunk(struct pccl_sync_asker *asker, uint32_t length)
     pccl_channel_expect(&asker->link.channel, &asker->target, length);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 bool pccl_sync_asker_message(struct pccl_worker_link *link, const struct pccl_msg *msg)
 {

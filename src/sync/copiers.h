@@ -1,6 +1,6 @@
 /*
- * The copiers of one user (a thread that digests, or a connection) to the devices of its tensors.
- * Each copier is opened when the first of its tensors is touched.
+ * The copiers of one user (a thread that digests, or a connection) for the devices of its tensors. Each copier is
+ * opened when the first of its tensors is used.
  */
 #ifndef PCCL_SYNC_COPIERS_H
 #define PCCL_SYNC_COPIERS_H
@@ -17,14 +17,14 @@ struct pccl_sync_copiers {
     struct pccl_sync_copier *first;
 };
 
-/* The copier for this tensor, which lies on a device. MEMORY or SYSTEM with a reason. */
+/* Returns the copier for this tensor, which is on a device. Returns MEMORY or SYSTEM with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_sync_copiers_find(struct pccl_sync_copiers *copiers,
                                                         const struct pccl_sync_tensor *tensor,
                                                         struct pccl_device_copier **copier, struct pccl_text *reason);
-/* Waits until their transfers have ended. */
+/* Waits until their transfers have ended, and closes them. */
 void pccl_sync_copiers_close(struct pccl_sync_copiers *copiers);
 
-/* The address of a chunk. That of a device must not be dereferenced. */
+/* Returns the address of a chunk. The address of a chunk on a device must not be dereferenced. */
 static inline uint8_t *pccl_sync_chunk(const struct pccl_sync_tensor *tensor, uint64_t chunk)
 {
     return (uint8_t *)tensor->data + chunk * PCCL_STATE_CHUNK_BYTES;

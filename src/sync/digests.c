@@ -14,22 +14,22 @@
 enum {
     RUN_CHUNKS = 8,
     THREADS_USUAL = 8,           /* enough to saturate one processor's memory */
-    THREAD_BYTES_MIN = 32 << 20, /* less is finished before a thread would have started */
+    THREAD_BYTES_MIN = 32 << 20, /* fewer bytes are finished before a thread would have started */
 };
 
 struct work {
     struct pccl_state *state;
     const struct pccl_sync_tensor *tensors;
     bool proves;               /* computes proofs; otherwise digests */
-    const atomic_bool *leave;  /* NULL: nobody waits */
-    atomic_uint_fast64_t next; /* chunk of the state */
+    const atomic_bool *leave;  /* NULL: not waited for */
+    atomic_uint_fast64_t next; /* next chunk of the state */
     atomic_bool stop;          /* a thread has failed */
 };
 
 /* A chunk that is being read from a device. */
 struct arrival {
     struct pccl_device_copier *copier;
-    uint64_t index; /* of the state's chunks */
+    uint64_t index; /* index in the chunks of the state */
     uint32_t length;
 };
 
@@ -39,7 +39,8 @@ struct digester {
     enum pccl_status status;
     struct pccl_text reason;
     struct pccl_sync_copiers copiers;
-    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* each in the copier's buffer of the same number */
+    struct arrival
+        arrivals[PCCL_DEVICE_BUFFERS]; /* reads in progress, each in the copier's buffer of the same number */
     uint32_t first, count;
 };
 
@@ -49,10 +50,10 @@ static void fail(struct digester *digester, enum pccl_status status)
     atomic_store_explicit(&digester->work->stop, true, memory_order_relaxed);
 }
 
-/* The tensor that contains this chunk of the state: the last one that begins there or before. */
+/* Returns the tensor that contains this chunk of the state: the last one that begins there or before. */
 static uint32_t find_tensor(const struct pccl_state *state, uint64_t index)
 {
-    uint32_t least = 0, most = state->tensor_count; /* it lies in [least, most) */
+    uint32_t least = 0, most = state->tensor_count; /* the tensor is in [least, most) */
     while (most - least > 1) {
         uint32_t middle = least + (most - least) / 2;
         if (state->tensors[middle].first_chunk <= index)
@@ -110,7 +111,7 @@ static bool begin_reading(struct digester *digester, const struct pccl_sync_tens
 
 /* ---- the threads ---- */
 
-/* false: the digester has failed. */
+/* Returns false if the digester has failed. */
 static bool digest_run(struct digester *digester, uint64_t first, uint64_t end)
 {
     struct pccl_state *state = digester->work->state;
@@ -190,7 +191,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
     for (uint32_t i = 0; i < PCCL_SYNC_THREADS_MAX; i++)
         digesters[i] = (struct digester){.work = work, .status = PCCL_OK};
     while (count < wanted && pccl_thread_start(&digesters[count].thread, digest_runs, &digesters[count]) == 0)
-        count++; /* if the system has no more threads, the existing ones do everything */
+        count++; /* without more threads the existing ones do all the work */
     digest_runs(&digesters[0]);
     for (uint32_t i = 1; i < count; i++)
         (void)uv_thread_join(&digesters[i].thread);

@@ -1,7 +1,6 @@
 /*
- * Fetching: the machine, the donors that the plan names, and dialing them. A donor that cannot be
- * reached or is lost is dialed again a few times; then it is given up, and a waiting one takes its
- * place.
+ * Fetching: the machine, the donors of the plan, and dialing them. A donor that cannot be reached or is lost is dialed
+ * again a few times; then it is given up, and a waiting one replaces it.
  */
 #include "net/heap.h"
 #include "os/interfaces.h"
@@ -10,7 +9,7 @@
 
 #include <string.h>
 
-/* The pauses before the second and the later attempts, as fractions of the patience. */
+/* Pauses before the second and later attempts, as fractions of the patience. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
 static const struct pccl_worker_role asking;
@@ -46,7 +45,7 @@ static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const 
     return place;
 }
 
-/* Learns what is to be fetched, which comes with every named donor. */
+/* Learns the content to fetch from the first named donor. */
 static void learn(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
@@ -77,7 +76,7 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
     *place = donor;
 }
 
-/* The donor has no connection and no attempt left. */
+/* Gives up a donor without connections or attempts left. */
 static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
@@ -89,7 +88,7 @@ static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_don
     release_donor(donor);
 }
 
-/* A connection is lost or could not be opened. */
+/* Ends a connection that is lost or could not be opened. */
 static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;
@@ -128,7 +127,7 @@ static void dial_first(struct pccl_sync_donor *donor)
     dial(donor->lines);
 }
 
-/* A long path needs several connections to fill it. */
+/* Dials more connections: a long path needs several to fill it. */
 static void dial_further(struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
@@ -136,7 +135,7 @@ static void dial_further(struct pccl_sync_donor *donor)
             dial(&donor->lines[i]);
 }
 
-/* The line stands: the machine may ask over it. */
+/* Lets the machine send requests over a new connection. */
 static void begin_asking(struct pccl_sync_line *line)
 {
     struct pccl_sync_asker *asker = pccl_sync_asker_of(line->line.link);
@@ -183,7 +182,7 @@ static void effect_drop(void *context, uint32_t number, const char *reason)
     pccl_text_format(&asker->link.reason, "%s", reason);
 }
 
-/* ---- the end ---- */
+/* ---- ending ---- */
 
 /* Closes all connections and stops dialing. */
 static void release_donors_left(struct pccl_synchronizer *synchronizer)
@@ -224,7 +223,7 @@ static void fail(struct pccl_synchronizer *synchronizer, const struct pccl_text 
 
 /* ---- advancing ---- */
 
-/* true: something has changed. */
+/* Closes doomed connections. Returns true if there were any. */
 static bool drop_doomed(struct pccl_synchronizer *synchronizer)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
@@ -264,13 +263,13 @@ static void dial_those_due(struct pccl_sync_fetching *fetching)
 {
     uint64_t now_us = pccl_now_us();
     for (struct pccl_sync_donor *donor = fetching->donors, *next; donor; donor = next) {
-        next = donor->next; /* this donor may be given up, but no other one */
+        next = donor->next; /* may free this donor, but no other one */
         if (donor->again_us <= now_us && take_seat(fetching, donor))
             dial_first(donor);
     }
 }
 
-/* Whether a donor may still be reached. */
+/* Returns true if a donor may still be reached. */
 static bool expects_donors(const struct pccl_sync_fetching *fetching)
 {
     for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next) {
@@ -346,7 +345,7 @@ static void visit(struct pccl_worker_link *link)
     struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (pccl_sync_asker_receive(asker, &budget))
-        pccl_sync_fetching_advance(pccl_sync_of(link->worker)); /* asks for more */
+        pccl_sync_fetching_advance(pccl_sync_of(link->worker)); /* requests more */
     pccl_sync_fetching_advance(pccl_sync_of(link->worker));     /* also sends */
     pccl_sync_asker_watch(asker);
 }

@@ -1,8 +1,8 @@
 /*
- * Internals of a synchronizer. A link has one of two roles: serving a requester that dialed us, or asking a donor
- * that we dialed.
+ * Internals of a synchronizer. A link has one of two roles: serving a requester that dialed us, or asking a donor that
+ * we dialed.
  *
- * Everything here belongs to the caller's thread, except where a comment says "lock".
+ * Everything here belongs to the caller's thread, except where a comment names the lock.
  */
 #ifndef PCCL_SYNC_INTERNAL_H
 #define PCCL_SYNC_INTERNAL_H
@@ -12,12 +12,12 @@
 #include "sync/synchronizer.h"
 
 enum {
-    PCCL_SYNC_SLOTS = 4,             /* connections to a donor over a long path */
-    PCCL_SYNC_ATTEMPTS_MAX = 4,      /* attempts to reach a donor */
-    PCCL_SYNC_DONORS_KNOWN_MAX = 64, /* donors named and not given up, most of which wait for one to be given up */
+    PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long path */
+    PCCL_SYNC_ATTEMPTS_MAX = 4,            /* attempts to reach a donor */
+    PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* donors named and not given up, most of which wait for a seat */
     PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* answers being prepared on one connection */
-    PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* of one requester */
-    PCCL_SYNC_VISIT_BYTES = 2 << 20, /* moved in one visit, a bound so that one link does not hold up the others */
+    PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* connections of one requester */
+    PCCL_SYNC_VISIT_BYTES = 2 << 20, /* bytes moved in one visit, bounded so that one link does not delay the others */
 };
 
 /* ---- serving.c: connections of requesters, which dialed us ---- */
@@ -26,9 +26,9 @@ struct pccl_synchronizer;
 
 extern const struct pccl_worker_role pccl_sync_serving;
 
-/* The plan is known or has changed: waiting requesters may be served. */
+/* Serves waiting requesters, after the plan has arrived or changed. */
 void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer);
-/* The content that requesters were promised is about to change: closes their connections. */
+/* Closes the connections of requesters when the content promised to them is about to change. */
 void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer);
 
 struct pccl_sync_asker; /* asking.h */
@@ -49,32 +49,32 @@ static inline struct pccl_sync_line *pccl_sync_line_of(struct pccl_worker_line *
 
 struct pccl_sync_donor {
     struct pccl_synchronizer *synchronizer;
-    struct pccl_sync_donor *next; /* in the inbox, or in `donors` */
+    struct pccl_sync_donor *next; /* next in the inbox, or in `donors` */
     struct pccl_id peer, ticket;
     bool holds_unequal;
     struct pccl_proof proof;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool seated;       /* otherwise it waits for another one to be given up */
-    uint32_t seat;     /* the numbers of its lines begin at PCCL_SYNC_SLOTS times this */
+    bool seated;       /* otherwise it waits for a seat */
+    uint32_t seat;     /* its lines have the numbers from PCCL_SYNC_SLOTS times this */
     uint32_t tried;    /* attempts at the first line since a good chunk arrived on it */
-    uint64_t again_us; /* when the next attempt is due; UINT64_MAX: never */
+    uint64_t again_us; /* time of the next attempt; UINT64_MAX: never */
     struct pccl_sync_line lines[PCCL_SYNC_SLOTS];
 };
 
 struct pccl_sync_fetching {
-    struct pccl_fetch *machine; /* NULL: no plan has asked to fetch yet, or memory was short */
-    bool asked;                 /* a plan has asked to fetch */
+    struct pccl_fetch *machine; /* NULL: no plan has requested a fetch yet, or memory was short */
+    bool asked;                 /* the current plan requests a fetch */
     bool running;               /* the fetch has not ended */
-    bool begun;                 /* the first donor was named, so the content to be fetched is known */
+    bool begun;                 /* the first donor was named, so the content to fetch is known */
     bool takes_unequal;
     bool touched;
-    bool broken; /* no donor can help any more; last_reason says why */
+    bool broken; /* no donor can help; last_reason has the reason */
     struct pccl_sync_donor *donors;
-    bool seats[PCCL_STATE_DONORS_MAX]; /* in use */
+    bool seats[PCCL_STATE_DONORS_MAX]; /* seats in use */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
-    uint64_t alone_us;            /* since when no donor can help; UINT64_MAX: one can */
-    struct pccl_text last_reason; /* why the last donor was lost */
+    uint64_t alone_us;            /* time since when no donor can help; UINT64_MAX: one can */
+    struct pccl_text last_reason; /* reason for the loss of the last donor */
 };
 
 /* The plan, as taken from the inbox. */
@@ -85,47 +85,42 @@ struct pccl_sync_order {
 void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order);
 /* Takes ownership of the donor. */
 void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor);
-/*
- * A named donor was lost for want of memory; there may be others. proof: the one it was named with.
- */
+/* Notes the loss of a named donor for lack of memory; there may be others. `proof`: named with that donor. */
 void pccl_sync_fetching_lose_donor(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof);
-/*
- * To be called after calls of the machine: sends, closes what has ended, dials, reports, and sets
- * the timer.
- */
+/* Sends, closes ended connections, dials, reports, and sets the timer. Call after calls of the machine. */
 void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer);
-/* The timer has fired. */
+/* Handles the timer. */
 void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer);
 void pccl_sync_fetching_destroy(struct pccl_synchronizer *synchronizer);
 /*
- * Whether the content may be served: its proofs are computed, and it is the elected content or no
- * plan has asked to replace it.
+ * Returns true if the content may be served: its proofs are computed, and it is the elected content, or the current
+ * plan does not replace it.
  */
 bool pccl_sync_is_servable(const struct pccl_synchronizer *synchronizer);
 
 /* ---- synchronizer.c ---- */
 
-/* Under the worker's lock. */
+/* Under the worker's lock: */
 struct pccl_sync_inbox {
     bool planned;
     struct pccl_sync_order order;
-    struct pccl_sync_donor *donors, **donors_end; /* of this plan */
+    struct pccl_sync_donor *donors, **donors_end; /* donors of this plan */
     uint32_t donor_count;
     bool starved;                    /* a donor could not be recorded */
-    struct pccl_proof starved_proof; /* the proof it was named with */
+    struct pccl_proof starved_proof; /* the proof named with it */
 };
 
 struct pccl_synchronizer {
     struct pccl_worker worker;
-    struct pccl_sync_config config; /* constant once a plan has come */
+    struct pccl_sync_config config; /* constant after the first plan */
     struct pccl_sync_inbox inbox;
     struct pccl_state state;
-    struct pccl_proof *roots; /* lent to pccl_serve */
-    bool planned;             /* as far as the loop has heard */
-    bool proven;              /* the state has its proofs */
+    struct pccl_proof *roots; /* buffer for pccl_serve */
+    bool planned;             /* the loop has taken a plan */
+    bool proven;              /* the proofs of the state are computed */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
-    /* What other threads may read of the fetching. */
+    /* Progress of the fetch, for other threads: */
     uint64_t told_us;
     _Atomic uint64_t fetched, to_fetch, fetch_since_us;
 };

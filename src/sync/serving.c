@@ -1,8 +1,7 @@
 /*
- * The donor's side: answers a requester's wants in order, with the bytes of chunks straight from
- * the caller's memory. A few wants are taken ahead, so that a device is read while the previous
- * answer is sent. The others wait in the socket, so a requester that asks without reading costs
- * only its connection.
+ * The donor's side: answers a requester's wants in order, with the bytes of chunks directly from the caller's memory. A
+ * few wants are taken ahead, so that a device is read while the previous answer is sent. The others wait in the socket,
+ * so a requester that sends without reading affects only its connection.
  */
 #include "state/serve.h"
 #include "sync/internal.h"
@@ -17,7 +16,7 @@ struct server {
     struct pccl_sync_copiers copiers;
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
-    bool sending; /* the answer to the first want */
+    bool sending; /* the answer to the first want is being sent */
     const uint8_t *payload;
     uint32_t payload_length;
 };
@@ -39,7 +38,7 @@ static void end(struct pccl_worker_link *link)
 
 /* ---- wants ---- */
 
-/* Composes the answer. false, with a reason: the connection is to be closed. */
+/* Composes the answer. Returns false with a reason if the connection must be closed. */
 static bool find_answer(struct server *server, const struct pccl_msg_state_want *want, struct pccl_msg *answer)
 {
     struct pccl_synchronizer *synchronizer = synchronizer_of(server);
@@ -132,7 +131,7 @@ static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 
 /* ---- visits ---- */
 
-/* Takes wants and answers, until neither is possible or the budget is spent. */
+/* Takes wants and sends answers, until neither is possible or the budget is spent. */
 static enum pccl_channel_io serve_some(struct server *server)
 {
     const struct pccl_channel *channel = &server->link.channel;
@@ -169,9 +168,9 @@ static void release(struct pccl_worker_link *link) { pccl_sync_copiers_close(&se
 const struct pccl_worker_role pccl_sync_serving = {
     .bytes = sizeof(struct server), .visit = visit, .message = take_want, .end = end, .release = release};
 
-/* ---- all of them ---- */
+/* ---- all servers ---- */
 
-/* Calls `act` for every server; it ends no link but its own. */
+/* Calls `act` for every server; `act` may end only its own link. */
 static void for_each(struct pccl_synchronizer *synchronizer, void (*act)(struct pccl_worker_link *link))
 {
     struct pccl_worker *worker = &synchronizer->worker;

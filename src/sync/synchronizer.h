@@ -1,9 +1,9 @@
 /*
  * A worker (net/worker.h) that carries out one synchronization of shared state at one peer: its digests and the
- * transfer. It runs on the caller's thread, so that nothing touches the caller's memory before or after the call.
+ * transfer. Runs on the caller's thread, so that the caller's memory is not used before or after the call.
  *
- * Knows nothing of elections: the driver passes in the plan. `worker` below is always one that
- * pccl_synchronizer_create has made.
+ * Does not know elections: the driver passes in the plan. `worker` below is always one made by
+ * pccl_synchronizer_create.
  */
 #ifndef PCCL_SYNC_SYNCHRONIZER_H
 #define PCCL_SYNC_SYNCHRONIZER_H
@@ -22,11 +22,11 @@ struct pccl_sync_tensor {
     struct pccl_device *device; /* NULL: host memory */
 };
 
-/* A donor, as the plan names it. */
+/* A donor of the plan. */
 struct pccl_sync_named {
     struct pccl_id peer, ticket;
     bool holds_unequal;
-    struct pccl_proof proof; /* of the elected content, which is to be fetched */
+    struct pccl_proof proof; /* proof of the elected content, which will be fetched */
     const struct pccl_address *candidates;
     uint32_t candidate_count;
 };
@@ -35,19 +35,19 @@ struct pccl_sync_config {
     struct pccl_worker_config worker;
     uint64_t round;
     const struct pccl_kernels *kernels;
-    const struct pccl_sync_tensor *tensors; /* must stay in place until the worker is destroyed */
+    const struct pccl_sync_tensor *tensors; /* valid until the worker is destroyed */
     uint32_t tensor_count;
-    uint32_t threads; /* for the digests; 0: one for each processor, up to a limit */
+    uint32_t threads; /* threads for the digests; 0: one for each processor, up to a limit */
     /*
-     * How long to wait for another donor when none is left; 0: PCCL_SYNC_PATIENCE_MS. The pauses
-     * between the four attempts to reach a donor are fractions of it.
+     * Time to wait for another donor when none is left; 0: PCCL_SYNC_PATIENCE_MS. The pauses between the four attempts
+     * to reach a donor are fractions of it.
      */
     uint32_t patience_ms;
-    /* The first write into the caller's memory is about to happen. */
+    /* Called before the first write to the caller's memory. */
     void (*touching)(void *context);
-    /* The proof of the tensors that must be the same everywhere; NULL: it could not be computed. */
+    /* Reports the proof of the tensors that must be equal at all peers, or NULL if it could not be computed. */
     void (*proven)(void *context, const struct pccl_proof *proof);
-    /* Fetching has ended: complete, or not, with a reason. At most once for each plan. */
+    /* Reports the end of fetching: complete, or not, with a reason. At most once for each plan. */
     void (*fetched)(void *context, bool complete, const struct pccl_text *reason);
 };
 
@@ -55,40 +55,31 @@ enum { PCCL_SYNC_PATIENCE_MS = 2000 };
 
 /* ---- the caller's thread ---- */
 
-/*
- * Digests all tensors. On failure (MEMORY, LIMIT, SYSTEM, INTERNAL, with a reason) nothing is left to be destroyed.
- */
+/* Digests all tensors. On failure (MEMORY, LIMIT, SYSTEM, INTERNAL, with a reason) there is no worker to destroy. */
 PCCL_MUST_CHECK enum pccl_status pccl_synchronizer_create(const struct pccl_sync_config *config,
                                                           struct pccl_worker **worker, struct pccl_text *reason);
-/* Sets what is known only later. To be called before the first plan. */
+/* Sets values that are known only later. Call before the first plan. */
 void pccl_synchronizer_name(struct pccl_worker *worker, const struct pccl_id *self, const struct pccl_id *lineage,
                             uint64_t round, uint32_t silence_ms);
-/* The state, whose digests go into the vote. */
+/* Returns the state, whose digests are part of the vote. */
 const struct pccl_state *pccl_synchronizer_state(struct pccl_worker *worker);
-/* The payload bytes so far. */
+/* Returns the payload bytes so far. */
 void pccl_synchronizer_traffic(struct pccl_worker *worker, uint64_t *sent, uint64_t *received);
-/*
- * Appends the names of tensors that were written to and are incomplete: "'a', 'b' and 3 more";
- * nothing if there are none.
- */
+/* Appends the names of tensors that are partly overwritten: "'a', 'b' and 3 more"; nothing if all are complete. */
 void pccl_synchronizer_torn(struct pccl_worker *worker, struct pccl_text *reason);
 
 /* ---- any thread ---- */
 
 /*
- * requests: fetch; otherwise only serve. In both cases the proofs are computed first. A later plan
- * replaces the one before; its donors are named anew. A synchronizer that fetches serves once it has
- * everything. Before that, and when a later plan asks it to fetch, it closes the connections of
- * requesters.
+ * Sets the plan: with `requests` the synchronizer fetches, otherwise it only serves. It computes the proofs first in
+ * both cases. A later plan replaces the one before; its donors are named again. A synchronizer that fetches serves once
+ * it has everything. Before that, and when a later plan requests a fetch, it closes the connections of requesters.
  */
 void pccl_synchronizer_plan(struct pccl_worker *worker, bool requests, bool takes_unequal);
 void pccl_synchronizer_donor(struct pccl_worker *worker, const struct pccl_sync_named *named);
-/*
- * Whether a newer plan has arrived than the one that the loop works on, whose reports are then to
- * be ignored.
- */
+/* Returns true if a newer plan than the loop's has arrived; reports of the loop must then be ignored. */
 PCCL_MUST_CHECK bool pccl_synchronizer_is_replanned(struct pccl_worker *worker);
-/* The bytes that were fetched, of how many as far as is known, and since when; 0: nothing is fetched. */
+/* Returns the bytes fetched, the known total, and the time of the start; 0: nothing is fetched. */
 void pccl_synchronizer_progress(struct pccl_worker *worker, uint64_t *done, uint64_t *total, uint64_t *since_us);
 
 #endif
