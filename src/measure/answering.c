@@ -10,10 +10,10 @@
 struct answerer {
     struct pccl_worker_link link;
     uint64_t filler;        /* bytes of complete floods */
-    uint64_t told, told_us; /* the bytes and the time of the last flood_seen */
+    uint64_t told, told_us; /* bytes and time of the last flood_seen */
 };
 
-static uint8_t *const nobody = NULL; /* the target of filler: nobody wants it */
+static uint8_t *const nobody = NULL; /* target of filler, which is discarded */
 
 static struct answerer *answerer_of(struct pccl_worker_link *link)
 {
@@ -22,19 +22,19 @@ static struct answerer *answerer_of(struct pccl_worker_link *link)
 
 static uint64_t seen(const struct answerer *answerer) { return answerer->filler + answerer->link.channel.received; }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 static uint32_t collected(const struct pccl_frame_reader *reader) { return reader->end - reader->start; }
 
 static const uint8_t *header(const struct pccl_frame_reader *reader) { return reader->buffer + reader->start; }
 
-/* Whether the reader holds the head of a flood. */
+/* Returns true if the reader holds the head of a flood. */
 static bool is_flood(const struct pccl_frame_reader *reader)
 {
     return collected(reader) >= PCCL_FRAME_HEADER_BYTES && pccl_get(header(reader) + 4, 2) == PCCL_MSG_flood;
 }
 
-/* MOVED: the filler comes next. */
+/* Takes the head of a flood. MOVED: the filler follows. */
 static enum pccl_channel_io take_flood(struct pccl_worker_link *link)
 {
     struct pccl_frame_reader *reader = &link->channel.reader;
@@ -76,7 +76,7 @@ static enum pccl_channel_io take(struct pccl_worker_link *link)
     return is_flood(&link->channel.reader) ? take_flood(link) : pccl_worker_link_take(link);
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 /*
  * Sends at most one report in a visit, and none while the last one is unsent, so that they never
@@ -112,7 +112,7 @@ static void visit(struct pccl_worker_link *link)
         return;
     }
     report_seen(answerer_of(link));
-    (void)pccl_channel_push(&link->channel); /* what the kernel does not take waits for the next visit */
+    (void)pccl_channel_push(&link->channel); /* the next visit sends the rest */
     pccl_worker_link_watch(link, true, false);
 }
 

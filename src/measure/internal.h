@@ -10,18 +10,18 @@
 
 enum {
     PCCL_MEASURE_ECHOES = 3,      /* measurements of the idle path's round trip */
-    PCCL_MEASURE_JOIN_RTTS = 4,   /* the other connections may delay the load by so many round trips */
+    PCCL_MEASURE_JOIN_RTTS = 4,   /* round trips by which the other connections may delay the load */
     PCCL_MEASURE_JOIN_US = 20000, /* plus this time */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
     PCCL_MEASURE_WINDOWS_LEAST = 4, /* windows of the meter that give a figure even if the path breaks then */
-    /* Each way in one visit, bounded so that one connection does not hold up the others. */
+    /* Limit for each direction in one visit, so that one connection does not delay the others. */
     PCCL_MEASURE_VISIT_BYTES = 512 << 10,
-    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* the answerer reports what it has seen after so many bytes */
-    PCCL_MEASURE_SEEN_US = 2000,         /* or this time, whichever comes first */
+    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* bytes after which the answerer sends flood_seen */
+    PCCL_MEASURE_SEEN_US = 2000,         /* ... or the time, whichever is first */
     /* A flood begins with the frame's header and the length of the filler. */
     PCCL_MEASURE_FLOOD_HEAD = PCCL_FRAME_HEADER_BYTES + 4,
     PCCL_MEASURE_FLOOD_BYTES = PCCL_MEASURE_FLOOD_HEAD + PCCL_FLOOD_BYTES_MAX,
-    PCCL_MEASURE_OUT_BYTES = 256, /* small messages that the kernel has not taken */
+    PCCL_MEASURE_OUT_BYTES = 256, /* limit of small messages that the kernel has not taken */
 };
 
 /* ---- answering.c: connections of testers, which dialed us ---- */
@@ -34,31 +34,31 @@ struct pccl_measurer;
 
 enum pccl_measure_stage {
     PCCL_MEASURE_IDLE,     /* no test is in progress */
-    PCCL_MEASURE_REACHING, /* the first connection, and its echoes */
-    PCCL_MEASURE_JOINING,  /* the other connections */
+    PCCL_MEASURE_REACHING, /* dials the first connection, and awaits its echoes */
+    PCCL_MEASURE_JOINING,  /* dials the other connections */
     PCCL_MEASURE_LOADING,
 };
 
 struct pccl_measure_test {
     enum pccl_measure_stage stage;
     struct pccl_measure_order order;
-    uint64_t due_us; /* the end of this stage */
+    uint64_t due_us; /* end of this stage */
     bool is_due;
     struct pccl_worker_line lines[PCCL_POOL_MAX];
     uint32_t streams;
     bool declined;          /* the intended peer has refused */
-    bool failed;            /* before there was a figure, or because the peer lied */
-    enum pccl_link_end how; /* how the last connection ended */
-    uint32_t rtt_us;        /* UINT32_MAX: not known yet */
-    uint32_t echoes;        /* answered ones */
-    uint64_t gone_bytes;    /* bytes that ended connections had seen */
-    uint64_t noted_bytes;   /* bytes that the meter knows of */
+    bool failed;            /* before there was a figure, or the peer sent false reports */
+    enum pccl_link_end how; /* end of the last connection */
+    uint32_t rtt_us;        /* UINT32_MAX: unknown */
+    uint32_t echoes;        /* number of answered echoes */
+    uint64_t gone_bytes;    /* bytes seen over ended connections */
+    uint64_t noted_bytes;   /* bytes that the meter has */
     struct pccl_meter meter;
 };
 
-/* Replaces the test in progress, which is not reported. */
+/* Begins a test. Replaces the test in progress, which is not reported. */
 void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_measure_order *order);
-/* The timer has fired. */
+/* Handles the timer. */
 void pccl_measure_test_tick(struct pccl_measurer *measurer);
 /* Ends the test in progress, if any, without a report. */
 void pccl_measure_test_stop(struct pccl_measurer *measurer);
@@ -69,7 +69,7 @@ struct pccl_measurer {
     struct pccl_worker worker;
     struct pccl_measure_config config;       /* constant */
     uint8_t flood[PCCL_MEASURE_FLOOD_BYTES]; /* a whole frame of load */
-    bool ordered;                            /* under the worker's lock, like the next one */
+    bool ordered;                            /* under the worker's lock, as the next field */
     struct pccl_measure_order order;         /* the latest order */
     struct pccl_measure_test test;
 };

@@ -38,10 +38,10 @@ static const struct pccl_worker_kind kind = {.bytes = sizeof(struct pccl_measure
                                              .ticked = on_ticked,
                                              .release = release};
 
-/* Makes a whole frame of load, incompressible in case something on the path compresses. */
+/* Makes a whole frame of load, incompressible in case the path compresses. */
 static void make_flood(struct pccl_measurer *measurer)
 {
-    uint8_t *filler = measurer->worker.sink; /* nothing has arrived yet */
+    uint8_t *filler = measurer->worker.sink; /* free, as nothing has arrived yet */
     struct pccl_msg msg = {.type = PCCL_MSG_flood,
                            .as.flood = {.filler = {.data = filler, .length = PCCL_FLOOD_BYTES_MAX}}};
     struct pccl_prng prng;

@@ -1,9 +1,9 @@
 /*
  * A worker (net/worker.h) that carries out the tests of one topology optimization at one peer: it loads the paths to
- * the peers that it is told to test, and answers those who test their paths to it. It runs on the caller's thread, so
- * that the control thread can go on with its heartbeats.
+ * the peers in its orders, and answers peers that test their paths to it. Runs on the caller's thread, so that the
+ * control thread can continue its heartbeats.
  *
- * Knows nothing of rings: the driver passes in orders and takes results.
+ * Does not know rings: the driver passes in orders and takes results.
  */
 #ifndef PCCL_MEASURE_MEASURER_H
 #define PCCL_MEASURE_MEASURER_H
@@ -22,27 +22,32 @@ struct pccl_measure_order {
 struct pccl_measure_result {
     uint64_t test;
     bool failed;
-    uint8_t how; /* if failed: enum pccl_link_end, or 0 if the path is not the cause (no memory; the peer declines or
-                    lies) */
+    /*
+     * if failed: enum pccl_link_end, or 0 if the path is not the cause (no memory; the peer declined or
+     *                     sent false reports)
+     */
+    uint8_t how;
     uint32_t rtt_us;
     uint64_t rate; /* bytes per second */
 };
 
 struct pccl_measure_config {
     struct pccl_worker_config worker;
-    uint32_t streams_long, streams_short; /* connections of a test over a long path, over a short one */
+    uint32_t streams_long, streams_short; /* connections of a test over a long path, and over a short one */
     uint32_t dial_ms;                     /* limit for the first connection and its round trip */
-    /* Once for each order, unless a later one replaced it. */
+    /* Reports the result, once for each order, unless a later one replaced it. */
     void (*measured)(void *context, const struct pccl_measure_result *result);
 };
 
-/* MEMORY or SYSTEM with a reason: nothing is left to be freed. Of each peer, only the latest PCCL_POOL_MAX links are
- * kept. */
+/*
+ * Creates a measurer. Returns MEMORY or SYSTEM with a reason; then there is nothing to free. For each peer, only the
+ * latest PCCL_POOL_MAX links are kept.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_measurer_create(const struct pccl_measure_config *config,
                                                       struct pccl_worker **worker, struct pccl_text *reason);
 /*
- * Any thread: orders a test of a worker that pccl_measurer_create has made. It replaces the one in progress, if any,
- * which is then not reported.
+ * Orders a test of a worker made by pccl_measurer_create. It replaces the test in progress, if any, which is then not
+ * reported. Any thread.
  */
 void pccl_measurer_order(struct pccl_worker *worker, const struct pccl_measure_order *order);
 

@@ -1,10 +1,9 @@
 /*
- * Testing: one path at a time. The first connection is dialed, and the round trip of the idle path
- * measured. This decides how many more connections are worthwhile. Then all of them are loaded, and
- * the bytes that the other side reports to have seen go to the meter until it has a figure.
+ * Testing: one path at a time. The first connection is dialed, and the round trip of the idle path measured. This
+ * decides the number of further connections. Then all of them are loaded, and the bytes that the other side reports to
+ * have seen are passed to the meter until it has a figure.
  *
- * Events only change the state; `advance`, at the end of every visit of the loop, draws the
- * consequences.
+ * Events only change the state; `advance`, at the end of every visit of the loop, acts on it.
  */
 #include "measure/internal.h"
 
@@ -17,10 +16,10 @@
 
 struct tester {
     struct pccl_worker_link link;
-    uint64_t stamp;       /* of the unanswered echo; 0: there is none */
-    const uint8_t *flood; /* a frame; the measurer's */
-    uint64_t floods;      /* floods whose sending has begun */
-    uint64_t seen;        /* bytes, by the other side's report */
+    uint64_t stamp;       /* stamp of the unanswered echo; 0: all answered */
+    const uint8_t *flood; /* frame of the measurer */
+    uint64_t floods;      /* number of floods whose sending has begun */
+    uint64_t seen;        /* bytes in the other side's last report */
 };
 
 static void advance(struct pccl_measurer *measurer);
@@ -58,7 +57,7 @@ static void ask_for_echo(struct tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
-    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* the channel ends if there is no memory */
+    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* without memory the channel ends */
 }
 
 static bool on_echo(struct tester *tester, const struct pccl_msg_echo *echo)
@@ -102,8 +101,8 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
 }
 
 /*
- * Sends as much as the kernel takes, within a bound for one visit so that others get their turn.
- * Needs no memory of ours, because the same frame is sent again and again.
+ * Sends as much as the kernel takes, within a bound for one visit so that others get their turn. Needs no memory,
+ * because the same frame is sent again and again.
  */
 static void flood(struct tester *tester)
 {
@@ -119,7 +118,7 @@ static void flood(struct tester *tester)
         pccl_channel_yield(channel);
 }
 
-/* Sends what is to be sent now. */
+/* Sends everything that is due. */
 static void speak(struct pccl_worker_link *link)
 {
     if (pccl_channel_push(&link->channel) == PCCL_CHANNEL_MOVED && test_of(link)->stage == PCCL_MEASURE_LOADING)
@@ -138,7 +137,8 @@ static bool stands(const struct pccl_measure_test *test)
 static void end(struct pccl_worker_link *link)
 {
     struct pccl_measure_test *test = test_of(link);
-    enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: it lied */
+    enum pccl_link_end how =
+        link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: it sent a false report */
     pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                   "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer),
                   pccl_worker_link_why(link)->bytes);
@@ -191,7 +191,7 @@ static void on_dialed(struct pccl_worker_line *line, enum pccl_link_end how, con
     advance(measurer);
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool dial(struct pccl_measurer *measurer, uint32_t slot, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_measure_test *test = &measurer->test;
@@ -256,7 +256,7 @@ static void load(struct pccl_measurer *measurer)
             speak(test->lines[i].link);
 }
 
-/* Tells the meter the bytes seen. `anyway`: even if they are unchanged. */
+/* Passes the bytes seen to the meter; with `anyway` even if they are unchanged. */
 static void note_seen(struct pccl_measure_test *test, bool anyway)
 {
     uint64_t bytes = test->gone_bytes;
@@ -290,7 +290,7 @@ static void conclude(struct pccl_measurer *measurer)
     measurer->config.measured(measurer->worker.config.context, &result);
 }
 
-/* Whether the test is decided. */
+/* Returns true if the test is decided. */
 static bool is_over(struct pccl_measurer *measurer)
 {
     struct pccl_measure_test *test = &measurer->test;
@@ -302,10 +302,7 @@ static bool is_over(struct pccl_measurer *measurer)
     return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
-/*
- * Draws the consequences of what has happened. May report, so the caller must not touch the test
- * afterward.
- */
+/* Acts on the new state. May report, so the caller must not use the test after it. */
 static void advance(struct pccl_measurer *measurer)
 {
     struct pccl_measure_test *test = &measurer->test;
@@ -339,10 +336,7 @@ void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_m
     advance(measurer);
 }
 
-/*
- * Says good-bye, if the output is at a frame boundary; the other side accepts the end without it as
- * well.
- */
+/* Sends a good-bye, if the output is at a frame boundary; the other side also accepts the end without it. */
 static void say_bye(struct pccl_channel *channel)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
