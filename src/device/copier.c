@@ -5,25 +5,23 @@ struct pccl_device_copier {
     const struct pccl_cuda_driver *cuda;
     struct pccl_memory memory;
     int ordinal, device;
-    struct pccl_cuda_context *context; /* the device's primary one, retained; NULL: not yet */
+    struct pccl_cuda_context *context; /* the device's primary context, retained; NULL until then */
     struct pccl_cuda_stream *stream;
-    void *buffers; /* all of them, page-locked */
+    void *buffers; /* memory of all buffers, page-locked */
     struct {
         struct pccl_cuda_event *done;
         bool busy; /* recorded, not yet waited for */
     } copies[PCCL_DEVICE_BUFFERS];
 };
 
-/*
- * ---- our context is current only inside our functions, so that the caller's is undisturbed ----
- */
+/* ---- our context is current only inside our functions, so that the caller's is unaffected ---- */
 
 static enum pccl_status enter(const struct pccl_device_copier *copier, struct pccl_text *reason)
 {
     return pccl_cuda_outcome(copier->cuda, PCCL_CUDA_ctx_push, copier->cuda->ctx_push(copier->context), reason);
 }
 
-/* A failure inside is reported rather than one on leaving. */
+/* Leaves our context. A failure inside takes precedence over one of leaving. */
 static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl_status status,
                               struct pccl_text *reason)
 {
@@ -36,14 +34,11 @@ static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl
 
 /* ---- opening and closing ---- */
 
-/* Our context is current. */
+/* Allocates stream and buffers while our context is current. */
 static enum pccl_status allocate(struct pccl_device_copier *copier, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;
-    /*
-     * Our stream does not wait for others, and work in the caller's streams may still write the
-     * tensors.
-     */
+    /* Our stream does not wait for others, and work in the caller's streams may still write the tensors. */
     enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(
@@ -53,7 +48,7 @@ static enum pccl_status allocate(struct pccl_device_copier *copier, struct pccl_
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_stream_create,
                                    cuda->stream_create(&copier->stream, PCCL_CUDA_STREAM_NON_BLOCKING), reason);
     for (uint32_t i = 0; i < PCCL_DEVICE_BUFFERS && status == PCCL_OK; i++)
-        /* Waiting must not spin, as other threads have digests to compute. */
+        /* Waiting must not spin, as other threads compute digests. */
         status = pccl_cuda_outcome(
             cuda, PCCL_CUDA_event_create,
             cuda->event_create(&copier->copies[i].done, PCCL_CUDA_EVENT_BLOCKING_SYNC | PCCL_CUDA_EVENT_DISABLE_TIMING),
@@ -108,9 +103,7 @@ bool pccl_device_copier_fits(const struct pccl_device_copier *copier, const void
     return pccl_device_locate(copier->cuda, pointer, &ordinal, &reason) == PCCL_OK && ordinal == copier->ordinal;
 }
 
-/*
- * Our context is current. Results are ignored: nothing else can release these.
- */
+/* Releases everything while our context is current. Ignores results: there is no other way to release these. */
 static void clear(struct pccl_device_copier *copier)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;

@@ -41,8 +41,8 @@ static struct {
     struct pccl_cuda_driver driver;
     struct pccl_device device;
     enum pccl_status status;
-    struct pccl_text reason; /* unless OK */
-    uv_pid_t process;        /* that loaded the driver */
+    struct pccl_text reason; /* reason unless OK */
+    uv_pid_t process;        /* process that loaded the driver */
 } loaded;
 
 static void load(void)
@@ -83,13 +83,12 @@ static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *bu
 }
 
 /*
- * Accepts memory of a device, and managed memory, which moves between host and devices and may be
- * reported as either.
+ * Accepts memory of a device, and managed memory, which moves between host and devices and may be reported as either.
  */
 static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const void *pointer, struct pccl_text *reason)
 {
     unsigned type = 0;
-    uint64_t managed = 0; /* larger than whatever a driver writes as a boolean */
+    uint64_t managed = 0; /* larger than the boolean that a driver writes */
     int result = cuda->pointer_get_attribute(&type, PCCL_CUDA_MEMORY_TYPE, (uintptr_t)pointer);
     if (result == PCCL_CUDA_INVALID_VALUE)
         return not_of_a_device(reason, "the CUDA driver does not know it");

@@ -1,7 +1,6 @@
 /*
- * The table of the CUDA driver's functions that are used: libcuda's, found at run time, or a
- * test's. Building needs nothing of CUDA; what is declared here is its binary interface, which does
- * not change under these names.
+ * The table of the CUDA driver's functions in use: libcuda's, found at run time, or a test's. Building does not need
+ * CUDA; the declarations here are its binary interface, which does not change under these names.
  */
 #ifndef PCCL_DEVICE_CUDA_DRIVER_H
 #define PCCL_DEVICE_CUDA_DRIVER_H
@@ -75,13 +74,13 @@ enum pccl_cuda_function {
 const char *pccl_cuda_symbol(enum pccl_cuda_function function);
 
 /*
- * Opens the system's driver library and finds all functions. UNSUPPORTED with a reason: there is
- * none, or one of them is missing; then the library is closed again.
+ * Opens the system's driver library and finds all functions. Returns UNSUPPORTED with a reason if the library or a
+ * function is missing; then the library is closed again.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver,
                                                 struct pccl_text *reason);
 
-/* OK, or MEMORY or SYSTEM with a reason that names the function and CUDA's error. */
+/* Returns OK, or MEMORY or SYSTEM with a reason that names the function and CUDA's error. */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver,
                                                    enum pccl_cuda_function function, int result,
                                                    struct pccl_text *reason);

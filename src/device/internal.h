@@ -1,4 +1,4 @@
-/* What the files of this module share. */
+/* Declarations that the files of this module share. */
 #ifndef PCCL_DEVICE_INTERNAL_H
 #define PCCL_DEVICE_INTERNAL_H
 
@@ -10,8 +10,8 @@ struct pccl_device {
 };
 
 /*
- * The number of the device that this memory belongs to. ARGUMENT with a reason: it is no memory of
- * a device; MEMORY or SYSTEM: the driver does not answer.
+ * Finds the number of the device that this memory belongs to. Returns ARGUMENT with a reason if it is not memory of a
+ * device, MEMORY or SYSTEM if the driver fails.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer,
                                                     int *ordinal, struct pccl_text *reason);

@@ -22,10 +22,7 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
         void *found = NULL;
         if (uv_dlsym(library, functions[i].symbol, &found) != 0)
             return false;
-        /*
-         * C cannot convert an object's address to a function's; as everywhere with dlsym, the bits
-         * are copied.
-         */
+        /* C cannot convert an object's address to a function's; as usual with dlsym, the bits are copied. */
         memcpy((char *)driver + functions[i].offset, &found, sizeof found);
     }
     return true;
