@@ -1,7 +1,7 @@
 /*
- * The configuration file: lines `key = value` in a small part of TOML. A value is a string in
- * double quotes (with \" \\ \n \t \r) or single quotes (without escapes), a number, true or false;
- * of listen also an array of strings, which may span lines. '#' begins a comment.
+ * The configuration file: lines `key = value` in a small part of TOML. A value is a string in double quotes (with \" \\
+ * \n \t \r) or single quotes (without escapes), a number, true or false; for listen also an array of strings, which may
+ * span lines. '#' begins a comment.
  */
 #include "settings.h"
 
@@ -36,7 +36,7 @@ static void skip_comment(struct reader *reader)
         reader->at += strcspn(reader->at, "\n");
 }
 
-/* At the end of a line: goes to the next one. */
+/* Moves to the next line if this one ends here. */
 static bool next_line(struct reader *reader)
 {
     const char *end = reader->at + (reader->at[0] == '\r');
@@ -47,7 +47,7 @@ static bool next_line(struct reader *reader)
     return true;
 }
 
-/* Blanks, comments and line ends within an array. */
+/* Skips blanks, comments and line ends within an array. */
 static void skip_all(struct reader *reader)
 {
     do {
@@ -102,7 +102,7 @@ static bool read_bare(struct reader *reader, char *out)
     word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     if (!word && (text[strspn(text, "0123456789_+-.")] != '\0' || strpbrk(text, "0123456789") == NULL))
         return fail(reader, reader->line, "neither a number nor true nor false; texts must be in quotes");
-    size_t used = 0; /* without the underscores between digits that TOML allows */
+    size_t used = 0; /* without the underscores that TOML allows between digits */
     for (size_t i = 0; i < length; i++)
         if (text[i] != '_')
             out[used++] = text[i];
@@ -165,7 +165,7 @@ static bool read_key(struct reader *reader, char *key)
     return true;
 }
 
-/* Each key once. One that does not exist is refused elsewhere, so there is room. */
+/* Refuses a key that was set before. Unknown keys are refused elsewhere, so there is room. */
 static bool note_key(struct reader *reader, const char *key)
 {
     for (unsigned i = 0; i < reader->key_count; i++) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A line must fit in one write to a pipe (4096 bytes), whatever its parts are: they are cut to
- * these lengths, counted after escaping, and each is complete in itself.
+ * A line must fit in one write to a pipe (4096 bytes) for any parts: they are cut to these lengths, counted after
+ * escaping, and each is complete in itself.
  */
 enum { MESSAGE_MAX = 2400, REASON_MAX = 1000, SUBSYSTEM_MAX = 64 };
 
@@ -27,8 +27,10 @@ static struct time_text time_text(const struct timespec *now)
     return text;
 }
 
-/* What the formats quote, or in plain text add as it is: its start, of at most `most` bytes with escapes, and '?' for
- * what is no printable UTF-8. */
+/*
+ * A part that the formats quote, or in plain text add unchanged: its start, of at most `most` bytes with escapes, and
+ * '?' for bytes that are not printable UTF-8.
+ */
 struct part {
     char bytes[MESSAGE_MAX];
     size_t length;
@@ -54,7 +56,7 @@ static struct part part_of(const char *text, size_t most)
     return part;
 }
 
-/* There is room for the end of the line. */
+/* Ends the line, for which there is room. */
 static size_t end_line(const struct pccl_print *line, char *out)
 {
     size_t length = line->length < line->capacity ? line->length : line->capacity;
@@ -87,7 +89,7 @@ size_t pccl_log_format_text(char *out, size_t size, const struct timespec *now, 
         pccl_print_add(&line, ": ");
         add_plain(&line, fields->reason, REASON_MAX);
     }
-    /* Short, as in sentences. */
+    /* Short ids, as in sentences. */
     if (fields->run != NULL)
         pccl_print_format(&line, " run=%s", pccl_id_str(fields->run));
     if (fields->peer != NULL)

@@ -1,4 +1,4 @@
-/* pccl-master: a master as a process of its own. Installed as ccoip_master too. */
+/* pccl-master: a master as a separate process. Also installed as ccoip_master. */
 #include "system/holder.h"
 #include "log_format.h"
 #include "system/notify.h"
@@ -22,7 +22,7 @@
 enum {
     EXIT_USAGE = 2,
     GO_ON = -1,
-    DRAIN_MS = 5000, /* a master that has not told its peers and ended by then is stuck */
+    DRAIN_MS = 5000, /* time after which a master that has not notified its peers and ended is stuck */
 };
 
 struct command {
@@ -46,7 +46,7 @@ static int usage_error_about(const char *what, const char *about)
     return usage_error(problem.words);
 }
 
-/* What was printed must have arrived. */
+/* Checks that the output was written, and returns the exit status. */
 static int end_of_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -135,7 +135,7 @@ static int set_parameter(struct command *command, const char *setting)
         return usage_error_about("--set needs NAME=VALUE", setting);
     memcpy(name, setting, (size_t)(equals - setting));
     name[equals - setting] = 0;
-    if (strcmp(name, "token") == 0) /* nor is it shown once more */
+    if (strcmp(name, "token") == 0) /* does not show the token again */
         return usage_error("--set token: everybody can read a command line; a master has --token-file");
     (void)snprintf(where, sizeof where, "--set %.256s", setting);
     if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, equals + 1, &problem))
@@ -143,7 +143,7 @@ static int set_parameter(struct command *command, const char *setting)
     return usage_error(problem.words);
 }
 
-/* Flags that are another name of --set NAME=. */
+/* Flags that are short for --set NAME=. */
 static const struct {
     const char *flag, *name;
 } valued[] = {
@@ -179,7 +179,7 @@ static int take_valued(struct command *command, const char *flag, const char *na
     return GO_ON;
 }
 
-/* GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
+/* Returns GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct command *command, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -223,15 +223,15 @@ struct service {
     struct pccl_master_server *server;
     struct notify notify;
     uint32_t idle_exit_ms;
-    uint64_t last_peer_ns; /* when there was one, or when it began; 0: not looked yet */
-    bool named;            /* the master's thread */
+    uint64_t last_peer_ns; /* last time with a peer, or of the start; 0: not checked yet */
+    bool named;            /* the master's thread has its name */
     bool broken;           /* when ended: by a defect */
     atomic_bool ended, idle;
 };
 
 static void report(enum pccl_log_level level, const char *words)
 {
-    if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level)) /* a program that ends says why in any case */
+    if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level)) /* a program that ends reports the reason at any level */
         fprintf(stderr, "pccl-master: %s\n", words);
     else
         pccl_logger_write(level, "daemon", words);
@@ -239,18 +239,18 @@ static void report(enum pccl_log_level level, const char *words)
 
 static bool says(const struct pccl_text *words, int error) { return strstr(words->bytes, uv_strerror(error)) != NULL; }
 
-/* The port in "cannot listen on <address>:<port>: <why>". */
+/* Returns the port in "cannot listen on <address>:<port>: <why>". */
 static uint16_t port_in(const struct pccl_text *words, int why)
 {
     const char *end = strstr(words->bytes, uv_strerror(why));
     const char *colon = end;
-    for (int i = 0; i < 2; i++) /* the second to last before the reason */
+    for (int i = 0; i < 2; i++) /* second to last colon before the reason */
         for (colon--; colon > words->bytes && *colon != ':';)
             colon--;
     return (uint16_t)strtoul(colon + 1, NULL, 10);
 }
 
-/* Reports a failed start, with what can be done about it. */
+/* Reports a failed start, with advice. */
 static void explain_failure(const struct pccl_text *words)
 {
     struct settings_problem problem;
@@ -286,7 +286,7 @@ static void watch_idleness(struct service *service, const struct pccl_master_cou
     signals_wake();
 }
 
-/* How often the master's thread calls on_beat; 0: never. */
+/* Returns the interval of on_beat, which the master's thread calls; 0: never. */
 static uint32_t beat_of(const struct service *service)
 {
     uint32_t wanted = service->idle_exit_ms / 8 + 1;
@@ -301,15 +301,15 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
     struct service *service = context;
     if (!service->named) {
         service->named = true;
-        process_name_thread("pccl-loop"); /* for top -H, and to tell which thread hangs */
+        process_name_thread("pccl-loop"); /* for top -H, and to identify a thread that hangs */
     }
     notify_beat(&service->notify, counts);
     watch_idleness(service, counts);
 }
 
 /*
- * What to give the peers. The token itself is shown on a terminal only, once: what is written
- * elsewhere may be a log.
+ * Prints the token or its file, for the peers. The token itself is shown on a terminal only, once: other output may be
+ * a log.
  */
 static bool announce_token(const char *path, bool made)
 {
@@ -371,7 +371,7 @@ static void await_end(void *argument)
     signals_wake();
 }
 
-/* Tells the peers, who get the time that last words take. */
+/* Notifies the peers, and waits for the last messages. */
 static int drain(struct service *service, const char *signal_name)
 {
     struct pccl_text words;
@@ -407,7 +407,7 @@ static int attend(struct service *service)
     return EXIT_FAILURE;
 }
 
-/* Said whatever the level is: who let the system choose a port must learn it. */
+/* Logs the ports at any level: a user who let the system choose a port needs it. */
 static void announce(const struct service *service, const struct pccl_host *hosts, uint32_t count)
 {
     struct pccl_params process;
@@ -434,7 +434,7 @@ static bool start_somewhere(struct service *service, const struct settings *sett
     uint32_t count = settings_hosts(settings, hosts, PCCL_COUNT_OF(hosts));
     bool by_default = settings->all[SETTING_LISTEN].source == SETTINGS_DEFAULT;
     bool started = start(service, params, hosts, count, &words);
-    if (!started && by_default && !says(&words, UV_EADDRINUSE)) { /* where there is no IPv6 */
+    if (!started && by_default && !says(&words, UV_EADDRINUSE)) { /* for systems without IPv6 */
         memcpy(hosts[0].name, "0.0.0.0", sizeof "0.0.0.0");
         started = start(service, params, hosts, count, &words);
     }
@@ -460,7 +460,7 @@ static int serve(const struct settings *settings, const struct pccl_params *para
     notify_say(&service.notify, "READY=1");
     int status = attend(&service);
     if (!atomic_load(&service.ended))
-        _Exit(status); /* its thread is stuck, and so would be whoever cleans up */
+        _Exit(status); /* its thread is stuck, and cleaning up would hang, too */
     (void)uv_thread_join(&waiter);
     pccl_master_server_destroy(service.server);
     notify_close(&service.notify);

@@ -44,9 +44,9 @@ static pcclParameterInfo_t info_of(int which)
     default: (void)pcclGetParameterInfo((size_t)which, &info); break;
     }
     if (which == PCCL_PARAM_log_level)
-        info.default_value = "INFO"; /* a program that runs by itself says what happens */
+        info.default_value = "INFO"; /* a stand-alone program logs its events */
     if (which == PCCL_PARAM_found_after_ms)
-        info.default_value = "1500"; /* it may be started again while a run lives */
+        info.default_value = "1500"; /* a master may be restarted while a run lives */
     return info;
 }
 
@@ -57,7 +57,7 @@ static bool is_ours(int which)
 
 static bool is_secret(int which) { return which < PCCL_PARAM_COUNT && pccl_params_is_secret((enum pccl_param)which); }
 
-/* SETTING_COUNT: there is none. */
+/* Returns SETTING_COUNT if there is no such name. */
 static int find(const char *name)
 {
     for (int which = 0; which < SETTING_COUNT; which++)
@@ -97,7 +97,7 @@ static bool check_value(int which, const char *value, struct pccl_text *words)
     return false;
 }
 
-/* Puts the value, after what is there already if it is one more address. */
+/* Stores the value, with `more` after the existing addresses. */
 static bool store(struct setting *setting, const char *value, bool more)
 {
     const char *before = more ? setting->value : "";
@@ -159,7 +159,7 @@ bool settings_read_environment(struct settings *settings, struct settings_proble
         char where[128];
         if (!is_ours(which) || value == NULL || value[0] == '\0')
             continue;
-        if (settings->all[which].source > SETTINGS_ENVIRONMENT) /* it does not count, so it may be wrong */
+        if (settings->all[which].source > SETTINGS_ENVIRONMENT) /* overridden, so its value does not matter */
             continue;
         (void)snprintf(where, sizeof where, "the environment variable %s", info.env);
         if (!settings_set(settings, SETTINGS_ENVIRONMENT, 0, where, info.name, value, problem))
@@ -168,7 +168,7 @@ bool settings_read_environment(struct settings *settings, struct settings_proble
     return true;
 }
 
-/* ---- all of them ---- */
+/* ---- all settings ---- */
 
 const char *settings_text(const struct settings *settings, int which)
 {
@@ -187,9 +187,7 @@ static void describe_source(const struct settings *settings, int which, char *ou
     }
 }
 
-/*
- * Values that are good by themselves do not fit together: where are those from that the words name?
- */
+/* Explains values that are valid separately but do not fit together, with the sources of those named in the reason. */
 static void explain_misfit(const struct settings *settings, const struct pccl_text *words,
                            struct settings_problem *problem)
 {
@@ -222,7 +220,7 @@ bool settings_apply(const struct settings *settings, struct pccl_params *params,
             settings_explain(problem, "%s", words.bytes);
             goto out;
         }
-        /* The library reads those of the process from the environment only. */
+        /* The library reads parameters of the process from the environment only. */
         if (scope == pcclParameterProcess && setenv(info_of(which).env, value, 1) != 0) {
             settings_explain(problem, "out of memory");
             goto out;
@@ -272,7 +270,7 @@ static void print_list(const char *list, char *out, size_t size)
 void settings_print(const struct settings *settings, FILE *stream)
 {
     for (int order = 0; order < SETTING_COUNT; order++) {
-        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* those that are no parameters first */
+        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* those that are not parameters first */
         char value[SETTING_BYTES_MAX + 128], source[512];
         const char *text = settings_text(settings, which);
         bool number = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);

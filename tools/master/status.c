@@ -17,24 +17,24 @@
 
 enum {
     EXIT_USAGE = 2,
-    PATIENCE_MS = 5000, /* for one answer */
-    WATCH_MS = 1000,    /* between two */
+    PATIENCE_MS = 5000, /* limit for one answer */
+    WATCH_MS = 1000,    /* interval between two answers */
     ANSWER_BYTES_MAX = 16 << 20,
 };
 
 static const char default_address[] = "127.0.0.1:48180";
 
-/* One question and what became of it. */
+/* One request and its outcome. */
 struct question {
     const char *address, *path;
     struct pccl_endpoint endpoint;
     uint64_t until_ms;
-    char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "": none */
+    char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "" if none is given */
     struct pccl_keys *keys;                             /* owned; NULL: plain HTTP */
-    struct pccl_secure *secure;                         /* of one connection */
+    struct pccl_secure *secure;                         /* encryption of the current connection */
     char *answer;                                       /* owned; the head, then the body */
     size_t length;
-    char words[600]; /* why there is no answer */
+    char words[600]; /* reason for a missing answer */
 };
 
 static uint64_t now_ms(void) { return uv_hrtime() / 1000000; }
@@ -48,7 +48,7 @@ PCCL_PRINTF(2, 3) static bool fail(struct question *question, const char *format
     return false;
 }
 
-/* false: the time is up. */
+/* Returns false if the time is up. */
 static bool await(const struct question *question, uv_os_sock_t socket, bool writable)
 {
     uint64_t now = now_ms();
@@ -163,7 +163,7 @@ static bool hear(struct question *question, uv_os_sock_t socket)
 
 /* ---- the answer ---- */
 
-/* Whoever answered shall not move the cursor of our terminal. */
+/* Replaces control characters, so that the other side cannot move the cursor of our terminal. */
 static void make_printable(char *text)
 {
     size_t left = strlen(text);
@@ -177,7 +177,7 @@ static void make_printable(char *text)
     }
 }
 
-/* Its body, or NULL with the reason in words. */
+/* Returns the body of the answer, or NULL with the reason in words. */
 static const char *body_of(struct question *question)
 {
     char *answer = question->answer;
@@ -252,10 +252,13 @@ static int usage_error(const char *words, const char *about)
     return EXIT_USAGE;
 }
 
-/* false: nothing can be printed any more. */
+/* Returns false if nothing more can be printed. */
 static bool print_answer(const char *body) { return fputs(body, stdout) >= 0 && fflush(stdout) == 0; }
 
-/* Until Ctrl-C, which ends the process, or until nothing can be printed. A master may be away for a while. */
+/*
+ * Prints answers until Ctrl-C, which ends the process, or until nothing more can be printed. Continues without a
+ * master.
+ */
 static int watch(struct question *question)
 {
     bool terminal = uv_guess_handle(1) == UV_TTY;
@@ -285,7 +288,7 @@ struct wanted {
     bool json, watches;
 };
 
-/* NULL: it is none that has a value. */
+/* Returns NULL for flags without a value. */
 static const char **place_of(struct wanted *wanted, const char *flag)
 {
     return strcmp(flag, "--token-file") == 0    ? &wanted->token_file
@@ -294,7 +297,7 @@ static const char **place_of(struct wanted *wanted, const char *flag)
                                                 : NULL;
 }
 
-/* 64 digits, in any case and with colons between them or not, as programs show them. */
+/* Reads 64 digits, in any case and with or without colons, as programs show them. */
 static bool read_fingerprint(const char *given, char text[PCCL_FINGERPRINT_TEXT + 1])
 {
     size_t length = 0;
@@ -310,7 +313,7 @@ static bool read_fingerprint(const char *given, char text[PCCL_FINGERPRINT_TEXT 
     return length == PCCL_FINGERPRINT_TEXT || !given;
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int secure(struct question *question, const struct wanted *wanted, bool https)
 {
     struct pccl_text reason;

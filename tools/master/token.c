@@ -12,8 +12,8 @@
 enum {
     EXIT_USAGE = 2,
     PATIENCE_MS = 10000,
-    JOIN_TTL_S = 30 * 86400, /* unless --ttl says otherwise */
-    KEEP_S = 3600            /* likewise --keep */
+    JOIN_TTL_S = 30 * 86400, /* default of --ttl */
+    KEEP_S = 3600            /* default of --keep */
 };
 
 struct request {
@@ -58,7 +58,7 @@ static int print_help(void)
 
 /* ---- the command line ---- */
 
-/* "24h" as seconds. */
+/* Reads a time such as "24h", in seconds. */
 static bool read_time(const char *text, unsigned long long *seconds)
 {
     static const char units[] = "smhd";
@@ -91,7 +91,7 @@ static const char **place_of(struct request *request, const char *flag)
     return strcmp(flag, "--label") == 0 ? &request->label : NULL;
 }
 
-/* 0, or the exit status. Values may follow their flag or, after '=', be part of it. */
+/* Returns 0, or the exit status. Values may follow their flag or, after '=', be part of it. */
 static int parse(struct request *request, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
@@ -111,7 +111,7 @@ static int parse(struct request *request, int argc, char **argv)
     return 0;
 }
 
-/* Of --ttl: 0 is never. Returns false if it is no time. */
+/* Reads the value of --ttl; 0 is never. Returns false if it is not a time. */
 static bool read_ttl(const char *text, enum pccl_role role, unsigned long long *seconds)
 {
     *seconds = text == NULL && role == PCCL_ROLE_JOIN ? JOIN_TTL_S : 0;

@@ -3,7 +3,7 @@
 #ifndef PCCL_TOOLS_MASTER_TOKEN_H
 #define PCCL_TOOLS_MASTER_TOKEN_H
 
-/* argv[0] is "token". The exit status: 0 done, 1 not done, 2 wrong usage. */
+/* Runs the command; argv[0] is "token". Returns the exit status: 0 done, 1 not done, 2 wrong usage. */
 int token_main(int argc, char **argv);
 
 #endif

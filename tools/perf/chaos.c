@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a worker reports after each operation. */
+/* Report of a worker after each operation. */
 struct event {
     double start_s, end_s;
     int32_t result, world;
-    uint64_t wrong; /* elements, of those looked at */
+    uint64_t wrong; /* wrong elements among those checked */
 };
 
 /* ---- a worker ---- */
 
 enum {
     LOOKED_AT_MAX = 16384
-}; /* elements checked in each result; checking more would take longer than the operation */
+}; /* limit of elements checked in each result; checking more would take longer than the operation */
 
 struct load {
     const struct perf_options *options;
@@ -30,7 +30,7 @@ struct load {
     void *input, *output;
 };
 
-/* Admits newcomers. Every peer asks after every operation, so all ask together. */
+/* Admits newcomers. Every peer makes these calls after every operation, so all make them together. */
 static pcclResult_t admit(pcclComm_t *comm)
 {
     bool pending = false;
@@ -70,8 +70,8 @@ static bool reduce_once(const struct load *load)
 int perf_chaos_worker(const struct perf_options *options)
 {
     struct perf_options own = *options;
-    own.peers = 2;    /* as one place is empty most of the time */
-    own.alike = true; /* so that a result shows how many took part */
+    own.peers = 2;    /* one peer is missing most of the time */
+    own.alike = true; /* so that a result shows the number of participants */
     size_t bytes = options->max_bytes + perf_datatype_bytes(options->datatype);
     struct load load = {.options = &own, .input = malloc(bytes), .output = malloc(bytes)};
     load.count = bytes / perf_datatype_bytes(options->datatype) - 1;
@@ -100,12 +100,12 @@ int perf_chaos_worker(const struct perf_options *options)
 
 /* ---- the launcher ---- */
 
-/* The events of a worker for which the launcher waits. */
+/* The events of a worker that the launcher waits for. */
 enum wanted {
     WANT_NOTHING,
-    WANT_WHOLE, /* a few operations in a row with everybody */
-    WANT_ERROR, /* after the signal; a good one without the victim counts too: it had no operation in progress */
-    WANT_GOOD,  /* without the victim */
+    WANT_WHOLE, /* a few operations in a row with all peers */
+    WANT_ERROR, /* after the signal; a success without the victim counts, too: it had no operation in progress */
+    WANT_GOOD,  /* a success without the victim */
 };
 
 enum { WHOLE_IN_A_ROW = 4 };
@@ -152,7 +152,7 @@ static void follow(struct chaos *chaos, struct watched *watched, const struct ev
         if (watched->wanted == WANT_ERROR)
             perf_note(&chaos->to_error, since_s);
         watched->wanted = WANT_GOOD;
-    } else if ((uint32_t)event->world < chaos->options->peers) { /* else all had finished it just before */
+    } else if ((uint32_t)event->world < chaos->options->peers) { /* otherwise all had finished it just before */
         perf_note(&chaos->to_good, since_s);
         watched->wanted = WANT_NOTHING;
     }
@@ -169,10 +169,7 @@ static void handle(struct chaos *chaos, struct watched *watched, const struct ev
     }
 }
 
-/*
- * Reads the events of all workers until nothing is wanted any more; of all, so that none blocks on
- * writing.
- */
+/* Reads the events of all workers, so that none blocks on writing, until all wanted ones have arrived. */
 static bool watch(struct chaos *chaos, const char *words)
 {
     for (;;) {
@@ -227,7 +224,7 @@ static bool strike(struct chaos *chaos, const char *words)
 
 /* ---- the report ---- */
 
-/* false with a message: a file could not be written, or a goal is missed. */
+/* Returns false with a message if a file could not be written, or a goal is missed. */
 static bool report(struct chaos *chaos)
 {
     const struct perf_options *options = chaos->options;

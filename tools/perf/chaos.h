@@ -1,7 +1,6 @@
 /*
- * Robustness in figures: peers reduce without pause, one is killed (or stopped) at a random moment,
- * a new one takes its place. Measured from the moment of the signal: when each survivor had its
- * error, and when its next good result.
+ * Robustness in figures: peers reduce without pause, one is killed (or stopped) at a random moment, a new one replaces
+ * it. Measures the time from the signal to each survivor's error, and to its next good result.
  */
 #ifndef PCCL_TOOLS_PERF_CHAOS_H
 #define PCCL_TOOLS_PERF_CHAOS_H

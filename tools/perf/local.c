@@ -71,7 +71,7 @@ static bool meets_goals(const struct perf_options *options, const struct rows *r
     return good;
 }
 
-/* The exit code after all rows: wrong results, JSON, goals. */
+/* Returns the exit code after all rows: wrong results, JSON, goals. */
 static int conclude(const struct perf_options *options, const struct perf_ring *ring, const struct rows *rows)
 {
     uint64_t wrong = 0;
@@ -87,10 +87,7 @@ static int conclude(const struct perf_options *options, const struct perf_ring *
 
 /* ---- one row from all workers ---- */
 
-/*
- * The limit before and after the row, so that a machine that gets slower or faster does so for
- * both.
- */
+/* The limit before and after the row, so that a machine that gets slower or faster does so for both. */
 struct limits {
     struct perf_limit_samples all;
     double medians_s[2];
@@ -153,7 +150,7 @@ static bool take_report(const struct run *run, uint32_t index, struct perf_row *
     row->memory_bytes = report.memory_bytes > row->memory_bytes ? report.memory_bytes : row->memory_bytes;
     row->error_largest = fmax(report.error_largest, row->error_largest);
     row->error_rms = fmax(report.error_rms, row->error_rms);
-    row->chosen = report.chosen; /* all peers choose alike */
+    row->chosen = report.chosen; /* all peers choose the same */
     memcpy(row->why, report.why, sizeof row->why);
     return true;
 }
@@ -207,7 +204,7 @@ static bool measure_rows(struct run *run)
 
 /* ---- the run ---- */
 
-/* false with a message: the limit cannot be used. */
+/* Returns false with a message if the limit cannot be used. */
 static bool is_honest(const struct perf_options *options, double cpu_per_gb)
 {
     if (cpu_per_gb <= options->limit_cpu)

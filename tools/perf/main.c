@@ -1,7 +1,4 @@
-/*
- * pccl-perf measures how fast, costly and robust all-reduce, shared state and topology are, here or
- * in a cluster.
- */
+/* pccl-perf measures speed, cost and robustness of all-reduce, shared state and topology, here or in a cluster. */
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
@@ -22,7 +19,7 @@ int main(int count, char **arguments)
     if (answered)
         return 0;
     perf_sight_prepare();
-    signals_ignore_broken_pipes(); /* a dead worker is noticed by its pipe */
+    signals_ignore_broken_pipes(); /* a worker's death shows at its pipe */
     if (options.solve)
         return perf_solve_run(&options);
     switch (options.mode) {

@@ -219,7 +219,7 @@ static bool read_name(const char *option, const char *text, const char *const *n
     return false;
 }
 
-/* BLOCK, SCALE and ROUNDING, the last ones of which may be missing. */
+/* Reads BLOCK, SCALE and ROUNDING, the last of which may be missing. */
 static bool read_scaled(const char *option, const char *text, unsigned format, char *const *words, size_t count,
                         struct perf_options *options)
 {
@@ -234,7 +234,7 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
     params.block = count > 0 ? (uint32_t)strtoul(words[0], NULL, 10) : params.block;
     params.scale = (pcclCodecScale_t)scale;
     params.rounding = (pcclCodecRounding_t)rounding;
-    params.budget_ms = params.format == pcclQuantAuto ? 1 : 0; /* until it is read */
+    params.budget_ms = params.format == pcclQuantAuto ? 1 : 0; /* replaced when the budget is read */
     if (count > 3 || pcclCreateCodec(&params, &options->codec) != pcclSuccess)
         return wrong(option, text, count > 3 ? "too many colons" : pcclGetLastError(NULL));
     options->codec_params = params;
@@ -251,7 +251,7 @@ static bool read_budget(const char *option, const char *text, uint32_t *budget)
     return true;
 }
 
-/* Once both options are read. */
+/* Sets the budget once both options are read. */
 static bool set_budget(struct perf_options *options)
 {
     const bool automatic = options->codec.algorithm == pcclQuantAuto;
@@ -369,7 +369,7 @@ pcclOptions_t *perf_library_options(const struct perf_options *options)
 
 /* ---- options ---- */
 
-enum { STATE_BYTES = 256 << 20, TOPOLOGY_BYTES = 1 << 20 }; /* unless a size is given */
+enum { STATE_BYTES = 256 << 20, TOPOLOGY_BYTES = 1 << 20 }; /* defaults */
 enum { ITERATIONS = 20, TOPOLOGY_ITERATIONS = 1 };
 
 enum {
@@ -449,9 +449,7 @@ static bool read_in_place(const char *text, struct perf_options *options)
     return true;
 }
 
-/*
- * What the launcher passes to its workers: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS".
- */
+/* Reads the value from the launcher: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS". */
 static bool read_worker(const char *text, struct perf_options *options)
 {
     unsigned index;
@@ -468,7 +466,7 @@ static bool read_worker(const char *text, struct perf_options *options)
     return true;
 }
 
-/* A collective, or a reduction. */
+/* Reads a collective, or a reduction. */
 static bool read_op(const char *text, struct perf_options *options)
 {
     static const char *const names[] = {COLLECTIVES, OPERATIONS};
@@ -545,7 +543,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         if (sscanf(value, "0,%d,%d", &options->result_descriptor, &options->go_descriptor) != 2)
             return wrong("--master", value, "it is internal");
         return true;
-    default: return false; /* getopt has printed why */
+    default: return false; /* getopt has printed the reason */
     }
 }
 
@@ -616,7 +614,7 @@ static bool fits(const struct perf_options *options)
     return words == NULL;
 }
 
-/* Reported once here instead of by every peer. */
+/* Checks the settings once here, instead of in every peer. */
 static bool settings_are_right(const struct perf_options *options)
 {
     pcclOptions_t *set = perf_library_options(options);
@@ -672,11 +670,11 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
     if (options->collective == PCCL_BROADCAST || options->collective == PCCL_SEND ||
         options->collective == PCCL_BARRIER) {
-        options->in_place = true; /* there is one buffer, or none */
+        options->in_place = true; /* one buffer, or none */
         options->out_of_place = false;
     }
     if (perf_gives_blobs(options) || options->collective == PCCL_ALL_TO_ALL) {
-        options->in_place = false; /* the result is in memory of the library's, or must be elsewhere */
+        options->in_place = false; /* the result is in the library's memory, or must be elsewhere */
         options->out_of_place = true;
     }
     if (options->collective == PCCL_BARRIER) {

@@ -15,7 +15,7 @@ void perf_row_finish(struct perf_row *row, const struct perf_options *options, d
     double share = perf_traffic(options, options->peers);
     double moved = share * perf_senders(options) * (double)row->bytes;
     if (count > 0) {
-        row->p50_s = perf_median_s(times, count); /* sorts them */
+        row->p50_s = perf_median_s(times, count); /* sorts the times */
         row->p99_s = times[count - 1 - count / 100];
         row->max_s = times[count - 1];
     }
@@ -123,7 +123,7 @@ struct perf_figures perf_figures_of(struct perf_samples *samples)
 {
     if (samples->count == 0)
         return (struct perf_figures){0};
-    double median_s = perf_median_s(samples->values, samples->count); /* sorts */
+    double median_s = perf_median_s(samples->values, samples->count); /* sorts the values */
     return (struct perf_figures){.median_ms = 1e3 * median_s,
                                  .p99_ms = 1e3 * samples->values[samples->count - 1 - samples->count / 100],
                                  .max_ms = 1e3 * samples->values[samples->count - 1],
@@ -194,7 +194,7 @@ bool perf_json_save(const struct perf_options *options, struct perf_json *report
 
 void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...)
 {
-    char text[512]; /* any double has room */
+    char text[512]; /* room for any double */
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);

@@ -13,44 +13,42 @@ struct perf_row {
     size_t bytes;
     bool in_place;
     uint32_t iterations;
-    double seconds;                  /* of one operation: the slowest peer's loop divided by its length */
+    double seconds;                  /* time of one operation: the slowest peer's loop divided by its length */
     double p50_s, p99_s, max_s;      /* over all operations of all peers */
     double algbw, busbw;             /* 1e9 bytes per second */
-    double cpu_s;                    /* of one operation, all processes, master included */
-    double master_s;                 /* the master's part of that; 0: not known */
-    double cpu_per_gb;               /* the same per 1e9 bytes moved */
+    double cpu_s;                    /* CPU time of one operation, over all processes and the master */
+    double master_s;                 /* the master's part; 0: unknown */
+    double cpu_per_gb;               /* CPU time per 1e9 bytes moved */
     double limit_s;                  /* 0: not measured */
-    double limit_spread;             /* the limit before and after: the larger median divided by the smaller */
-    double exact_s;                  /* the same operation without a codec; 0: not measured */
-    double error_largest, error_rms; /* of what a peer brings, by coding it once: the largest of all peers */
-    uint64_t memory_bytes;           /* the largest that a peer needed beyond the caller's buffers; 0: not known */
+    double limit_spread;             /* change of the limit during the row: the larger median divided by the smaller */
+    double exact_s;                  /* time of the same operation without a codec; 0: not measured */
+    double error_largest, error_rms; /* error of coding a peer's input once: the largest of all peers */
+    uint64_t memory_bytes;           /* largest memory of a peer beyond the caller's buffers; 0: unknown */
     uint64_t wrong;
-    pcclQuantizationAlgorithm_t chosen; /* by an automatic codec, for the last operation */
-    char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with any other codec */
+    pcclQuantizationAlgorithm_t chosen; /* choice of an automatic codec, for the last operation */
+    char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with other codecs */
 };
 
-/*
- * With a larger spread the machine was disturbed, and the share of the limit says little.
- */
+/* Spread above which the machine was disturbed, and the share of the limit means little. */
 #define PERF_LIMIT_SPREAD_MAX 1.25
 
-/* times: all operations of all peers; sorted here. cpu_s: of the whole loop. */
+/* Fills in a row. times: all operations of all peers, which this sorts. cpu_s: of the whole loop. */
 void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
                      double cpu_s);
-/* The share of the limit; NAN: not measured. */
+/* Returns the share of the limit; NAN if not measured. */
 double perf_row_share(const struct perf_row *row);
 
-/* Where the table goes: standard output, unless that is for JSON or a topology. */
+/* Returns the stream for the table: standard output, unless JSON or a topology uses it. */
 FILE *perf_table(const struct perf_options *options);
-/* ring: NULL without a limit. */
+/* Prints the header; `ring` is NULL without a limit. */
 void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb);
 void perf_report_row(const struct perf_options *options, const struct perf_row *row);
-/* Writes to options->json, if that is set. false: a message is on standard error. */
+/* Writes to options->json, if it is set. Returns false after a message on standard error. */
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count);
 /*
- * Begins the object that --json names, in memory, with version and collective if this is not NULL.
- * perf_json_save closes, writes and frees it. false: a message is on standard error.
+ * Begins the object for --json, in memory, with version and collective if this is not NULL. perf_json_save closes,
+ * writes and frees it, and returns false after a message on standard error.
  */
 struct perf_json {
     struct pccl_json json;
@@ -58,14 +56,14 @@ struct perf_json {
 };
 struct pccl_json *perf_json_begin(struct perf_json *report, const char *collective);
 bool perf_json_save(const struct perf_options *options, struct perf_json *report);
-/* A number of its own format. */
+/* Adds a number in the given format. */
 PCCL_PRINTF(3, 4) void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...);
-/* 64K, 1M, or bytes. The buffer is the caller's. */
+/* Writes the size as 64K, 1M, or bytes to the caller's buffer, and returns it. */
 const char *perf_size_text(size_t bytes, char *text, size_t size);
 
-/* Times, collected. */
+/* Collected times. */
 struct perf_samples {
-    double *values; /* freed by whoever holds them */
+    double *values; /* freed by the owner of the struct */
     size_t count, capacity;
 };
 
@@ -75,15 +73,15 @@ struct perf_figures {
 };
 
 void perf_note(struct perf_samples *samples, double seconds);
-/* Sorts. All 0 without any. */
+/* Sorts the samples, and returns their figures; all 0 without samples. */
 struct perf_figures perf_figures_of(struct perf_samples *samples);
 void perf_report_figures(const struct perf_options *options, const char *words, const struct perf_figures *figures);
-/* "name": {...} */
+/* Adds "name": {...}. */
 void perf_json_figures(struct pccl_json *json, const char *name, const struct perf_figures *figures);
 
 /*
- * Shows a line, on a terminal only, with the time since the program began; the next one overwrites
- * it. Empty: removes it.
+ * Shows a line, on a terminal only, with the time since the program began; the next one overwrites it. An empty text
+ * removes it.
  */
 void perf_progress(const char *text);
 

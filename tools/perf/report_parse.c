@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-/* "peer 0 ", 32 digits, a blank, "[::]:0" and the end of the line. */
+/* Length of "peer 0 ", 32 digits, a blank, "[::]:0" and the end of the line. */
 enum { PEER_LINE_LEAST = 47 };
 
 struct reader {
     const char *next, *end;    /* the rest of the text */
     const char *at, *line_end; /* the rest of the line */
-    uint64_t line;             /* its number */
+    uint64_t line;             /* number of the line */
     struct pccl_topology_report *report;
-    uint8_t *seen; /* a bit for each [from * count + to]; the diagonal's tell who is in the ring */
+    uint8_t *seen; /* a bit for each [from * count + to]; the diagonal marks the peers in the ring */
     struct pccl_text *reason;
     enum pccl_status status;
 };
@@ -67,7 +67,7 @@ static bool next_line(struct reader *reader)
     return false;
 }
 
-/* The bytes up to the next blank; none at the end of the line. */
+/* Takes the bytes up to the next blank; returns 0 at the end of the line. */
 static size_t take_token(struct reader *reader, const char **token)
 {
     skip_blanks(reader);
@@ -96,7 +96,7 @@ static bool take_word(struct reader *reader, const char *word)
     return false;
 }
 
-/* Decimal digits without a needless zero in front. */
+/* Parses decimal digits without a needless leading zero. */
 static bool parse_number(const char *digits, size_t length, uint64_t most, uint64_t *number)
 {
     uint64_t value = 0;
@@ -136,7 +136,7 @@ static bool take_end(struct reader *reader)
     return reader->at == reader->line_end;
 }
 
-/* Goes to the next line, which must begin with this word; says so if it does not. */
+/* Moves to the next line, which must begin with this word; otherwise returns false with a reason. */
 static bool expect_line(struct reader *reader, const char *word)
 {
     if (!next_line(reader))
@@ -168,7 +168,7 @@ static bool take_id(struct reader *reader, struct pccl_id *id)
     return length == 2 * sizeof id->bytes && pccl_id_read(token, length, id);
 }
 
-/* "1.2.3.4:5" or "[::1]:5" */
+/* Takes "1.2.3.4:5" or "[::1]:5". */
 static bool take_address(struct reader *reader, struct pccl_address *address)
 {
     const char *token;
@@ -190,7 +190,7 @@ static bool take_address(struct reader *reader, struct pccl_address *address)
     return true;
 }
 
-/* Takes the rest of the line behind one blank. */
+/* Takes the rest of the line after one blank. */
 static bool take_name(struct reader *reader, char *name)
 {
     if (reader->at < reader->line_end)
@@ -223,7 +223,7 @@ static bool read_peer(struct reader *reader, uint32_t expected)
            wrong(reader, "a name has at most %u bytes, all of them printable UTF-8", PCCL_NAME_MAX);
 }
 
-/* false: it had been seen. */
+/* Marks a link as seen. Returns false if it had been seen. */
 static bool see(struct reader *reader, uint32_t from, uint32_t to)
 {
     size_t bit = (size_t)from * reader->report->count + to;

@@ -5,8 +5,8 @@
 #include "topology/report.h"
 
 /*
- * Makes a report, which the caller must free after OK. ARGUMENT with a reason that names the line;
- * MEMORY. Takes at most some 20 times the memory of the text, whatever that claims.
+ * Makes a report, which the caller must free after OK. Returns ARGUMENT with a reason that includes the line, or
+ * MEMORY. Uses at most some 20 times the memory of the text, whatever its content.
  */
 PCCL_MUST_CHECK enum pccl_status perf_report_parse(const char *text, size_t length, const struct pccl_memory *memory,
                                                    struct pccl_topology_report *report, struct pccl_text *reason);

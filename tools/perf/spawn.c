@@ -10,8 +10,8 @@
 enum { TICK_MS = 250 };
 
 /*
- * Runs this program again, as a worker or as the master. Its own options come first: behind a "--" they would be
- * operands.
+ * Runs this program again, as a worker or as the master. Its special options precede the others: after a "--" they
+ * would have no effect.
  */
 static bool spawn(const struct perf_launch *launch, bool is_worker, uint32_t index, struct process_child *child)
 {
@@ -58,7 +58,7 @@ bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct 
     return spawn(launch, true, index, child);
 }
 
-/* The master is watched last. */
+/* Watches the workers, and the master last. */
 static bool await_watched(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
                           uint32_t index, const char *words, struct process_watched *watched)
 {
@@ -72,7 +72,7 @@ static bool await_watched(const struct perf_launch *launch, const struct process
         }
         for (uint32_t i = 0; i <= count; i++) {
             if (watched[i].has_input) {
-                watched[i].pipe = -1; /* alive, or done with everything */
+                watched[i].pipe = -1; /* alive, or finished */
             } else if (watched[i].has_ended) {
                 process_await(i < count ? &workers[i] : &launch->master);
                 return false;

@@ -7,27 +7,26 @@
 
 struct perf_launch {
     int count;
-    char **arguments; /* of this program */
+    char **arguments; /* arguments of this program */
     struct process_child master;
     char address[32];
 };
 
-/* Starts the master on a port that the system chooses. false: a message is on standard error. */
+/* Starts the master on a port that the system chooses. Returns false after a message on standard error. */
 bool perf_spawn_master(struct perf_launch *launch, int count, char **arguments);
 bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct process_child *child);
 /*
- * Waits for output of worker `index`, and shows `words` and the time meanwhile; the workers before
- * it have written theirs and may have ended. false: one of the others or the master has ended, so
- * the output may never come.
+ * Waits for output of worker `index`, and shows `words` and the time; the workers before it have written their output
+ * and may have ended. Returns false if one of the others or the master has ended, so that the output may never arrive.
  */
 bool perf_launch_await(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
                        uint32_t index, const char *words);
 /*
- * Reports how the children ended that have ended, and ends the others. good: all is well so far;
- * returns whether it still is.
+ * Reports the failures of children that have ended, and ends the others. `good`: no failure so far. Returns true
+ * without any failure.
  */
 bool perf_launch_end(struct perf_launch *launch, struct process_child *workers, uint32_t count, bool good);
-/* What the spawned master does. */
+/* Runs the spawned master. */
 int perf_master_main(const struct perf_options *options);
 
 #endif

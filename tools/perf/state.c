@@ -10,20 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 250, CHUNK_BYTES = 1 << 20, PART = 100 /* one chunk of so many differs */ };
+enum { TICK_MS = 250, CHUNK_BYTES = 1 << 20, PART = 100 /* one chunk in this number differs */ };
 
-/* Seeds of content: what the group holds, and what the newcomer brings. */
+/* Seeds of content: of the group, and of the newcomer. */
 enum { COMMON = 1, OTHER = 2 };
 
 struct row {
     const char *of;
     size_t bytes;
     uint32_t iterations;
-    double seconds;      /* of a synchronization, median */
-    double digest_s;     /* equal: of digesting alone */
-    double limit_s;      /* newcomer; 0: not measured */
-    double limit_spread; /* the limit before and after */
-    uint64_t moved;      /* payload, of all synchronizations together */
+    double seconds;      /* median of a synchronization */
+    double digest_s;     /* equal: time of digesting alone */
+    double limit_s;      /* newcomer: limit; 0: not measured */
+    double limit_spread; /* change of the limit during the row */
+    uint64_t moved;      /* payload of all synchronizations together */
     uint64_t wrong;
 };
 
@@ -39,7 +39,7 @@ struct run {
     bool *is_asked;
     uint32_t started, next_index;
     struct perf_ring *fan; /* NULL: without a limit */
-    uint64_t revision;     /* of the next synchronization */
+    uint64_t revision;     /* revision of the next synchronization */
     uint64_t random;
     struct row rows[CASES * PERF_SIZES_MAX];
     size_t row_count;
@@ -74,8 +74,8 @@ static bool give_orders(struct run *run)
 }
 
 /*
- * Takes the reports of all workers with an order. false: one of them or the master has ended, or
- * has reported a failure.
+ * Takes the reports of all workers with an order. Returns false if one of them or the master has ended, or has reported
+ * a failure.
  */
 static bool take_reports(struct run *run, const char *words)
 {
@@ -111,12 +111,12 @@ static bool take_reports(struct run *run, const char *words)
 
 static bool carry_out(struct run *run, const char *words) { return give_orders(run) && take_reports(run, words); }
 
-/* From the first begin to the last end. */
+/* Returns the time from the first begin to the last end. */
 static double span_s(const struct run *run)
 {
     double start_s = (double)INFINITY, end_s = 0;
     for (uint32_t i = 0; i < run->started; i++) {
-        if (run->reports[i].end_s <= 0) /* was not asked, or died */
+        if (run->reports[i].end_s <= 0) /* had no order, or died */
             continue;
         start_s = fmin(start_s, run->reports[i].start_s);
         end_s = fmax(end_s, run->reports[i].end_s);
@@ -124,7 +124,7 @@ static double span_s(const struct run *run)
     return end_s - start_s;
 }
 
-/* All hold COMMON and know the revision. */
+/* Gives all workers the content COMMON and the revision. */
 static bool begin_together(struct run *run, size_t bytes)
 {
     order_all(run, PERF_STATE_FILL, bytes, COMMON);
@@ -134,7 +134,7 @@ static bool begin_together(struct run *run, size_t bytes)
     return carry_out(run, "beginning together");
 }
 
-/* One synchronization, for which the newcomer's revision is outdated if `outdated`. */
+/* Orders one synchronization, for which the newcomer's revision is outdated if `outdated`. */
 static void order_sync(struct run *run, size_t bytes, bool outdated)
 {
     order_all(run, PERF_STATE_SYNC, bytes, run->revision++);
@@ -179,7 +179,7 @@ static bool measure_equal(struct run *run, struct row *row, double *times, doubl
     return good && check(run, row->bytes, &row->wrong);
 }
 
-/* Adds to the samples; tells the median of these alone. false: a process is gone. */
+/* Adds to the samples; *median_s is the median of the new ones alone. Returns false if a process is gone. */
 static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_samples *all, double *median_s)
 {
     struct perf_limit_samples samples = {0};
@@ -392,16 +392,16 @@ static bool measure_rows(struct run *run)
     return (!options->gate || meets_goals(run)) && good;
 }
 
-/* ---- a donor dies in the middle ---- */
+/* ---- a donor dies during the transfer ---- */
 
 struct chaos {
     struct perf_samples undisturbed, digests, disturbed;
     uint64_t wrong;
-    double digest_s, whole_s; /* how long it takes at present: the transfer is between the two */
-    uint32_t late;            /* signals that came when the newcomer was done already; these rounds are repeated */
+    double digest_s, whole_s; /* current durations; the transfer is between the two */
+    uint32_t late;            /* signals after the newcomer was done; these rounds are repeated */
 };
 
-enum { LATE_MAX = 10 }; /* for each round; then the machine is too uneven */
+enum { LATE_MAX = 10 }; /* limit for each round; above it the machine is too uneven */
 
 static double draw(struct run *run)
 {
@@ -432,7 +432,7 @@ static bool replace(struct run *run, uint32_t victim, size_t bytes)
     if (!perf_spawn_worker(&run->launch, run->next_index++, &run->workers[victim]))
         return false;
     order_all(run, PERF_STATE_ADMIT, 0, 0);
-    run->requests[victim].order = PERF_STATE_NOTHING; /* it joins on its own */
+    run->requests[victim].order = PERF_STATE_NOTHING; /* it joins by itself */
     if (!carry_out(run, "a new peer"))
         return false;
     order_all(run, PERF_STATE_SYNC, bytes, run->revision++);

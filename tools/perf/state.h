@@ -1,8 +1,7 @@
 /*
- * Synchronizations of shared state: peers that hold the same, a newcomer that holds something else,
- * one that differs in a hundredth of the chunks; and a donor that is killed in the middle. The
- * launcher tells each of the workers what to do next, all that are asked begin at once, and a time
- * is that from the first begin to the last end.
+ * Synchronizations of shared state: peers with equal content, a newcomer with other content, one that differs in a
+ * hundredth of the chunks; and a donor that is killed during the transfer. The launcher sends each worker its next
+ * order, all workers with an order begin at once, and a time is measured from the first begin to the last end.
  */
 #ifndef PCCL_TOOLS_PERF_STATE_H
 #define PCCL_TOOLS_PERF_STATE_H
@@ -11,12 +10,12 @@
 
 enum perf_state_order {
     PERF_STATE_NOTHING,
-    PERF_STATE_FILL,   /* content of the seed `argument` */
+    PERF_STATE_FILL,   /* fill in the content of the seed `argument` */
     PERF_STATE_SPOIL,  /* change a byte in `argument` chunks */
     PERF_STATE_DIGEST, /* only compute the digests, as the library does */
-    PERF_STATE_SYNC,   /* with the revision `argument` */
-    PERF_STATE_CHECK,  /* is it the content of the seed `argument`? */
-    PERF_STATE_ADMIT,  /* update the topology until all are there */
+    PERF_STATE_SYNC,   /* synchronize with the revision `argument` */
+    PERF_STATE_CHECK,  /* compare with the content of the seed `argument` */
+    PERF_STATE_ADMIT,  /* update the topology until all peers are there */
 };
 
 struct perf_state_request {

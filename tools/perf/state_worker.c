@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSORS = 4 }; /* that the bytes are divided among */
+enum { TENSORS = 4 }; /* number of tensors into which the bytes are divided */
 
 struct holder {
     const struct perf_options *options;
@@ -44,14 +44,14 @@ static uint64_t count_wrong(const struct holder *holder, uint64_t seed, size_t b
     return wrong;
 }
 
-/* Evenly over the content. */
+/* Changes bytes that are evenly distributed over the content. */
 static void spoil(const struct holder *holder, uint64_t chunks, size_t bytes)
 {
     for (uint64_t i = 0; i < chunks; i++)
         holder->content[(size_t)(i * (bytes / chunks))] ^= 0x55;
 }
 
-/* ---- the state, as the caller of the library has it and as its digests see it ---- */
+/* ---- the state, in the form for the library's callers and in the form for its digests ---- */
 
 static const char *const names[TENSORS] = {"first", "second", "third", "fourth"};
 
@@ -62,7 +62,7 @@ static size_t tensor_bytes(size_t bytes, int index)
     return index + 1 < TENSORS ? bytes / TENSORS : bytes - tensor_begin(bytes, index);
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool digest(const struct holder *holder, size_t bytes)
 {
     struct pccl_sync_tensor tensors[TENSORS];
@@ -108,7 +108,7 @@ static pcclResult_t synchronize(const struct holder *holder, const struct perf_s
 
 /* ---- orders ---- */
 
-/* At least one update: who has died is no member after it. */
+/* Makes at least one update, which removes dead members. */
 static pcclResult_t admit(const struct holder *holder)
 {
     pcclResult_t result = pcclUpdateTopology(holder->comm);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is said ---- */
+/* ---- reports ---- */
 
 void perf_topology_header(const struct perf_options *options)
 {
@@ -82,9 +82,7 @@ static bool report_json(const struct perf_options *options, const struct perf_ca
     return perf_json_save(options, &file);
 }
 
-/*
- * The longest and dearest of the calls, the group as it was before all of them and as it is after.
- */
+/* Judges the longest and most expensive of the calls, with the group before all of them and after them. */
 static bool meets_goals(const struct perf_options *options, const struct perf_call *calls, uint32_t count)
 {
     struct perf_call worst = calls[0];
@@ -97,7 +95,7 @@ static bool meets_goals(const struct perf_options *options, const struct perf_ca
         worst.failed += calls[i].failed;
     }
     struct perf_judged judged = {.of = "topology"};
-    if (worst.failed > 0) /* a time to a failure is no time */
+    if (worst.failed > 0) /* the time of a failure is not a result */
         return perf_gate(options, &judged, 1);
     judged = (struct perf_judged){.of = "topology",
                                   .figures = {{"optimize_s", worst.optimize_s},
@@ -131,7 +129,9 @@ bool perf_topology_report(const struct perf_options *options, const struct perf_
 
 /* ---- the run ---- */
 
-/* Each says a byte when it is done. false: one of them or the master has ended before that. */
+/*
+ * Waits for a byte from each worker when it is done. Returns false if one of them or the master has ended before that.
+ */
 static bool await_workers(const struct perf_launch *launch, const struct process_child *workers, uint32_t count)
 {
     char byte;

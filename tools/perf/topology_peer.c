@@ -9,9 +9,9 @@
 #include <uv.h>
 
 enum {
-    REDUCTIONS = 5,         /* that are timed, before and after each */
-    TEXT_ATTEMPTS_MAX = 10, /* the topology may need more room than it did a moment ago */
-    COMBINE_TAG = 1,        /* of what the peers tell each other */
+    REDUCTIONS = 5,         /* timed reductions before and after each call */
+    TEXT_ATTEMPTS_MAX = 10, /* attempts at the text, as the topology may grow in between */
+    COMBINE_TAG = 1,        /* tag for reductions of the peers' results */
 };
 
 struct peer {
@@ -19,10 +19,10 @@ struct peer {
     pcclComm_t *comm;
     size_t count; /* elements of the reductions */
     void *input, *output;
-    bool speaks; /* for all */
+    bool speaks; /* this peer reports for all */
 };
 
-/* ---- what the peers tell each other ---- */
+/* ---- results combined over the peers ---- */
 
 static pcclResult_t combine(const struct peer *peer, double *values, size_t count, pcclRedOp_t operation)
 {
@@ -37,7 +37,9 @@ static pcclResult_t meet(const struct peer *peer)
     return combine(peer, &nothing, 1, pcclSum);
 }
 
-/* Nobody numbers the peers of a cluster: whoever has drawn the highest number speaks. */
+/*
+ * Chooses the peer that reports. The peers of a cluster have no numbers, so each draws one, and the highest is chosen.
+ */
 static pcclResult_t choose_speaker(struct peer *peer)
 {
     uint64_t own = UINT64_MAX - peer->options->index, highest;
@@ -80,8 +82,8 @@ static pcclResult_t time_reductions(const struct peer *peer, double *seconds, do
 }
 
 /*
- * A failure that leaves the group as it was is noted, and what is known of the links is shown all
- * the same.
+ * Optimizes the topology. Notes a failure that leaves the group unchanged, after which the known figures of the links
+ * are still shown.
  */
 static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
 {
@@ -100,7 +102,7 @@ static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
     return pcclGetAttribute(peer->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &world);
 }
 
-/* What each has seen becomes what all have seen. */
+/* Combines the figures of all peers. */
 static pcclResult_t share(const struct peer *peer, struct perf_call *call)
 {
     double most[] = {call->before_s, call->optimize_s, call->after_s, call->cpu_s};
@@ -136,9 +138,9 @@ static int make_call(const struct peer *peer, struct perf_call *call)
     return result == pcclSuccess ? 0 : perf_worker_complain(peer->comm, what, result);
 }
 
-/* ---- all of them ---- */
+/* ---- all calls ---- */
 
-/* NULL with a message. Freed by the caller. */
+/* Returns the text, which the caller frees, or NULL after a message. */
 static char *take_text(const struct peer *peer)
 {
     char *text = NULL;
@@ -159,7 +161,7 @@ static char *take_text(const struct peer *peer)
     return NULL;
 }
 
-/* false with a message. */
+/* Returns false after a message. */
 static bool make_calls(struct peer *peer, struct perf_call *calls)
 {
     const struct perf_options *options = peer->options;
@@ -189,7 +191,7 @@ static bool is_good(const struct peer *peer, const struct perf_call *calls)
     return wrong <= 0 && failed <= 0;
 }
 
-/* An exit code. The others stay until the one that speaks knows everything. */
+/* Returns an exit code. The other peers wait until the reporting one has all its figures. */
 static int run(struct peer *peer, struct perf_call *calls)
 {
     char *text = NULL;

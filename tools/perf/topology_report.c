@@ -9,7 +9,7 @@
 
 enum { COLUMNS = 16, LINE_BYTES = 100, CELL_BYTES = 32 };
 
-/* ---- what is known ---- */
+/* ---- known figures ---- */
 
 static int by_ends(const void *a, const void *b)
 {

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* of the values, in elements */
+enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* period of the values, in elements */
 
 /*
- * 1 or 2 for products, 0 to 7 otherwise, of bools 0 or 1: exact in every data type of 16 bits and more
- * for up to eight peers and more.
+ * Returns a value: 1 or 2 for products, 0 to 7 otherwise, for bools 0 or 1. Results are exact in every data type of 16
+ * bits and more, for up to at least eight peers.
  */
 static unsigned value_of(size_t i, uint32_t peer, const struct perf_options *options)
 {
@@ -21,11 +21,11 @@ static uint16_t half_of(float value)
     memcpy(&bits, &value, sizeof bits);
     if (bits << 1 == 0)
         return (uint16_t)(bits >> 16);
-    int exponent = (int)(bits >> 23 & 0xff) - 127; /* whole numbers below 2048 only: always normal */
+    int exponent = (int)(bits >> 23 & 0xff) - 127; /* normal, as all values are whole numbers below 2048 */
     return (uint16_t)((uint32_t)(exponent + 15) << 10 | (bits >> 13 & 0x3ff));
 }
 
-/* The upper half of an f16 has the sign, the exponent and what e5m2 has of the fraction. */
+/* Converts to 8 bits. The upper half of an f16 has the sign, the exponent and the fraction of e5m2. */
 static uint8_t f8_of(unsigned value, bool e5m2)
 {
     uint16_t half = half_of((float)value);
@@ -35,7 +35,7 @@ static uint8_t f8_of(unsigned value, bool e5m2)
 
 static double of_f8(uint8_t bits, bool e5m2)
 {
-    const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction; /* all are positive */
+    const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction; /* all values are positive */
     const int low = bits & ((1 << fraction) - 1), exponent = bits >> fraction;
     return ldexp(exponent ? low + (1 << fraction) : low, least + (exponent ? exponent - 1 : 0));
 }
@@ -118,27 +118,28 @@ static double expected_of(size_t i, const struct perf_options *options)
     if (options->operation == pcclPremulSum)
         result *= PERF_FACTOR;
     unsigned bits = (unsigned)(8 * perf_datatype_bytes(options->datatype));
-    if (is_whole(options->datatype) && bits < 53) { /* integers wrap, signed ones into what load() would read */
+    if (is_whole(options->datatype) && bits < 53) { /* integers wrap, signed ones to the bits that load() reads */
         result = fmod(result, ldexp(1.0, (int)bits));
         if (options->operation == pcclAvg && options->datatype == pcclInt8 && result > 127)
-            result = (double)NAN; /* negative after wrapping; more than 18 peers: not checked */
+            result = (double)NAN; /* negative after wrapping, with more than 18 peers: not checked */
     }
     if (options->operation == pcclAvg)
         result = is_whole(options->datatype) ? floor(result / options->peers) : result / options->peers;
     return result;
 }
 
-/* How many steps the codec has at the largest magnitude, where they are the widest. */
+/* Returns the number of steps of the codec at the largest magnitude, where they are the widest. */
 static double levels_of(const pcclQuantizationOptions_t *codec)
 {
     static const double levels[] = {[pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14,
                                     [pcclQuantE3M0] = 4,  [pcclQuantE2M1] = 6,  [pcclQuantAuto] = 6};
     if (codec->algorithm < pcclQuantE4M3)
         return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
-    return levels[codec->algorithm] / 4; /* powers of two as scales double the steps, and so does rounding by chance */
+    return levels[codec->algorithm] /
+           4; /* scales that are powers of two double the steps, and so does stochastic rounding */
 }
 
-/* Rounding of the data type, or of the codec in every hop. */
+/* Returns the rounding error of the data type, or of the codec in every hop. */
 static double tolerance_of(double expected, const struct perf_options *options)
 {
     static const double relative[] = {[pcclFloat16] = 2e-3,

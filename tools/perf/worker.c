@@ -10,7 +10,7 @@
 #include <string.h>
 #include <uv.h>
 
-enum { MESH_PEERS_MAX = 16 }; /* a larger group has links between all only where operations ask for them */
+enum { MESH_PEERS_MAX = 16 }; /* a larger group has links between all peers only where operations request them */
 
 double perf_now_s(void) { return 1e-9 * (double)uv_hrtime(); }
 
@@ -34,7 +34,7 @@ int perf_worker_complain(const pcclComm_t *comm, const char *what, pcclResult_t 
     return 1;
 }
 
-/* ---- getting into the run ---- */
+/* ---- joining the run ---- */
 
 static pcclResult_t create(const struct perf_options *options, pcclComm_t **comm)
 {
@@ -61,8 +61,8 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
 }
 
 /*
- * Programs of a cluster are started in any order, the master among them: it is tried for as often,
- * and as long, as the Python package does.
+ * Connects with retries. The programs of a cluster, including the master, are started in any order, so this tries as
+ * often, and as long, as the Python package does.
  */
 static pcclResult_t connect_patiently(pcclComm_t *comm)
 {
@@ -106,7 +106,7 @@ void perf_worker_leave(pcclComm_t *comm)
 
 /* ---- memory ---- */
 
-/* A line of /proc/self/status, in bytes. 0: not known. */
+/* Returns a value of /proc/self/status, in bytes; 0 if unknown. */
 static uint64_t status_bytes(const char *name)
 {
     char line[128];
@@ -120,7 +120,7 @@ static uint64_t status_bytes(const char *name)
     return (uint64_t)kib << 10;
 }
 
-/* From now on VmHWM is the most that was resident since. */
+/* Resets the peak: from now on VmHWM is the largest resident size since. */
 static bool forget_peak(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -133,14 +133,14 @@ static bool forget_peak(void)
 struct bench {
     const struct perf_options *options;
     pcclComm_t *comm;
-    uint32_t rank;              /* 0 of an all-reduce, which knows none */
-    struct perf_options values; /* what this peer's values follow from: its rank, where there is one, else its number */
+    uint32_t rank;              /* 0 in an all-reduce, which has no ranks */
+    struct perf_options values; /* basis of this peer's values: its rank, if it has one, otherwise its number */
     char *input, *output;
-    uint64_t resident_bytes; /* when the buffers had been touched and the library had done nothing yet; 0: not known */
+    uint64_t resident_bytes; /* resident size with the buffers touched and the library unused; 0: unknown */
     pcclAsyncReduceOp_t *handles;
-    pcclBlobs_t *blobs;        /* of each operation, what it gave last */
-    pcclPart_t *parts;         /* for each peer, of the operation that is launched */
-    pcclOperationInfo_t *info; /* of the last operation; of sums only */
+    pcclBlobs_t *blobs;        /* last result of each operation */
+    pcclPart_t *parts;         /* parts for all peers, of the operation being launched */
+    pcclOperationInfo_t *info; /* info of the last operation; only for sums */
 };
 
 static pcclResult_t meet(const struct bench *bench)
@@ -163,7 +163,7 @@ static pcclResult_t transfer(const struct bench *bench, void *buffer, size_t cou
                   : pcclRecv(buffer, count, datatype, other, options, bench->comm, NULL);
 }
 
-/* How many elements of those that are left the tensor has: they grow evenly, from 1 to 256 times as many. */
+/* Returns the elements of a tensor among those that are left: tensors grow evenly, from 1 to 256 times the smallest. */
 static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
 {
     double all = 0;
@@ -173,14 +173,14 @@ static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
     return number + 1 == tensors || share > left ? left : share;
 }
 
-/* One for each peer, one behind the other. */
+/* Lists one part for each peer, in sequence. */
 static void list_parts(const struct bench *bench, const char *first, size_t bytes)
 {
     for (uint32_t i = 0; i < bench->options->peers; i++)
         bench->parts[i] = (pcclPart_t){first + i * bytes, bytes};
 }
 
-/* The elements as several tensors; fewer than wanted, if they are not enough. */
+/* Reduces the elements as several tensors; fewer than requested if there are too few elements. */
 static pcclResult_t reduce_together(const struct bench *bench, const char *input, char *output, size_t count,
                                     const pcclCollectiveOptions_t *more, pcclAsyncReduceOp_t *handle)
 {
@@ -200,8 +200,8 @@ static pcclResult_t reduce_together(const struct bench *bench, const char *input
 }
 
 /*
- * Elements `first` and so many more of each part, as one operation. Without a handle it is awaited.
- * Each operation has a range of the larger buffer of its own, of as many parts.
+ * Performs one operation on `count` elements of each part, from `first` on; awaits it if `handle` is NULL. Each
+ * operation has a separate range of the larger buffer, with as many parts.
  */
 static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint32_t tag,
                                pcclAsyncReduceOp_t *handle)
@@ -288,14 +288,14 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
 }
 
-/* The elements of each part that are the `number`th operation's: an equal share, as far as there are any. */
+/* Returns the elements of each part for operation `number`: an equal share while there are any. */
 static size_t share_of(const struct bench *bench, size_t count, uint32_t number)
 {
     uint32_t operations = bench->options->concurrent;
     return count / operations + (number < count % operations);
 }
 
-/* The elements as `concurrent` operations. */
+/* Performs `concurrent` operations on the elements. */
 static pcclResult_t operate(const struct bench *bench, size_t count, bool in_place)
 {
     uint32_t operations = bench->options->concurrent;
@@ -326,7 +326,10 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
-/* From which values follow that a peer gives this rank; where nothing is added, each other ones. */
+/*
+ * Returns the index for the values that a peer sends to this rank; different ones for each rank where elements are not
+ * added.
+ */
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
     const struct pccl_collective_row *row = perf_row(bench->options);
@@ -334,7 +337,7 @@ static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t r
     return giver + (differ ? 3 * rank : 0);
 }
 
-/* What this peer brings to one operation; its values begin anew in each part. */
+/* Fills in this peer's input of one operation; the values start over in each part. */
 static void fill(const struct bench *bench, char *buffer, size_t first, size_t count)
 {
     size_t bytes = perf_datatype_bytes(bench->options->datatype);
@@ -346,13 +349,13 @@ static void fill(const struct bench *bench, char *buffer, size_t first, size_t c
     }
 }
 
-/* Of the blobs that this operation gave. */
+/* Counts wrong elements in the blobs of this operation. */
 static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t count)
 {
     const pcclBlobs_t *blobs = &bench->blobs[number];
     struct perf_options giver = bench->values;
     const struct pccl_collective_row *row = perf_row(bench->options);
-    uint32_t givers = pccl_parts_of(&row->result, bench->options->peers, bench->rank == 0); /* that is the root */
+    uint32_t givers = pccl_parts_of(&row->result, bench->options->peers, bench->rank == 0); /* the root */
     uint64_t wrong = 0;
     for (uint32_t i = 0; i < givers; i++) {
         bool there = i < blobs->count && blobs->blobs[i].length == count * perf_datatype_bytes(giver.datatype);
@@ -407,7 +410,7 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
     case PCCL_ALL_TO_ALL:
     default: break;
     }
-    for (uint32_t i = 0; i < givers; i++) { /* the first one is the root, too */
+    for (uint32_t i = 0; i < givers; i++) { /* the first one is also the root */
         giver.index = values_for(bench, first_giver + i, bench->rank);
         wrong += perf_values_differ(whole + i * count * bytes, count, &giver);
     }
@@ -430,7 +433,7 @@ static pcclResult_t check(const struct bench *bench, size_t count, bool in_place
     return result;
 }
 
-/* So often the same without the codec; adds to the seconds. */
+/* Measures the same number of operations without the codec, and adds to the seconds. */
 static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool in_place, uint32_t iterations,
                                   double *seconds)
 {
@@ -450,7 +453,7 @@ static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool 
     return result;
 }
 
-/* In the buffer that what this peer brings is taken from. */
+/* Measures the codec's error on this peer's input. */
 static pcclResult_t measure_error(const struct bench *bench, size_t count, struct perf_worker_report *report)
 {
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
@@ -473,7 +476,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
         result = operate(bench, count, in_place);
     if (result == pcclSuccess && bench->options->warm_up > 0 && bench->options->peers > MESH_PEERS_MAX)
-        result = pcclUpdateTopology(bench->comm); /* from then on it goes over the links that it has asked for */
+        result = pcclUpdateTopology(bench->comm); /* uses the requested links from then on */
     uint32_t before_it = report->iterations / 2;
     if (result == pcclSuccess)
         result = measure_exact(bench, count, in_place, before_it, &report->exact_s);
@@ -498,7 +501,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     return result;
 }
 
-/* The launcher measures the limit in between. */
+/* Waits for the launcher, which measures the limit between the rows. */
 static bool may_go(const struct perf_options *options)
 {
     char byte;
@@ -508,7 +511,7 @@ static bool may_go(const struct perf_options *options)
 static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool in_place, perf_sink sink, void *context)
 {
     size_t element = perf_datatype_bytes(bench->options->datatype) * perf_parts(bench->options);
-    size_t count = bytes < element ? 1 : bytes / element; /* of each part */
+    size_t count = bytes < element ? 1 : bytes / element; /* elements of each part */
     struct perf_worker_report report = {.bytes = bench->options->collective == PCCL_BARRIER ? 0 : count * element,
                                         .iterations = perf_iterations(bench->options, bytes),
                                         .in_place = in_place};
@@ -540,7 +543,7 @@ static pcclResult_t measure_all(const struct bench *bench, perf_sink sink, void 
     return result;
 }
 
-/* The ranks are those of the members with whom everything is measured. */
+/* Finds the rank among the members of all measurements. */
 static pcclResult_t find_rank(struct bench *bench)
 {
     size_t count;
@@ -572,7 +575,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     for (uint32_t i = 0; i < options->concurrent; i++)
         bench.blobs[i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
     perf_values_fill(bench.input, bytes / perf_datatype_bytes(options->datatype), options);
-    memset(bench.output, 1, bytes); /* zeros could come untouched, and count as the library's later */
+    memset(bench.output, 1, bytes); /* touches the pages, which otherwise would count as the library's later */
     bench.resident_bytes = status_bytes("VmRSS");
     bench.comm = perf_worker_join(options);
     if (!bench.comm)
@@ -581,7 +584,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
     if (result == pcclSuccess)
-        result = meet(&bench); /* whoever is quick would change the ranks of those who still send */
+        result = meet(&bench); /* a peer that leaves early would change the ranks of those that still send */
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);

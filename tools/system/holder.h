@@ -1,4 +1,4 @@
-/* Which process of this machine listens on a port: for the words of an error. */
+/* Finds the process of this machine that listens on a port, for error messages. */
 #ifndef PCCL_TOOLS_SYSTEM_HOLDER_H
 #define PCCL_TOOLS_SYSTEM_HOLDER_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "pccl-master (process 123)". false: nobody is found, or it may not be looked at. */
+/* Writes for example "pccl-master (process 123)". Returns false if it finds no process, or may not look at it. */
 bool holder_of_port(uint16_t port, char *out, size_t size);
 
 #endif

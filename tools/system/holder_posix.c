@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The inode of a socket that listens on the port; 0: none in this table. */
+/* Returns the inode of a socket in this table that listens on the port, or 0. */
 static unsigned long listening_inode(const char *table, uint16_t port)
 {
     enum { LISTENING = 0x0A };

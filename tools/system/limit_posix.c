@@ -25,14 +25,14 @@ struct report {
 
 /* A request to a process. */
 struct request {
-    uint64_t each;  /* bytes, over each connection */
+    uint64_t each;  /* bytes over each connection */
     uint64_t stays; /* bytes to be copied */
-    uint64_t span;  /* of memory to walk through */
+    uint64_t span;  /* size of the memory to walk through */
 };
 
 struct process {
     pid_t id;
-    int channel; /* requests go there, reports come back */
+    int channel; /* carries requests to the process, and its reports */
 };
 
 struct perf_ring {
@@ -80,17 +80,17 @@ static int dial(uint16_t port, const struct perf_limit_setting *setting)
 
 static bool blocked(ssize_t moved) { return moved < 0 && (errno == EAGAIN || errno == EINTR); }
 
-/* What a process sends from and receives into. */
+/* Memory from which a process sends and into which it receives. */
 struct buffers {
     char *from, *to;
-    size_t bytes; /* of each; longer messages wrap around */
+    size_t bytes; /* size of each; longer messages wrap around */
 };
 
 /* The connections of a process. */
 struct ends {
     uint32_t out_count, in_count;
-    size_t *to_send;       /* what is left, of each outgoing one */
-    struct pollfd *polled; /* the outgoing ones, then the incoming ones */
+    size_t *to_send;       /* bytes left, for each outgoing connection */
+    struct pollfd *polled; /* outgoing connections, then incoming ones */
 };
 
 static size_t call_at(const struct buffers *buffers, size_t done, size_t left, size_t call_bytes, size_t *offset)
@@ -100,7 +100,7 @@ static size_t call_at(const struct buffers *buffers, size_t done, size_t left, s
     return length < buffers->bytes - *offset ? length : buffers->bytes - *offset;
 }
 
-/* One call on each incoming connection. false: one of them is gone. */
+/* Makes one call on each incoming connection. Returns false if one is gone. */
 static bool receive_some(const struct ends *ends, size_t all, size_t *left, size_t call_bytes,
                          const struct buffers *buffers)
 {
@@ -114,7 +114,7 @@ static bool receive_some(const struct ends *ends, size_t all, size_t *left, size
     return true;
 }
 
-/* One call on each outgoing connection that has something left. */
+/* Makes one call on each outgoing connection with bytes left. */
 static bool send_some(const struct ends *ends, size_t each, size_t *left, size_t call_bytes,
                       const struct buffers *buffers)
 {
@@ -139,7 +139,7 @@ static void wait_for_some(const struct ends *ends, bool receives)
     (void)poll(ends->polled, ends->out_count + ends->in_count, -1);
 }
 
-/* Some of what stays, which lies behind what is sent, and belongs behind what is received. */
+/* Copies a part of the bytes that stay, which are behind the sent ones, and are copied behind the received ones. */
 static void copy_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
                       const struct buffers *buffers)
 {
@@ -150,7 +150,7 @@ static void copy_some(const struct ends *ends, const struct request *request, si
     *left -= length;
 }
 
-/* Sends and receives what is requested, both as fast as possible, and copies when nothing moves. */
+/* Sends and receives as requested, both as fast as possible, and copies while nothing moves. */
 static bool move(const struct ends *ends, const struct request *request, size_t call_bytes,
                  const struct buffers *buffers)
 {
@@ -318,7 +318,7 @@ void perf_ring_stop(struct perf_ring *ring)
 
 /* ---- measuring ---- */
 
-/* Over each connection. */
+/* Returns the bytes for each connection. */
 static uint64_t each_of(const struct perf_ring *ring, size_t bytes)
 {
     const struct perf_limit_traffic *traffic = &ring->setting.traffic;
@@ -398,7 +398,7 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, stru
         struct perf_limit_samples samples = {0};
         struct perf_ring *ring = perf_ring_start(peers, &setting);
         if (!ring)
-            continue; /* this system has no such congestion control */
+            continue; /* this system does not have this congestion control */
         bool good = perf_ring_measure(ring, bytes, false, &samples);
         double seconds = perf_limit_median(&samples);
         bool better = good && (!best || seconds < best_s);

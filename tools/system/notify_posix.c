@@ -34,7 +34,7 @@ static socklen_t native_address(const char *text, struct sockaddr_un *native)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
-/* Milliseconds between two signs of life that the manager wants at most; 0: it does not care. */
+/* Returns the longest interval between two signs of life that the manager requests, in milliseconds; 0: no request. */
 static uint32_t watchdog_ms(void)
 {
     const char *microseconds = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -1,17 +1,20 @@
-/* SIGUSR2 writes the flight recorder of this process's peer to a file, also while an operation hangs. */
+/* Writes the flight recorder of this process's peer to a file at SIGUSR2, also while an operation hangs. */
 #ifndef PCCL_TOOLS_SYSTEM_SIGHT_H
 #define PCCL_TOOLS_SYSTEM_SIGHT_H
 
 #include "pccl.h"
 
-/* Before the first thread is started: none of them takes the signal. Processes that are started inherit that. */
+/*
+ * Blocks the signal in all threads and in started processes, which inherit that. Call before the first thread is
+ * started.
+ */
 void perf_sight_prepare(void);
 /*
- * From now on a thread waits for the signal, and writes pccl-perf-<process>.json into the current
- * folder. One communicator at a time. If no thread can be started, the signal has no effect.
+ * Starts a thread that waits for the signal, and writes pccl-perf-<process>.json into the current folder. One
+ * communicator at a time. If the thread cannot be started, the signal has no effect.
  */
 void perf_sight_watch(const pcclComm_t *comm);
-/* Before the communicator is destroyed; without a watch nothing happens. */
+/* Ends the watch, if there is one. Call before the communicator is destroyed. */
 void perf_sight_end(void);
 
 #endif

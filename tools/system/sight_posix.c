@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 static struct {
-    const pcclComm_t *comm; /* NULL: nothing is watched */
+    const pcclComm_t *comm; /* NULL: no watch */
     pthread_t thread;
     atomic_bool end;
 } watch;
