@@ -1,9 +1,9 @@
 /*
- * The simulated caller. All callers run one program, as the peers of a training run do: chapters of
- * steps on several tags in flight, before each chapter perhaps synchronizations of shared state
- * (app_sync.c), after it perhaps a pending query and an update or an optimization of the topology.
- * What they do next depends only on what all of them see (the outcomes of their calls) and on a
- * hash of the seed, so that their calls match, unless the plan is `divergent`.
+ * The simulated caller. All callers run one program, as the peers of a training run do: chapters of steps on several
+ * tags in flight, before each chapter perhaps synchronizations of shared state (app_sync.c), after it perhaps a pending
+ * query and an update or an optimization of the topology. Their next actions depend only on the outcomes of their
+ * calls, which are the same for all, and on a hash of the seed, so that their calls match, unless the plan is
+ * `divergent`.
  */
 #include "check.h"
 
@@ -21,7 +21,7 @@ uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t
 
 static void work(struct sim *sim, struct sim_peer *peer);
 
-/* When a lane wants to go on by itself. */
+/* Wakes the caller when a lane continues by itself. */
 static void wait_for_lanes(struct sim *sim, struct sim_peer *peer)
 {
     for (uint32_t tag = 0; tag < peer->app.lane_count && peer->app.state == SIM_APP_WORKING; tag++) {
@@ -92,11 +92,14 @@ void sim_draw_collective(struct sim_request *request, uint64_t hash)
         request->tiny = true;
         request->count = request->collective == PCCL_BARRIER ? 0 : 1000 + hash % 3; /* a limit */
     } else if (request->tiny && request->collective != PCCL_ALL_REDUCE) {
-        request->count = 1 + request->count % 2; /* so that parts of all fit */
+        request->count = 1 + request->count % 2; /* so that the parts of all members fit */
     }
 }
 
-/* Half of the tags have an automatic codec; what an operation takes here (bulk.c) has nothing to do with its bytes. */
+/*
+ * Draws the budget of an automatic codec, for half of the tags. The duration of an operation here (bulk.c) is
+ * independent of its bytes.
+ */
 void sim_draw_budget(const struct sim *sim, struct sim_request *request)
 {
     uint64_t drawn = sim_mix(sim->seed ^ 0xb1d9, request->tag);
@@ -106,18 +109,18 @@ void sim_draw_budget(const struct sim *sim, struct sim_request *request)
         request->budget_percent = (uint8_t)(1 + drawn / 4 % PCCL_BUDGET_PERCENT_MAX);
 }
 
-/* Some all-reduces count on the members, too. */
+/* Makes some all-reduces list members, too. */
 static void draw_members(const struct sim_app *app, const struct sim_lane *lane, struct sim_request *request,
                          uint64_t hash)
 {
     request->counted = hash % 24 >= 21;
-    if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* it has asked once; a retry asks again */
+    if (lane->attempt == 0 && hash / 4096 % 4 == 0) { /* queried once; a retry queries again */
         request->members = app->members;
         request->member_count = app->member_count;
     }
 }
 
-/* Its caller is at another step than the others, or has a bug. */
+/* Changes a request, as of a caller at another step or with a bug. */
 static void differ(struct sim *sim, struct sim_request *request)
 {
     if (sim_is_of_blobs(request->collective) && sim_chance(sim, 50)) {
@@ -142,7 +145,7 @@ static void differ(struct sim *sim, struct sim_request *request)
     }
 }
 
-/* What a caller does when it has launched, or not. */
+/* Handles a launch, or its refusal. */
 static void take_launched(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane, enum pccl_status status)
 {
     switch (status) {
@@ -174,7 +177,7 @@ static uint64_t step_of(const struct sim_app *app, const struct sim_lane *lane)
     return app->joint << 24 | app->chapter << 8 | lane->step;
 }
 
-/* The lengths of blobs are known: the same caller moves the blobs, or leaves the run if it cannot. */
+/* Launches the second step with the known lengths: the same caller moves the blobs, or leaves the run if it cannot. */
 static void follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane, struct sim_request *request)
 {
     request->step = step_of(&peer->app, lane);
@@ -192,7 +195,7 @@ static void follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane
         sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
 }
 
-/* Whose lengths it will tell, if it does. */
+/* Notes the members, for lengths that it may report. */
 static void note_members(const struct sim_peer *peer, struct sim_lane *lane)
 {
     const struct pccl_member *members = pccl_peer_view_members(peer->machine, &lane->member_count);
@@ -225,7 +228,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     take_launched(sim, peer, lane, sim_app_launch(sim, peer, &request, &lane->op));
 }
 
-/* Same at all callers that see the same outcomes (not if divergent). */
+/* Decides whether to retry: the same at all callers with the same outcomes, unless divergent. */
 static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lane *lane, uint32_t tag,
                     enum pccl_class class)
 {
@@ -288,7 +291,7 @@ static void begin_chapter(struct sim *sim, struct sim_peer *peer)
 
 static void ask_optimize(struct sim *sim, struct sim_peer *peer);
 
-/* Not in every era: only updates let others in. */
+/* Returns true in some eras: only updates admit others. */
 static bool optimizes(const struct sim *sim, const struct sim_app *app, uint64_t salt, uint64_t of)
 {
     return app->joint % UPDATE_EVERY != 0 && sim_app_hash(sim, app, salt) % of < sim->plan.optimize_percent;
@@ -327,9 +330,8 @@ static void ask_pending(struct sim *sim, struct sim_peer *peer)
 }
 
 /*
- * In a third of the seeds links are measured: between two hosts there is a path of some latency and
- * rate, and what is seen of it jumps about. Not drawn from the seed's generator, so that the other
- * seeds are what they would be without.
+ * Measures links, in a third of the seeds: each pair of hosts has a path of some latency and rate, with fluctuating
+ * figures. Not drawn from the seed's generator, so that the other seeds are unchanged.
  */
 static void measure(struct sim *sim, struct sim_peer *peer)
 {
@@ -370,7 +372,7 @@ static void ask_update(struct sim *sim, struct sim_peer *peer)
     app->call_status[PCCL_CALL_UPDATE] = status;
 }
 
-/* Another thread of the caller must not begin what would end up in two eras. */
+/* Tries to launch on another thread of the caller, which must be refused: the operation would end up in two eras. */
 static void try_more(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
@@ -404,8 +406,8 @@ static void ask_optimize(struct sim *sim, struct sim_peer *peer)
 }
 
 /*
- * Decided, whether a ring was found or not, it is the next era; else it was given up, and is asked
- * for again.
+ * Handles the end of an optimization: if it was decided, with or without a ring, the next era begins; otherwise it was
+ * given up, and is requested again.
  */
 static void take_optimized(struct sim *sim, struct sim_peer *peer)
 {
@@ -418,7 +420,7 @@ static void take_optimized(struct sim *sim, struct sim_peer *peer)
     ask_optimize(sim, peer);
 }
 
-/* At any time. Not from the seed's generator. */
+/* Requests the topology report, at any time. Not drawn from the seed's generator. */
 static void describe(struct sim *sim, struct sim_peer *peer)
 {
     if (peer->app.describing || sim_mix(sim_mix(sim->seed ^ 0xde5c, peer->process.number), sim->now) % 100 != 0 ||
@@ -429,7 +431,7 @@ static void describe(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u may not ask how the links are seen", peer->process.number);
 }
 
-/* Also at any time: what is told changes nothing. */
+/* Reports training figures, at any time; they change nothing. */
 static void report_training(struct sim *sim, struct sim_peer *peer)
 {
     uint64_t chance = sim_mix(sim_mix(sim->seed ^ 0x7a11, peer->process.number), sim->now);
@@ -501,7 +503,7 @@ static void work_pending(struct sim *sim, struct sim_peer *peer)
     }
 }
 
-/* The communicator is dead; every call must have ended with it (PROTOCOL 5.5). */
+/* Ends a life: the communicator is dead, and every call must have ended with it (PROTOCOL 5.5). */
 static void come_back(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_app *app = &peer->app;
@@ -549,13 +551,13 @@ static void work(struct sim *sim, struct sim_peer *peer)
         describe(sim, peer);
     if (pccl_peer_is_connected(peer->machine))
         report_training(sim, peer);
-    if (!pccl_peer_is_connected(peer->machine)) { /* maybe because memory was short for the question */
+    if (!pccl_peer_is_connected(peer->machine)) { /* perhaps because memory was short for the query */
         come_back(sim, peer);
         return;
     }
     if (app->state == SIM_APP_SYNCING && !sim_sync_work(sim, peer)) {
         if (!peer->process.alive)
-            return; /* it comes back as a newcomer */
+            return; /* returns as a newcomer */
         app->state = SIM_APP_WORKING;
     }
     work_pending(sim, peer);
@@ -574,7 +576,7 @@ static void work(struct sim *sim, struct sim_peer *peer)
         take_optimized(sim, peer);
 }
 
-/* ---- coming and going ---- */
+/* ---- joining and leaving ---- */
 
 void sim_app_begin(struct sim *sim, struct sim_peer *peer)
 {

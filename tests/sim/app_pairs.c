@@ -1,10 +1,9 @@
 /*
- * Callers that send and receive: in half of the seeds, in most chapters, some pairs of members have
- * streams of sends, a few in flight, all of one tag, so that they meet by the order of launches
- * alone. Some members receive from anybody in a chapter, under another tag, and all that is sent to
- * them then has one form; they receive as often as they are sent to. What is sent follows from who the
- * two are and from how many of the tag were launched in this era; a member that cannot launch one, or drops one that
- * failed, is behind the other, until a deadline or the end of the era.
+ * Callers that send and receive: in half of the seeds, in most chapters, some pairs of members have streams of sends, a
+ * few in flight, all with one tag, so that they match by the order of launches alone. Some members receive from any
+ * sender in a chapter, under another tag, and all sends to them then have one form; they receive once for each send.
+ * The content of a send depends on the two members and on the number of launches with the tag in this era; a member
+ * that cannot launch one, or drops one that failed, is behind the other, until a deadline or the end of the era.
  */
 #include "check.h"
 
@@ -22,7 +21,7 @@ static uint64_t hash_of(const struct sim *sim, const struct sim_peer *peer, cons
     return sim_mix(sim_app_hash(sim, &peer->app, 0x9a1e5), sim_mix(ends, salt));
 }
 
-/* Whether who receives there does so from anybody; 0: no; else what all that is sent to it is like. */
+/* Returns 0 if the receiver does not receive from any sender; otherwise the form of all sends to it. */
 static uint64_t form_for_anybody(const struct sim *sim, const struct sim_peer *peer, const struct sim_stream *stream)
 {
     uint64_t receiver = number_of(stream->sends ? &stream->other : &peer->id);
@@ -38,7 +37,7 @@ static bool is_busy(const struct sim_stream *stream)
     return busy;
 }
 
-/* The stream that was used before, or one of nobody, or of a member that has gone. There are enough for all. */
+/* Returns the stream used before, or a free one, or one of a departed member. There are enough for all. */
 static struct sim_stream *stream_of(struct sim_app *app, const struct pccl_id *other, bool sends)
 {
     struct sim_stream *free = NULL;

@@ -1,11 +1,10 @@
 /*
- * Callers that found subgroups: in most chapters of half of the seeds, by lists that overlap, of
- * some of the members as of the beginning of the chapter. Those in one work in it side by side with
- * the whole group, on the same tags. It is closed, or lives on over eras, and when it ends early it
- * is founded anew by those who remain. What is launched in it follows from its name and from how
- * many steps were made in it, so that it is the same at all; but some may be a chapter behind. That,
- * and a founding by lists that differ, ends by a deadline, and then a member that learns of it closes it. In half of
- * the seeds some steps are sends between two members, which the others leave out.
+ * Callers that create subgroups: in most chapters of half of the seeds, by overlapping lists of some of the members at
+ * the beginning of the chapter. The members of a subgroup work in it in parallel with the whole group, on the same
+ * tags. It is closed, or lives on over eras, and if it ends early the remaining members create it again. Launches in it
+ * depend on its name and its number of steps, so that they match at all members; but some may be a chapter behind.
+ * That, and creation by differing lists, ends by a deadline, and then a member that learns of it closes the subgroup.
+ * In half of the seeds some steps are sends between two members, which the others skip.
  */
 #include "check.h"
 #include "support/peer_check.h"
@@ -83,9 +82,12 @@ void sim_subgroup_close(struct sim *sim, struct sim_peer *peer, struct sim_circl
         sim_app_later(sim, peer, 0);
 }
 
-/* ---- founding ---- */
+/* ---- creation ---- */
 
-/* Those of the list that are members as of now; false: too few are left, or not this peer. */
+/*
+ * Keeps the members of the list that are still members. Returns false if too few are left, or this peer is not among
+ * them.
+ */
 static bool renew_list(struct sim_peer *peer, struct sim_circle *circle)
 {
     struct pccl_id members[SIM_HOSTS_MAX];
@@ -97,7 +99,7 @@ static bool renew_list(struct sim_peer *peer, struct sim_circle *circle)
     return kept > 1;
 }
 
-/* Its tag is in use: the other subgroup of this peer is being founded by the same list. */
+/* Returns true if its tag is in use: the other subgroup of this peer is being created with the same list. */
 static bool is_doubled(const struct sim_peer *peer, const struct sim_circle *circle)
 {
     for (uint32_t slot = 0; slot < SIM_CIRCLES; slot++) {
@@ -154,7 +156,7 @@ static void take_founded(struct sim *sim, struct sim_peer *peer, struct sim_circ
     circle->name = subgroup != NULL ? subgroup->name : 0;
     memset(circle->made, 0, sizeof circle->made);
     for (uint32_t tag = 0; tag < SIM_CIRCLE_LANES; tag++)
-        circle->lanes[tag].attempt = 0; /* all count alike, whatever they did in the one before */
+        circle->lanes[tag].attempt = 0; /* all count in the same way, regardless of the subgroup before */
     sim_app_release(sim, peer, lane->op);
     lane->op = NULL;
     lane->state = SIM_LANE_IDLE;
@@ -198,7 +200,7 @@ static void take_launched(struct sim *sim, struct sim_peer *peer, const struct s
 
 static uint64_t step_of(const struct sim_circle *circle, uint32_t tag) { return circle->name ^ circle->made[tag]; }
 
-/* The lengths of blobs are known: the same caller moves the blobs, or leaves the run if it cannot. */
+/* Launches the second step with the known lengths: the same caller moves the blobs, or leaves the run if it cannot. */
 static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circle *circle, struct sim_lane *lane,
                    struct sim_request *request)
 {
@@ -219,7 +221,10 @@ static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circ
 /* Returns true if the step is a send. The step determines the two participants. */
 static bool is_send(const struct sim *sim, uint64_t hash) { return sim->plan.pairs && hash % 100 < SENDS_PERCENT; }
 
-/* Returns false for a send of two others. Some members receive from any peer; all sends to one have one form. */
+/*
+ * Draws a send. Returns false if it is between two other members. Some members receive from any peer; all sends to one
+ * have one form.
+ */
 static bool draw_send(const struct sim *sim, const struct sim_peer *peer, const struct sim_circle *circle,
                       uint64_t hash, struct sim_request *request)
 {
@@ -276,7 +281,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
         take_launched(sim, peer, circle, lane, status);
 }
 
-/* As all others in it decide, who see the same. */
+/* Handles an outcome, as all other members that see the same do. */
 static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t slot, uint32_t tag)
 {
     struct sim_circle *circle = &peer->app.circles[slot];
@@ -300,7 +305,7 @@ static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t slot, 
     lane->act_at = sim->now + (again ? 0 : sim_random(sim, sim->plan.pause_us));
 }
 
-/* The next step of its lanes; true: all are through. */
+/* Works on the next step of each lane. Returns true if all are finished. */
 static bool work_lanes(struct sim *sim, struct sim_peer *peer, uint32_t slot)
 {
     struct sim_circle *circle = &peer->app.circles[slot];
@@ -326,7 +331,7 @@ static bool work_lanes(struct sim *sim, struct sim_peer *peer, uint32_t slot)
 static void work_in(struct sim *sim, struct sim_peer *peer, uint32_t slot)
 {
     struct sim_circle *circle = &peer->app.circles[slot];
-    if (!sim->faults_stopped && sim_chance(sim, 1) && lives(peer, circle)) { /* its caller goes another way */
+    if (!sim->faults_stopped && sim_chance(sim, 1) && lives(peer, circle)) { /* its caller leaves the common program */
         sim_subgroup_close(sim, peer, circle);
         circle->state = SIM_CIRCLE_LEAVING;
         return;
@@ -344,7 +349,7 @@ static void work_in(struct sim *sim, struct sim_peer *peer, uint32_t slot)
     }
 }
 
-/* Its caller has closed it, and waits for what it had launched. */
+/* Waits for launched operations after its caller has closed it. */
 static void leave(struct sim *sim, struct sim_peer *peer, struct sim_circle *circle)
 {
     bool flying = false;
@@ -389,7 +394,7 @@ void sim_subgroups_wait(struct sim *sim, struct sim_peer *peer)
             if (lane->state == SIM_LANE_IDLE && lane->act_at > sim->now)
                 sim_app_later(sim, peer, lane->act_at - sim->now);
             else if (lane->state == SIM_LANE_FLYING ? lane->decided : tag == 0 && circle->state == SIM_CIRCLE_FOUNDING)
-                sim_app_later(sim, peer, 0); /* a tombstone; or it is to be founded anew */
+                sim_app_later(sim, peer, 0); /* a tombstone; or it must be created again */
         }
     }
 }

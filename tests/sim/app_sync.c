@@ -1,12 +1,11 @@
 /*
- * What a caller does about its shared state: it synchronizes it before some chapters, once or twice
- * (the second time as DiLoCo does: newcomers receive, the others send). Between two
- * synchronizations all callers advance it alike. In some seeds callers drift, fail to count the
- * revision, count too far, bring other tensors or choose a strategy that contradicts the others'.
+ * Shared state of a caller: it synchronizes the state before some chapters, once or twice (the second time as in
+ * DiLoCo: newcomers receive, the others send). Between two synchronizations all callers advance it in the same way. In
+ * some seeds callers drift, fail to count the revision, count too far, bring other tensors or choose a strategy that
+ * contradicts the others'.
  *
- * What fails for all is tried again by all; then with a checkpoint, since everyone who held the
- * state may be gone. A failure of one caller alone is not tried again: the others have gone on, so
- * it will be outdated at the next synchronization.
+ * A failure for all is retried by all; then with a checkpoint, since all holders of the state may be gone. A failure of
+ * one caller alone is not retried: the others have continued, so it will be outdated at the next synchronization.
  */
 #include "check.h"
 #include "master/rounds_election.h"
@@ -31,10 +30,7 @@ static uint32_t draw(struct pccl_prng *prng, uint32_t percent, uint32_t low, uin
     return pccl_prng_below(prng, 100) < percent ? value : 0;
 }
 
-/*
- * Not from the seed's generator: runs without synchronizations are what they would be if there were
- * none.
- */
+/* Draws the plan. Not from the seed's generator, so that runs without synchronizations are unchanged. */
 void sim_sync_draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -53,7 +49,7 @@ void sim_sync_draw_plan(struct sim *sim)
     plan->strategy_permille = draw(&prng, orderly ? 0 : 40, 2, 60);
 }
 
-/* The same of optimizations. */
+/* Does the same for optimizations. */
 void sim_topology_draw_plan(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -80,7 +76,7 @@ static void advance(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_state *state = &peer->state;
     if (!peer->app.sync_current)
-        return; /* it has failed, or there was none: brought again as it is */
+        return; /* failed, or none: brought again unchanged */
     state->content = sim_mix(state->content, state->revision);
     if (!happens(sim, sim->plan.lazy_permille))
         state->revision++;
@@ -113,7 +109,7 @@ static void prepare(struct sim *sim, struct sim_peer *peer)
         state->revision += sim_between(sim, 1, 2);
 }
 
-/* The same for all who load it: what was saved when the group had come to this revision. */
+/* Loads the checkpoint saved when the group reached this revision; the same for all loaders. */
 static void load_checkpoint(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_state *state = &peer->state;
@@ -150,7 +146,7 @@ enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer)
     return status;
 }
 
-/* Another thread of the caller must not launch what would end up in two eras. */
+/* Tries to launch on another thread of the caller, which must be refused: the operation would end up in two eras. */
 static void try_to_launch(struct sim *sim, struct sim_peer *peer)
 {
     struct sim_request request = {.tag = 1, .tiny = true, .count = 1};
@@ -175,10 +171,10 @@ static void ask(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "I12 p%u: the synchronization is refused: %s", peer->process.number, pccl_status_name(status));
     app->call_over[PCCL_CALL_SYNC] = true;
     app->call_status[PCCL_CALL_SYNC] = status;
-    sim_app_later(sim, peer, SIM_MS); /* nothing else will wake it */
+    sim_app_later(sim, peer, SIM_MS); /* no other event wakes it */
 }
 
-/* ---- what becomes of them ---- */
+/* ---- results ---- */
 
 static void next(struct sim_app *app)
 {
@@ -195,7 +191,7 @@ static void again(struct sim *sim, struct sim_peer *peer)
     if (app->sync_attempt < CHECKPOINT_AFTER)
         return;
     if (peer->machine->sync.torn)
-        sim_app_return(sim, peer); /* what it has is nobody's: it begins anew */
+        sim_app_return(sim, peer); /* no other member has its content: starts over */
     else
         load_checkpoint(sim, peer);
 }
@@ -213,7 +209,7 @@ static void take_result(struct sim *sim, struct sim_peer *peer)
         peer->state.revision = pccl_peer_sync_revision(p);
         next(app);
     } else if (!decided) {
-        app->sync_asked = false; /* withdrawn: the same again */
+        app->sync_asked = false; /* withdrawn: repeats the call */
     } else if (p->last_outcome[PCCL_ROUND_SYNC] == PCCL_ROUND_FAILED) {
         again(sim, peer);
     } else {
@@ -229,7 +225,8 @@ void sim_sync_begin(struct sim *sim, struct sim_peer *peer)
     app->sync_asked = app->sync_prepared = false;
     if (hash % 100 < sim->plan.sync_percent)
         app->sync_count = hash / 128 % 100 < sim->plan.second_percent ? 2 : 1;
-    app->sync_old = peer->machine->sync.synced || peer->machine->revision == 0; /* who begin are all as old */
+    app->sync_old =
+        peer->machine->sync.synced || peer->machine->revision == 0; /* all members are equally old at the beginning */
 }
 
 bool sim_sync_work(struct sim *sim, struct sim_peer *peer)

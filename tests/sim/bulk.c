@@ -1,9 +1,8 @@
 /*
- * An abstract data path: a bulk operation completes at a peer some time after every member of its
- * start view has started the same (instance, start view) and the links it needs are up (direct
- * exchange: all pairs, or those of the root; otherwise the ring), unless a member died or was cut off before its part
- * had left. Whoever starts announces it to those it receives from. What the real data path must prove itself (segments,
- * restore, buffers) has its own rigs.
+ * An abstract data path: a bulk operation completes at a peer some time after every member of its start view has
+ * started the same (instance, start view) and the links it needs are up (direct exchange: all pairs, or those of the
+ * root; otherwise the ring), unless a member died or was cut off before its part had left. A member that starts
+ * announces it to the members it receives from. The real data path (segments, restore, buffers) has separate rigs.
  */
 #include "peer/pairs.h"
 #include "sim.h"
@@ -18,11 +17,11 @@ struct part {
     struct sim_peer *peer; /* NULL: the process is gone */
     struct pccl_peer_op *op;
     struct pccl_descriptor descriptor;
-    bool stopped, complete; /* its outcome is known; its result is complete (or it failed) */
+    bool stopped, complete; /* outcome known; result complete (or failed) */
     bool gone;
-    bool lost;     /* complete, but what it sent may not have arrived */
+    bool lost;     /* complete, but its sent data may not have arrived */
     bool clean;    /* gone or stopped after its part had left */
-    bool restarts; /* stopped, and to be started again */
+    bool restarts; /* stopped, waits for another start */
 };
 struct sim_bulk {
     struct sim_bulk *next, *same_hash;
@@ -31,14 +30,14 @@ struct sim_bulk {
     struct pccl_instance instance;
     struct pccl_epoch view;
     uint32_t world, started;
-    struct pccl_id *ring; /* owned; of the view */
+    struct pccl_id *ring; /* owned; ring of the view */
     enum way { ALONG_THE_RING, OF_ALL_PAIRS, TO_THE_ROOT, FROM_THE_ROOT, IN_LINE, OF_A_PAIR } way;
-    uint32_t root;       /* its place in the ring, if data goes to or from it directly */
-    uint32_t *positions; /* owned; of places in the ring, in canonical order */
+    uint32_t root;       /* its place in the ring, if data moves directly to or from it */
+    uint32_t *positions; /* owned; positions of places in the ring, in canonical order */
     struct part *parts;
 };
 
-/* A link over which data goes; or, as always to the next in the ring, at least READY. */
+/* Returns true for a link that carries data; or, as always to the next in the ring, at least READY. */
 static bool is_needed(const struct sim_bulk *bulk, uint32_t from, uint32_t to)
 {
     bool directly = bulk->way == OF_ALL_PAIRS ||
@@ -56,7 +55,7 @@ static uint32_t place_of(const struct sim_bulk *bulk, const struct pccl_id *id)
     return place;
 }
 
-/* Both ends of the connection stand. */
+/* Returns true if both ends of the connection are up. */
 static bool is_whole(const struct sim_peer *to, const struct sim_link *outgoing)
 {
     bool whole = false;
@@ -65,7 +64,7 @@ static bool is_whole(const struct sim_peer *to, const struct sim_link *outgoing)
     return whole && outgoing->up && !outgoing->incoming;
 }
 
-/* Can data flow along a link that the operation needs? */
+/* Returns true if data can flow along a link that the operation needs. */
 static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct pccl_id *to_id)
 {
     const struct sim_peer *from = sim_peer_find(sim, from_id), *to = sim_peer_find(sim, to_id);
@@ -75,7 +74,10 @@ static bool is_open(struct sim *sim, const struct pccl_id *from_id, const struct
     return up && to != NULL && sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE;
 }
 
-/* The way of an operation of these members. In a large group only what is gathered, scattered or exchanged has one. */
+/*
+ * Returns the way of an operation of these members. In a large group only gathers, scatters and exchanges have a direct
+ * one.
+ */
 static enum way way_of(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost, uint32_t count,
                        uint32_t root_position)
 {
@@ -182,7 +184,7 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
     fail(sim, part, (enum pccl_class) class, &reason);
 }
 
-/* Its result is complete, but a connection broke that it had sent over. */
+/* Fails a part whose result is complete, because a connection broke that it had sent over. */
 static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
 {
     (void)unused_a;
@@ -202,7 +204,8 @@ static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, 
 }
 
 /*
- * Direct exchange: the links between the two over which data goes; else what one puts in travels round the whole ring.
+ * Returns true if data can travel between the two: in direct exchange over their links, otherwise around the whole
+ * ring.
  */
 static bool reaches(struct sim *sim, const struct sim_bulk *bulk, const struct sim_peer *mine,
                     const struct sim_peer *other)
@@ -217,7 +220,7 @@ static bool reaches(struct sim *sim, const struct sim_bulk *bulk, const struct s
     return true;
 }
 
-/* Everything that must still come from others has come. */
+/* Returns true if all data from other members has arrived. */
 static bool can_complete(struct sim *sim, const struct sim_bulk *bulk, const struct part *mine, bool *never)
 {
     for (const struct part *other = bulk->parts; other != NULL; other = other->next) {
@@ -275,7 +278,7 @@ void sim_bulk_break(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
         fail_part(sim, part, (uint64_t) class, 0);
 }
 
-/* A1: two members of a view that ask for the same with an automatic codec have chosen the same. */
+/* Checks A1: two members of a view that request the same with an automatic codec have chosen the same. */
 static void check_level(struct sim *sim, const struct part *mine, const struct part *other)
 {
     struct pccl_descriptor same = other->descriptor;
@@ -302,7 +305,7 @@ static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
         sim_at(sim, sim->now + sim_between(sim, 500, sim->plan.bulk_us), complete_part, part, 0, 0);
 }
 
-/* READY of a part has come to the member at this place, or waits for a link to it. */
+/* Delivers a part's READY to the member at this place, or waits for a link to it. */
 static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64_t unused)
 {
     (void)unused;
@@ -313,7 +316,7 @@ static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64
     struct sim_peer *to = sim_peer_find(sim, &bulk->ring[place]);
     if (to == NULL || !to->process.alive || find_part(bulk, to) != NULL)
         return;
-    bool along = bulk->way == OF_A_PAIR && place != bulk->root; /* the source's, over its own link */
+    bool along = bulk->way == OF_A_PAIR && place != bulk->root; /* from the source, over its outgoing link */
     if (!sim_peer_runs(to) || !is_open(sim, along ? &part->peer->id : &to->id, along ? &to->id : &part->peer->id)) {
         sim_at(sim, pccl_max_u64(sim->now + 20 * SIM_MS, to->process.stopped_until), announce_part, part, place, 0);
         return;
@@ -357,7 +360,7 @@ void sim_bulk_start(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op 
         compare_descriptors(sim, bulk);
 }
 
-/* Its part in the latest view; *bulk: that of this view. NULL: it does not move, and will not. */
+/* Returns the peer's part in the latest view, with its bulk; NULL if it does not move, and will not. */
 static struct part *latest_part(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op,
                                 struct sim_bulk **bulk)
 {
@@ -401,7 +404,7 @@ static void start_again(struct sim *sim, void *subject, uint64_t unused_a, uint6
     sim_bulk_start(sim, part->peer, part->op);
 }
 
-/* The data path takes a while to put the input back. */
+/* Restarts a part after a delay: the data path takes a while to restore the input. */
 void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     struct sim_bulk *bulk;
@@ -409,7 +412,7 @@ void sim_bulk_restart(struct sim *sim, struct sim_peer *peer, struct pccl_peer_o
     if (part == NULL)
         sim_fail(sim, "I4 p%u starts an operation again that does not move", peer->process.number);
     if (part->restarts)
-        return; /* it starts in the latest view */
+        return; /* starts in the latest view */
     stop(sim, bulk, part);
     part->restarts = true;
     sim_at(sim, sim->now + sim_log_between(sim, 10, 20 * SIM_MS), start_again, part, 0, 0);

@@ -1,4 +1,4 @@
-/* What the checkers remember of a run. Only check_*.c may include it. */
+/* State of the checkers during a run. Only check_*.c may include it. */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
@@ -22,24 +22,24 @@ struct view_seen {
     struct pccl_id lineage;
     uint32_t group;
     struct pccl_epoch view;
-    struct pccl_id *ring, *order; /* owned: its members along the ring, and in canonical order */
+    struct pccl_id *ring, *order; /* owned: members along the ring, and in canonical order */
     uint32_t count;
     struct pccl_cost cost;
     bool replans; /* it only re-planned when the master made it */
-    bool undone;  /* no member had heard of it when a restarted master went on from an older one */
+    bool undone;  /* no member had received it when a restarted master continued from an older one */
 };
-/* E1: one result of each founding. */
+/* E1: one result of each creation. */
 struct subgroup_seen {
     struct subgroup_seen *next;
     struct pccl_id lineage;
     uint64_t name, hash;
-    uint64_t boot, ended_boot; /* of the master that founded it; of one that said it has ended */
+    uint64_t boot, ended_boot; /* boot of the master that created it; of one that reported its end */
     bool closed;
     struct pccl_id *members; /* owned, in canonical order */
-    uint64_t *told_boots;    /* owned: of the master that has told each of them of the end */
+    uint64_t *told_boots;    /* owned: boot of the master that reported the end to each of them */
     uint32_t count;
 };
-/* What the master last heard of a peer's link. */
+/* State of a peer's link in its last report to the master. */
 struct link_heard {
     struct pccl_id to;
     bool up;
@@ -77,9 +77,9 @@ struct sim_checks {
     struct test_told *tests; /* newest first */
     struct optimized *optimized;
     struct ring_shot *shots;
-    bool optimizing; /* the master, when it was last examined */
+    bool optimizing; /* state of the master when it was last examined */
     uint64_t optimizing_since, optimizing_boot;
-    /* the launch that has not returned: the outcome may come before it returns */
+    /* The launch that has not returned: the outcome may arrive before it returns. */
     struct sim_peer *launching;
     uint64_t step;
     const struct pccl_launch *launch;
@@ -87,9 +87,9 @@ struct sim_checks {
     uint64_t master_boot, master_joint;
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended under an earlier master, as a circular buffer */
     uint32_t over_count;
-    struct pccl_id founded;               /* the last run that a newcomer has founded */
-    uint64_t continued_boot;              /* of the last master that has continued a run of an earlier one */
-    uint64_t updating_boot, first_update; /* the round that was open when it was first seen */
+    struct pccl_id founded;               /* last run that a newcomer has created */
+    uint64_t continued_boot;              /* boot of the last master that has continued a run of an earlier one */
+    uint64_t updating_boot, first_update; /* round that was open when this master was first seen */
 };
 
 struct sim_instance *sim_instance_find(struct sim *sim, const struct pccl_id *lineage, uint32_t group,
@@ -100,10 +100,10 @@ const struct view_seen *sim_view_find(const struct sim *sim, const struct pccl_i
 struct subgroup_seen *sim_subgroup_find(const struct sim *sim, const struct pccl_id *lineage, uint64_t name);
 void sim_check_subgroups_told(struct sim *sim, const struct sim_master *master, const struct sim_peer *to,
                               const struct pccl_msg *msg);
-/* A member succeeds: in a subgroup; in founding one. */
+/* Check success of a member: in a subgroup; in creating one. */
 void sim_check_subgroup_commit(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_subgroup_founded(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op);
-/* A member the master counts on, when it counts at all. */
+/* Returns true for a member that the master counts on. */
 bool sim_is_survivor(const struct sim *sim, const struct sim_peer *peer);
 void sim_check_conflicts(struct sim *sim);
 void sim_check_master_state(struct sim *sim, const struct sim_master *master);
@@ -112,7 +112,7 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer);
 void sim_check_expelled(struct sim *sim, const struct sim_master *master, struct sim_peer *peer,
                         const struct pccl_msg_expelled *expelled);
 void sim_check_removals(struct sim *sim, struct sim_master *master);
-/* A commit goes out to somebody who launched it so. */
+/* Checks a commit that is sent to a member with this launch. */
 void sim_check_direct_use(struct sim *sim, const struct sim_master *master, const struct sim_instance *instance,
                           const struct sim_launch *launch);
 void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group);
@@ -120,7 +120,7 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master);
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer);
 void sim_check_roll(struct sim *sim, const struct sim_master *master);
 void sim_check_conduct_fini(struct sim *sim);
-/* The last figures that this life of the master was told of a path; 0: none. */
+/* Returns true if these are the last figures of a path reported to this life of the master; 0: no figure. */
 bool sim_path_was_told(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to,
                        uint64_t rate, uint64_t rtt_us);
 const char *sim_instance_text(const struct pccl_instance *name);

@@ -1,6 +1,6 @@
 /*
- * PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and
- * nobody is removed without cause.
+ * PEACE, R9 and the master's half of I9: no machine breaks the protocol toward the other, and no member is removed
+ * without cause.
  */
 #include "master/roster.h"
 #include "check.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_US = 1500000 }; /* a break is mended, and a word arrives, within so long */
+enum { MARGIN_US = 1500000 }; /* time within which a break is repaired, and a message arrives */
 
-/* Whom a master had in a run when it last changed. */
+/* The members of a master's run when it last changed. */
 struct roll {
     struct roll *next;
     uint64_t boot;
@@ -23,14 +23,14 @@ struct roll {
 
 static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
 
-/* Why a peer may rightly be out. Everything else is a complaint about what the master said. */
+/* Returns true for a legitimate reason to be out. Any other is a complaint about a message of the master. */
 static bool is_a_good_end(const char *reason)
 {
     static const char *const good[] = {"this peer left the run",
                                        "the master removed this peer: ",
                                        "the master drained this peer: ",
                                        "the master refused this peer: ",
-                                       "this peer ", /* GONE: was removed, did not come back in time */
+                                       "this peer ", /* GONE: was removed, did not return in time */
                                        "cannot reach the master: ",
                                        "no master came back within ",
                                        "the master shuts down",
@@ -52,7 +52,7 @@ void sim_check_end_of_life(struct sim *sim, struct sim_peer *peer)
         sim_fail(sim, "PEACE p%u gives up: %s", peer->process.number, reason);
 }
 
-/* ---- R9: who is well is not removed ---- */
+/* ---- R9: a healthy peer is not removed ---- */
 
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until)
 {
@@ -83,9 +83,9 @@ void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b)
 }
 
 /*
- * Its process ran, and nothing was wrong between it and the master for longer than the limit. A
- * master that was stopped has to forgive silence, but a connection that a peer gave up meanwhile is
- * a witness like any other.
+ * Returns true if its process ran, and its connection to the master was healthy for longer than the limit. A master
+ * that was stopped must forgive silence, but a connection that a peer gave up during that time is evidence like any
+ * other.
  */
 static bool was_well(const struct sim *sim, const struct sim_master *master, const struct sim_peer *peer, bool silent)
 {
@@ -160,8 +160,8 @@ static bool is_on(const struct roll *roll, const struct pccl_id *id)
 }
 
 /*
- * Who comes in is a newcomer. A master that has recovered a run, or has ended it, takes back nobody
- * whom it has gone on without.
+ * Checks that each new member is a newcomer: a master that has recovered a run, or has ended it, does not take back a
+ * member that it has continued without.
  */
 void sim_check_roll(struct sim *sim, const struct sim_master *master)
 {

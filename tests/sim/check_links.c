@@ -13,9 +13,9 @@
 
 #include <stdlib.h>
 
-enum { PATIENCE_US = 2000000 }; /* to dial all addresses of a peer again, to say so, and to settle */
+enum { PATIENCE_US = 2000000 }; /* time to dial all addresses of a peer again, to report that, and to settle */
 
-/* ---- what the master has heard of each link ---- */
+/* ---- reports to the master about each link ---- */
 
 static struct link_heard *find_heard(const struct sim_peer *from, const struct pccl_id *to)
 {
@@ -54,7 +54,7 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
         from->heard_sequence = 0;
     }
     if (frame->sequence <= from->heard_sequence)
-        return; /* said again */
+        return; /* sent again */
     from->heard_sequence = frame->sequence;
     if (msg->type == PCCL_MSG_link_up)
         note_heard(sim, from, &msg->as.link_up.peer, true);
@@ -64,7 +64,10 @@ void sim_check_heard(struct sim *sim, const struct sim_master *master, const str
     sim_check_topology_heard(sim, master, from, msg);
 }
 
-/* The master asks only for a link that is new or that it had dropped: earlier reports are about a closed link. */
+/*
+ * Notes a request for a link. The master requests only a link that is new or that it had dropped: earlier reports are
+ * about a closed link.
+ */
 void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to)
 {
     if (find_heard(from, to) != NULL)
@@ -83,7 +86,7 @@ static bool is_up(struct sim *sim, const struct sim_master *master, const struct
 
 /* ---- hubs ---- */
 
-/* What a committed operation, which all have called, was of is a hub by right; and how long it may be one. */
+/* Notes the hubs that a committed operation, called by all members, justifies, and for how long. */
 void sim_check_direct_use(struct sim *sim, const struct sim_master *master, const struct sim_instance *instance,
                           const struct sim_launch *launch)
 {
@@ -108,7 +111,7 @@ void sim_check_direct_use(struct sim *sim, const struct sim_master *master, cons
     }
 }
 
-/* D7: the hubs of a view are members of whom operations asked for that; D8: lately. */
+/* D7: the hubs of a view are members with operations that requested this; D8: lately. */
 static void check_hubs(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                        bool whole)
 {
@@ -135,7 +138,7 @@ static void check_hubs(struct sim *sim, const struct sim_master *master, const s
 
 /* ---- the checks ---- */
 
-/* The view counts on this link beside the ring. */
+/* Returns true if the view counts on this link in addition to the ring. */
 static bool is_counted_on(const struct pccl_peer_group *group, uint32_t i, uint32_t k)
 {
     return group->cost.mesh != 0 &&
@@ -167,9 +170,9 @@ static void add_path(struct sim *sim, const struct sim_master *master, const str
 }
 
 /*
- * What the master should say of the group's links now: the longest round trip and the lowest rate
- * that peers told of the ring, or that tests showed. The master may have forgotten what it does not
- * ask for any more, but must not have made anything up.
+ * Returns the figures that the master should have for the group's links: the longest round trip and the lowest rate
+ * that peers reported for the ring, or that tests showed. The master may have forgotten figures that it no longer
+ * requests, but must not have invented any.
  */
 static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *master,
                                    const struct pccl_peer_group *group)
@@ -183,8 +186,8 @@ static struct pccl_cost figures_of(struct sim *sim, const struct sim_master *mas
 }
 
 /*
- * After an update the figures of every view are about right, if all links that it counts on stand; and those of hubs
- * to be: a view with other figures would end direct exchange until they do.
+ * Checks the figures of every view after an update: they are about right, if all links that it counts on are up; and
+ * the figures of future hubs: a view with other figures would end direct exchange until they are.
  */
 void sim_check_updated(struct sim *sim, const struct sim_master *master)
 {
@@ -217,7 +220,10 @@ void sim_check_updated(struct sim *sim, const struct sim_master *master)
     }
 }
 
-/* When the master makes a view. One that only re-plans has the cost data of the one before, which the peers check. */
+/*
+ * Checks a view when the master makes it. One that only re-plans has the cost data of the view before, which the peers
+ * check.
+ */
 void sim_check_new_view(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     uint64_t since;
@@ -245,9 +251,9 @@ void sim_check_new_view(struct sim *sim, const struct sim_master *master, const 
 }
 
 /*
- * Who goes because of a link was, in the ring of its group's view, next to one whom it does not reach
- * or who does not reach it. That view need not be the latest: a restarted master knows nothing of one
- * that nobody has heard of.
+ * Checks that a peer removed because of a link was, in the ring of its group's view, next to the other end of an
+ * unreachable link. That view need not be the latest: a restarted master does not know a view that no peer has
+ * received.
  */
 void sim_check_unreachable(struct sim *sim, const struct sim_master *master, const struct sim_peer *peer)
 {
@@ -264,7 +270,7 @@ void sim_check_unreachable(struct sim *sim, const struct sim_master *master, con
         sim_fail(sim, "D2 p%u is removed for a link that is not in its ring", peer->process.number);
 }
 
-/* Can the master hear it? Since when at the earliest. */
+/* Returns true if the master can receive from it, with the earliest start of that time. */
 static bool is_well(const struct pccl_master *m, const struct sim_peer *peer, const struct pccl_remote *remote,
                     uint64_t *since)
 {
@@ -275,7 +281,7 @@ static bool is_well(const struct pccl_master *m, const struct sim_peer *peer, co
     return true;
 }
 
-/* A failure of this very link has been reported, and its time to settle runs. */
+/* Returns true if a failure of this very link has been reported, and its time to settle runs. */
 static bool is_settling(const struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to)
 {
     for (uint32_t i = 0; i < m->edge_count; i++)
@@ -284,7 +290,7 @@ static bool is_settling(const struct pccl_master *m, const struct pccl_id *from,
     return false;
 }
 
-/* From time to time: a link that stays away ends direct exchange. */
+/* Checks that a link that stays down ends direct exchange. Called from time to time. */
 void sim_check_meshes(struct sim *sim)
 {
     const struct sim_master *master = sim->master;
@@ -298,10 +304,7 @@ void sim_check_meshes(struct sim *sim)
                 if (!is_counted_on(group, i, k) || is_up(sim, master, &from->id, &group->ring[k]->id, &since) ||
                     since == UINT64_MAX)
                     continue;
-                /*
-                 * The master waits until it has heard both ends: who is silent may be gone
-                 * altogether.
-                 */
+                /* The master waits until both ends have reported: a silent one may be gone altogether. */
                 const struct sim_peer *to = sim_peer_find(sim, &group->ring[k]->id);
                 if (!is_well(m, from, group->ring[i], &since) || !is_well(m, to, group->ring[k], &since) ||
                     is_settling(m, &from->id, &group->ring[k]->id))
@@ -315,7 +318,7 @@ void sim_check_meshes(struct sim *sim)
     }
 }
 
-/* ---- links that are needed, as far as the machine of their peer knows ---- */
+/* ---- needed links, as far as the peer's machine knows ---- */
 
 static bool sends_to(const struct pccl_peer *m, const struct pccl_id *to)
 {
@@ -329,7 +332,7 @@ static bool sends_to(const struct pccl_peer *m, const struct pccl_id *to)
     return false;
 }
 
-/* Besides the sends that have ended lately. */
+/* Returns true if the link is needed, apart from sends that have ended lately. */
 static bool is_needed(const struct sim_peer *peer, const struct pccl_id *to)
 {
     const struct pccl_peer *m = peer->machine;
@@ -340,7 +343,7 @@ static bool is_needed(const struct sim_peer *peer, const struct pccl_id *to)
         return true;
     for (uint32_t i = 0; i < m->link_count; i++)
         if (m->links[i].warm && pccl_id_equal(&m->links[i].id, to))
-            return true; /* the master has asked for it */
+            return true; /* the master has requested it */
     for (const struct pccl_peer_subgroup *s = NULL; (s = pccl_peer_next_subgroup(m, s)) != NULL;)
         if (!s->all.ended && pccl_id_find(s->all.ring, s->all.count, to) < s->all.count)
             return true;

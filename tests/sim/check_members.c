@@ -1,4 +1,4 @@
-/* I1, I7, I9, I11, I12 and the attributes: what peers and master believe about the run. */
+/* I1, I7, I9, I11, I12 and the attributes: the run as peers and master see it. */
 #include "check.h"
 #include "master/membership.h"
 #include "peer/op_table.h"
@@ -88,7 +88,7 @@ static bool same_cost(const struct pccl_cost *a, const struct pccl_cost *b)
            a->from_hubs == b->from_hubs;
 }
 
-/* `fresh`: with lists that are not kept. true: nobody has had this view before. */
+/* Notes a view; the lists of `fresh` are not kept. Returns true if no member has had this view before. */
 static bool note_view(struct sim *sim, const char *who, uint32_t number, const struct view_seen *fresh)
 {
     const struct pccl_epoch *view = &fresh->view;
@@ -140,8 +140,8 @@ static void check_ring_is_group(struct sim *sim, const struct sim_peer *peer)
 }
 
 /*
- * I1: whoever stays a member keeps its number, and whoever comes has a higher one than all who were
- * there. Members that lie to a restarted master may change that.
+ * I1: a remaining member keeps its number, and a new one has a higher number than all before. Members that lie to a
+ * restarted master may change that.
  */
 static void check_numbers(struct sim *sim, const struct sim_peer *peer)
 {
@@ -184,9 +184,8 @@ static void check_order(struct sim *sim, const struct sim_peer *peer)
 }
 
 /*
- * I9: who was removed from a peer's list never comes back to it. Except one who never heard that it
- * was admitted, because the master crashed at that moment: nobody has expelled it, it is a newcomer
- * still.
+ * I9: a member removed from a peer's list never returns to it. The exception is a member that never received its
+ * admission, because the master crashed at that moment: it has not been expelled, and is still a newcomer.
  */
 static void check_gone(struct sim *sim, struct sim_peer *peer)
 {
@@ -217,7 +216,7 @@ static void see_members(struct sim_peer *peer)
     peer->seen_count = p->member_count;
 }
 
-/* What a peer remembers of its group's departures are the differences between its epochs. */
+/* Checks that the departures known to a peer are the differences between its epochs. */
 static void check_departures(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
@@ -229,7 +228,7 @@ static void check_departures(struct sim *sim, const struct sim_peer *peer)
         if (before->group != peer->group || has_member(p->members, p->member_count, &before->peer))
             continue;
         gone++;
-        bool remembered = departed.count > PCCL_DEPARTED_TOLD_MAX; /* then it may be one of those who are not told */
+        bool remembered = departed.count > PCCL_DEPARTED_TOLD_MAX; /* then it may be one of those that are not listed */
         for (uint32_t k = 0; k < departed.count && !remembered; k++)
             remembered = pccl_id_equal(&departed.ids[k], &before->peer);
         if (!remembered)
@@ -241,7 +240,7 @@ static void check_departures(struct sim *sim, const struct sim_peer *peer)
                  gone);
 }
 
-/* Then only the first of them has a name. */
+/* Returns true if other ids have the same digits; then only the first of them has a name. */
 static bool shares_its_digits(const struct sim *sim, const struct pccl_id *id)
 {
     uint32_t count = 0;
@@ -250,7 +249,7 @@ static bool shares_its_digits(const struct sim *sim, const struct pccl_id *id)
     return count > 1;
 }
 
-/* Whoever a peer's words may speak of has its name in them (while memory is not short). */
+/* Checks that each peer that a message may mention has a name in it (while memory is not short). */
 static void check_names(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
@@ -271,7 +270,7 @@ static void check_names(struct sim *sim, const struct sim_peer *peer)
     }
 }
 
-/* I7: nothing undecided survives a change of its era, and members are at most one era apart. */
+/* I7: no undecided operation survives a change of its era, and members are at most one era apart. */
 static void check_era(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_peer *p = peer->machine;
@@ -335,7 +334,7 @@ static uint64_t hash_of_list(const struct pccl_member *members, uint32_t count)
     return sim_ring_hash(ids, count);
 }
 
-/* Whether the list that callers count on has the members of the peer's group in that epoch, in canonical order. */
+/* Returns true if the callers' list has the members of the peer's group in that epoch, in canonical order. */
 static bool is_list_of(const struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
 {
     uint32_t count, in_group = 0;
@@ -350,9 +349,9 @@ static bool is_list_of(const struct sim *sim, const struct sim_peer *peer, const
 }
 
 /*
- * The list that callers count on is that of the same epoch as the attributes; but a restarted master
- * may tell the answer of an epoch that this peer has not heard of, or never will, since another
- * master's took its place. Then it is that of the present view.
+ * Checks that the callers' list belongs to the same epoch as the attributes; but a restarted master may send the answer
+ * of an epoch that this peer has not received, or never will, since another master's replaced it. Then it is the list
+ * of the current view.
  */
 static void check_list(struct sim *sim, const struct sim_peer *peer, const struct epoch_seen *epoch)
 {
@@ -387,10 +386,7 @@ static void check_counts(struct sim *sim, const struct sim_peer *peer, const str
                  epoch->epoch.inc, (unsigned long long)epoch->epoch.number, epoch->count, in_group, groups, largest);
 }
 
-/*
- * PROTOCOL 8: attributes, and the list of members, change only when a call returns, and say what the
- * epoch says.
- */
+/* PROTOCOL 8: attributes, and the list of members, change only when a call returns, and agree with the epoch. */
 static void check_attributes(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_attributes now = pccl_peer_attributes(peer->machine), *seen = &peer->seen_attributes;
@@ -545,8 +541,9 @@ static bool has_ended(const struct sim *sim, const struct pccl_master *m, const 
 }
 
 /*
- * A run whose members have not come by then ends with that: no later master has to wait for them. A master that has
- * continued a run does not wait either, when that run ends: the members of other runs it would have turned away.
+ * Checks a new run. A run whose members have not returned by then ends with that: no later master must wait for them. A
+ * master that has continued a run does not wait either, when that run ends: it would have turned away the members of
+ * other runs.
  */
 static void check_founded(struct sim *sim, const struct sim_master *master)
 {
@@ -584,7 +581,7 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
         checks->master_epoch = (struct pccl_epoch){0};
     }
     if (!m->founded || m->recovering)
-        checks->master_joint = UINT64_MAX / 2; /* not its own updates */
+        checks->master_joint = UINT64_MAX / 2; /* includes updates of other masters */
     if (!m->founded || m->recovering || m->departing_count > 0)
         return;
     sim_check_updated(sim, master);
@@ -616,9 +613,9 @@ void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kin
 }
 
 /*
- * All return from an update or an optimization with the same attributes. One exception: a whole
- * group missed the answer because the master crashed, the membership has changed since, and nobody
- * reports a list of that epoch to the next master (PROTOCOL 8).
+ * Checks that all return from an update or an optimization with the same attributes. One exception: a whole group
+ * missed the answer because the master crashed, the membership has changed since, and no peer reports a list of that
+ * epoch to the next master (PROTOCOL 8).
  */
 static void check_round_attributes(struct sim *sim, struct round_seen *seen, struct sim_peer *peer)
 {
@@ -672,12 +669,13 @@ void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call,
         check_round_attributes(sim, seen, peer);
 }
 
-/* ---- time passes ---- */
+/* ---- checks over time ---- */
 
-/* I10: who has waited long, with everything in order, has been told for whom. */
+/* I10: a peer that has waited long, while everything was in order, has learned for which members. */
 static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, const char *what)
 {
-    uint64_t patience = 6 * sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S; /* it asks again after five times where_ms */
+    uint64_t patience =
+        6 * sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S; /* repeats the query after five times where_ms */
     if (sim->now < since + patience || sim->now < sim->healed_at + patience)
         return;
     if (pccl_peer_waiting(peer->machine)->length == 0)
@@ -685,7 +683,7 @@ static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, c
                  (double)(sim->now - since) / 1e6, what);
 }
 
-/* I10: nobody is said to wait who does not. */
+/* I10: a peer that does not wait is not reported as waiting. */
 static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
 {
     bool waits = peer->machine->awaited_count > 0 || peer->machine->connect_outstanding;
@@ -696,7 +694,7 @@ static void check_no_wait(struct sim *sim, const struct sim_peer *peer)
                  pccl_peer_waiting(peer->machine)->bytes);
 }
 
-/* The tests of an optimization take their time, and then its answer is in flight. */
+/* Returns true during an optimization: its tests take time, and then its answer is in flight. */
 static bool is_optimizing(const struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_master *m = sim->master->machine;
@@ -727,7 +725,7 @@ void sim_check_waiting(struct sim *sim)
     }
 }
 
-/* After convergence: everybody believes the same. */
+/* Checks after convergence that all members agree. */
 void sim_check_converged(struct sim *sim)
 {
     const struct pccl_master *m = sim->master->machine;
@@ -736,7 +734,7 @@ void sim_check_converged(struct sim *sim)
         if (!peer->process.alive)
             continue;
         if (!peer->was_connected)
-            continue; /* it came when the others were at rest already: nobody lets it in any more */
+            continue; /* it arrived when the others were at rest already: it is not admitted */
         const struct pccl_peer *p = peer->machine;
         if (!pccl_epoch_equal(&p->epoch, &m->epoch))
             sim_fail(sim, "I1 p%u rests at epoch %u.%llu, the master at %u.%llu", peer->process.number, p->epoch.inc,
@@ -747,7 +745,7 @@ void sim_check_converged(struct sim *sim)
     sim_check_subgroups_idle(sim);
 }
 
-/* I11: after a change of era and a few heartbeats nothing is kept. */
+/* I11: after a change of era and a few heartbeats no state is left. */
 void sim_check_idle(struct sim *sim)
 {
     const struct pccl_master *m = sim->master->machine;

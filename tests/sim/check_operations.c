@@ -1,7 +1,4 @@
-/*
- * I2-I6, I8: what peers were told of their operations, and what they and the master said to each
- * other.
- */
+/* I2-I6, I8: outcomes at the peers, and messages between peers and master. */
 #include "master/roster.h"
 #include "check.h"
 #include "peer/members.h"
@@ -14,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the book of launches ---- */
+/* ---- the table of launches ---- */
 
 static uint64_t hash_name(const struct pccl_id *lineage, uint32_t group, const struct pccl_instance *name)
 {
@@ -90,7 +87,7 @@ static struct sim_use *use_of(struct sim_peer *peer, const struct pccl_instance 
     return use;
 }
 
-/* Whoever receives from anybody passes over what its source has given up. */
+/* Returns true if the source has given up this use; a receive from any sender skips it. */
 static bool is_given_up(struct sim *sim, const struct sim_peer *peer, const struct pccl_instance *name, uint32_t use)
 {
     struct pccl_instance passed = *name;
@@ -135,8 +132,9 @@ static void take_list(struct sim_launch *launch, const struct pccl_id *members, 
 }
 
 /*
- * Is there such a view later than the one and not later than the other (NULL: than any), that did not only re-plan?
- * undone: count those, too, that a restart of the master has undone; who was out of touch may have heard of them.
+ * Returns true if there is such a view later than `after` and not later than `until` (NULL: any) that did not only
+ * re-plan. `undone`: counts those, too, that a restart of the master has undone; a disconnected peer may have received
+ * them.
  */
 static bool has_firm_view(const struct sim *sim, const struct sim_instance *instance, const struct pccl_epoch *after,
                           const struct pccl_epoch *until, bool undone)
@@ -149,7 +147,7 @@ static bool has_firm_view(const struct sim *sim, const struct sim_instance *inst
     return false;
 }
 
-/* I2: it goes on in another view only if all views since then have only re-planned. */
+/* I2: an operation continues in another view only if all views since then have only re-planned. */
 static void follow(struct sim *sim, const struct sim_peer *peer, const struct sim_instance *instance,
                    struct sim_launch *launch, const struct pccl_peer_op *op)
 {
@@ -168,8 +166,8 @@ static void follow(struct sim *sim, const struct sim_peer *peer, const struct si
 static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 
 /*
- * Books the earlier receives from anybody of the same pair: their choices arrive in order, but while the master is away
- * no check sees them.
+ * Enters the earlier receives from any sender of the same pair: their choices arrive in order, but while the master is
+ * away no check sees them.
  */
 static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
@@ -244,7 +242,7 @@ void sim_check_launched(struct sim *sim, struct sim_peer *peer, const struct pcc
     if (launch != NULL && op->state == PCCL_OP_DECIDED && !launch->decided)
         sim_check_decided(sim, peer, op); /* a tombstone is decided by launching it */
     sim->checks->launching = NULL;
-    peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS tells that it is alone */
+    peer->attributes_may_change = peer->attributes_may_change || op == NULL; /* TOO_FEW_PEERS shows that it is alone */
 }
 
 void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
@@ -254,7 +252,7 @@ void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl
 
 void sim_check_started(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
-    if (op->from_anybody) /* somebody is chosen */
+    if (op->from_anybody) /* a sender is chosen */
         (void)book(sim, peer, op);
 }
 
@@ -301,7 +299,7 @@ static void note_conflict(struct sim *sim, struct sim_peer *one, struct sim_peer
     sim_check_conflicts(sim);
 }
 
-/* ---- I3: what was launched, the members, and the bits ---- */
+/* ---- I3: launches, members, and bits ---- */
 
 static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t value)
 {
@@ -314,11 +312,11 @@ static void combine(enum pccl_reduce_op reduction, uint64_t *into, uint64_t valu
 
 static uint64_t identity_of(enum pccl_reduce_op reduction) { return reduction == PCCL_MIN ? UINT64_MAX : 0; }
 
-/* What a member put in is added to the result so far. */
+/* Result so far, to which each member's input is added. */
 struct outcome {
     uint8_t bytes[PCCL_TINY_BYTES_MAX];
     uint32_t length;
-    uint64_t scanned[PCCL_TINY_BYTES_MAX / sizeof(uint64_t)]; /* of all that have been added */
+    uint64_t scanned[PCCL_TINY_BYTES_MAX / sizeof(uint64_t)]; /* combination of all inputs so far */
 };
 
 static void add_element(struct outcome *result, const uint8_t *part, uint32_t at, enum pccl_reduce_op reduction)
@@ -383,9 +381,9 @@ static void add_part(struct outcome *result, const struct sim_launch *launch, co
     result->length += length;
 }
 
-/* Who takes part in an operation: the members of its start view, of its subgroup, or of its list. */
+/* The participants of an operation: the members of its start view, of its subgroup, or of its list. */
 struct participants {
-    const struct pccl_id *ids; /* in canonical order; of a list, in any; NULL: not known */
+    const struct pccl_id *ids; /* in canonical order; for a list, in any order; NULL: unknown */
     uint32_t count;
 };
 
@@ -402,7 +400,10 @@ static struct participants participants_of(const struct sim *sim, const struct s
     return view != NULL ? (struct participants){view->order, view->count} : (struct participants){NULL, 0};
 }
 
-/* All that count on members count on those of the view, in their canonical order; or found with the same. */
+/*
+ * Checks that all lists of members are equal to the members of the view, in canonical order; or creations have the same
+ * list.
+ */
 static void check_list(struct sim *sim, const struct participants *all, const struct sim_instance *instance,
                        const struct sim_launch *launch)
 {
@@ -418,7 +419,7 @@ static void check_list(struct sim *sim, const struct participants *all, const st
                  sim_instance_text(&instance->name), launch->peer->process.number);
 }
 
-/* All who take part must have launched the same; what comes out is known then. */
+/* Computes the expected result. All participants must have launched the same. */
 static void expected_result(struct sim *sim, const struct sim_instance *instance, const struct sim_launch *mine,
                             struct outcome *result)
 {
@@ -469,7 +470,7 @@ static void check_commit(struct sim *sim, struct sim_peer *peer, const struct si
                  sim_instance_text(&instance->name));
 }
 
-/* I4: an aborted operation leaves the input as it was. */
+/* I4: an aborted operation leaves the input unchanged. */
 static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim_launch *mine,
                         const struct pccl_peer_op *op)
 {
@@ -482,7 +483,7 @@ static void check_input(struct sim *sim, struct sim_peer *peer, const struct sim
                  sim_instance_text(&op->instance));
 }
 
-/* I8: a peer was lost only if this group's view moved, or somebody of the group failed. */
+/* I8: a peer was lost only if this group's view moved, or a member of the group failed. */
 static void check_cause(struct sim *sim, const struct sim_peer *peer, const struct sim_instance *instance,
                         const struct sim_launch *mine)
 {
@@ -501,7 +502,7 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
         return;
     for (const struct sim_launch *launch = instance->launches; launch != NULL; launch = launch->next)
         if (has_firm_view(sim, instance, &launch->start_view, &mine->start_view, true))
-            return; /* killed by the view that this one was launched in */
+            return; /* killed by the view in which this one was launched */
     const struct pccl_peer_group *group =
         sim_master_is_up(sim) ? pccl_master_group(sim->master->machine, instance->group, false) : NULL;
     if (group != NULL && pccl_epoch_compare(&group->firm, &mine->start_view) > 0)
@@ -510,7 +511,10 @@ static void check_cause(struct sim *sim, const struct sim_peer *peer, const stru
              sim_instance_text(&instance->name));
 }
 
-/* PROTOCOL 5.5, 15.4: a dead communicator ends everything alone, and so does who closes a subgroup without a master. */
+/*
+ * PROTOCOL 5.5, 15.4: a dead communicator ends everything alone, and so does a peer that closes a subgroup without a
+ * master.
+ */
 static bool is_ended_alone(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     const struct pccl_peer *p = peer->machine;
@@ -524,7 +528,7 @@ static bool is_ended_alone(struct sim *sim, const struct sim_peer *peer, const s
     return true;
 }
 
-/* I2: only its caller, its deadline, the loss of all others or the end of a life ends it. */
+/* I2: an open receive ends only by its caller, its deadline, the loss of all others or the end of a life. */
 static void check_open_end(struct sim *sim, const struct sim_peer *peer, const struct pccl_peer_op *op)
 {
     sim_note(sim, "p%u: an open receive of tag %llu ends: class %d", peer->process.number,
@@ -572,14 +576,14 @@ void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl
             note_conflict(sim, peer, other->peer, &op->instance);
 }
 
-/* ---- what is said on the wire ---- */
+/* ---- messages on the wire ---- */
 
 static uint32_t get_u32(const uint8_t *bytes)
 {
     return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* The next frame of a buffer that holds whole frames. */
+/* Returns the next frame of a buffer that has whole frames. */
 static bool next_frame(struct sim *sim, const uint8_t **bytes, size_t *length, uint64_t *sequence, struct pccl_msg *msg)
 {
     if (*length < PCCL_FRAME_HEADER_BYTES)
@@ -612,10 +616,10 @@ static void said_done(struct sim *sim, struct sim_peer *peer, const struct pccl_
 {
     struct sim_instance *instance = instance_of(sim, peer, name);
     const struct pccl_peer_op *op = pccl_peer_find_instance(peer->machine, name);
-    struct sim_launch *launch = op != NULL ? book(sim, peer, op) /* a tiny operation says DONE while it is launched */
+    struct sim_launch *launch = op != NULL ? book(sim, peer, op) /* a tiny operation sends DONE while it is launched */
                                            : sim_launch_of(instance, peer);
     if (launch != NULL && launch->restarts > 0 && pccl_epoch_compare(view, &launch->start_view) < 0)
-        return; /* sent once more after a reconnect; it began again since, and nobody counts that */
+        return; /* sent again after a reconnect; it restarted since, so it is not counted */
     if (launch == NULL || !pccl_epoch_equal(&launch->start_view, view))
         sim_fail(sim, "I5 p%u says DONE of %s with a view it did not start in", peer->process.number,
                  sim_instance_text(name));
@@ -628,9 +632,9 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
     uint64_t sequence;
     while (next_frame(sim, &bytes, &length, &sequence, &msg)) {
         if (peer->machine == NULL)
-            continue; /* said while it is created */
+            continue; /* sent while it is created */
         if (peer->lies)
-            continue; /* it may name what it never launched */
+            continue; /* may name operations that it never launched */
         bool over = peer->machine->state == PCCL_PEER_OVER;
         if (over && (msg.type == PCCL_MSG_done || msg.type == PCCL_MSG_vote || msg.type == PCCL_MSG_sync_vote))
             sim_fail(sim, "I9 p%u is out and still says %s", peer->process.number, pccl_wire_name(msg.type));
@@ -647,10 +651,7 @@ void sim_check_sent_by_peer(struct sim *sim, struct sim_peer *peer, const uint8_
     }
 }
 
-/*
- * I5: a commit is counted right: all members of the group have said DONE in one view; tiny: all of
- * that view.
- */
+/* I5: a commit is counted right: all members of the group have sent DONE in one view; tiny: all of that view. */
 static void check_counting(struct sim *sim, const struct sim_master *master, const struct sim_peer *to,
                            const struct sim_instance *instance)
 {
@@ -715,9 +716,12 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
     }
 }
 
-/* ---- what the machines find themselves ---- */
+/* ---- complaints of the machines ---- */
 
-/* Not that a session cannot be continued: a hello may come late. A peer that hears it gives up, which is judged. */
+/*
+ * Fails on complaints. Not on a session that cannot be continued: a hello may arrive late. A peer that receives it
+ * gives up, which is checked.
+ */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line)
 {
     static const char *const complaints[] = {"decided an operation twice",
@@ -767,7 +771,7 @@ void sim_check_operations_fini(struct sim *sim)
     }
 }
 
-/* I6: in the same era, the members that are left have seen the same outcome of each use. */
+/* I6: in the same era, the remaining members have seen the same outcome of each use. */
 void sim_check_histories(struct sim *sim)
 {
     for (uint32_t i = 0; i < INSTANCE_BUCKETS; i++)

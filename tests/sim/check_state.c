@@ -1,13 +1,12 @@
 /*
- * STATE: the rules of the machines' own state (support/master_check.h, support/peer_check.h). They read everything,
- * so the more state there is, the more rarely they run: a fault in the state lasts long enough to
- * be found.
+ * STATE: the rules for the machines' internal state (support/master_check.h, support/peer_check.h). They read
+ * everything, so they run more rarely the more state there is: a fault in the state lasts long enough to be found.
  */
 #include "check.h"
 #include "support/master_check.h"
 #include "support/peer_check.h"
 
-enum { LOOK_EVERY = 6, MANY = 8 }; /* steps of the run, and one more for so many things that are looked at */
+enum { LOOK_EVERY = 6, MANY = 8 }; /* steps of the run, plus one for this number of examined objects */
 
 static bool is_due(const struct sim *sim, uint64_t things)
 {

@@ -1,6 +1,6 @@
 /*
- * E1-E3: subgroups, as the master has told of them. E1: what a member has of one is what was told,
- * and the same for all. E2: nobody succeeds in one that has ended. E3: none ends without a cause.
+ * E1-E3: subgroups, as reported by the master. E1: a member's subgroup equals the report, and is the same for all. E2:
+ * no member succeeds in one that has ended. E3: no subgroup ends without a cause.
  */
 #include "check.h"
 #include "master/roster.h"
@@ -26,7 +26,7 @@ static uint64_t admitted(const struct pccl_master *m, const struct pccl_id *id)
     return remote != NULL ? remote->admitted : 0;
 }
 
-/* Once for each; what it is does not change. */
+/* Notes each subgroup once; it does not change. */
 static void note_founded(struct sim *sim, const struct sim_master *master, const struct pccl_msg_outcome *outcome)
 {
     const struct pccl_bytes *founded = &outcome->result;
@@ -62,7 +62,7 @@ static void note_founded(struct sim *sim, const struct sim_master *master, const
     sim->checks->subgroups = seen;
 }
 
-/* Somebody has gone, or a link has failed, or not all came back. */
+/* Returns true if a member has departed, a link has failed, or some did not return. */
 static bool has_cause(const struct sim_master *master, const struct subgroup_seen *seen)
 {
     const struct pccl_master *m = master->machine;
@@ -148,7 +148,7 @@ void sim_check_subgroup_ended(struct sim *sim, struct sim_peer *peer, uint64_t n
     sim->totals.subgroups_ended++;
 }
 
-/* When all rest, master and members have the same. */
+/* Checks that at rest master and members have the same subgroups. */
 void sim_check_subgroups_idle(struct sim *sim)
 {
     const struct pccl_master *m = sim->master->machine;

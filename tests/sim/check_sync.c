@@ -1,6 +1,6 @@
 /*
- * S1-S5: the synchronization of shared state. The checker hears every vote that the master hears,
- * and holds the election itself; it knows what is in each caller's memory.
+ * S1-S5: the synchronization of shared state. The checker receives every vote that the master receives, and holds the
+ * election itself; it knows the content of each caller's memory.
  */
 #include "master/rounds_election.h"
 #include "master/roster.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one member has brought to one life of the master. */
+/* Vote of one member in one life of the master. */
 struct sync_ballot {
     struct sync_ballot *next;
     struct sim_peer *peer;
     uint64_t boot;
     struct pccl_msg_sync_vote vote; /* without its list */
-    bool done, failed;              /* what the plan asked for */
-    bool planned;                   /* it was told what was elected: */
+    bool done, failed;              /* completion of the plan's request */
+    bool planned;                   /* has a plan, with the elected content: */
     struct pccl_digest elected;
     bool takes_unequal; /* ... and to fetch all tensors */
 };
@@ -26,7 +26,7 @@ struct sync_election {
     uint64_t boot, revision;
     struct pccl_digest content;
 };
-/* How the call of one peer ended. */
+/* End of one peer's call. */
 struct sync_return {
     struct sync_return *next;
     struct sim_peer *peer;
@@ -44,7 +44,7 @@ struct sync_round {
     struct sync_election *elections;
     struct sync_return *returns;
 };
-/* A group of the master as it was after the last step. */
+/* State of a group of the master after the last step. */
 struct sync_shadow {
     struct sync_shadow *next;
     uint64_t boot;
@@ -104,7 +104,7 @@ static bool holds(const struct sim_peer *peer, const struct pccl_digest *content
     return !peer->state.torn && same(&mine, content);
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 void sim_check_sync_said(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg)
 {
@@ -165,7 +165,7 @@ static bool may_win(const struct pccl_msg_sync_vote *vote, uint64_t revision)
     return !vote->torn && vote->strategy != PCCL_RECEIVE_ONLY && vote->revision == revision;
 }
 
-/* What a content has for it: votes, then old hands, then the lowest id. */
+/* Rank of a content: votes, then long-standing members, then the lowest id. */
 struct support {
     uint32_t votes, veterans;
     const struct sync_ballot *lowest;
@@ -196,7 +196,7 @@ static bool is_stronger(const struct support *a, const struct support *b)
     return pccl_id_compare(&a->lowest->peer->id, &b->lowest->peer->id) < 0;
 }
 
-/* The votes of all members, who must have voted. */
+/* Collects the votes of all members, which must have voted. */
 static uint32_t collect(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                         const struct sync_round *round, const struct sync_ballot **ballots)
 {
@@ -210,7 +210,7 @@ static uint32_t collect(struct sim *sim, const struct sim_master *master, const 
     return group->ring_count;
 }
 
-/* One cannot take part, as it says. */
+/* Returns true if a member reports that it cannot take part. */
 static bool is_void(const struct sync_ballot *const *ballots, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -219,7 +219,7 @@ static bool is_void(const struct sync_ballot *const *ballots, uint32_t count)
     return false;
 }
 
-/* NULL: nobody can be elected. */
+/* Returns the elected ballot, or NULL if no content can be elected. */
 static const struct sync_ballot *elect(const struct sync_ballot *const *ballots, uint32_t count, uint64_t revision)
 {
     struct support best = {0};
@@ -242,7 +242,7 @@ static uint64_t due_revision(const struct sync_shadow *before, const struct sync
     return revision;
 }
 
-/* Nobody is left whose vote would have had to be answered by a removal. */
+/* Checks that no member is left with a vote that requires its removal. */
 static void check_fit(struct sim *sim, const struct sync_ballot *const *ballots, uint32_t count,
                       const struct sync_ballot *winner, uint64_t next)
 {
@@ -269,7 +269,7 @@ static bool fetches(const struct sync_ballot *ballot, const struct sync_election
     return ballot->vote.torn || !same(&ballot->vote.content, &election->content);
 }
 
-/* The master has elected: so do we. */
+/* Repeats the master's election. */
 static const struct sync_election *check_election(struct sim *sim, const struct sim_master *master,
                                                   const struct pccl_peer_group *group, const struct sync_shadow *before)
 {
@@ -350,7 +350,7 @@ static void check_failed(struct sim *sim, const struct sim_master *master, const
                      (unsigned long long)before->sync, group->number, ballots[i]->peer->process.number);
 }
 
-/* Everybody who had voted is gone: it has not taken place. */
+/* Checks a round that has not taken place, because all voters are gone. */
 static void check_abandoned(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group,
                             struct sync_round *round)
 {
@@ -398,7 +398,7 @@ static struct sync_shadow *shadow_of(struct sim *sim, const struct sim_master *m
     return shadow;
 }
 
-/* A restarted master goes on where its members are. */
+/* Checks that a restarted master continues where its members are. */
 static void check_start(struct sim *sim, const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++) {
@@ -440,7 +440,7 @@ void sim_check_syncs(struct sim *sim, const struct sim_master *master)
     }
 }
 
-/* ---- what members are told ---- */
+/* ---- messages to members ---- */
 
 static void told_plan(struct sim *sim, const struct sim_master *master, struct sim_peer *to,
                       const struct pccl_msg_sync_plan *plan)
@@ -465,7 +465,7 @@ static void told_plan(struct sim *sim, const struct sim_master *master, struct s
                  plan->requests ? "fetch" : "serve");
 }
 
-/* Named the moment it is said, unless the message waited for a connection. */
+/* Checks a donor when it is sent, unless the message waited for a connection. */
 static void told_donor(struct sim *sim, const struct sim_master *master, struct sim_peer *to,
                        const struct pccl_msg_sync_donor *donor)
 {
@@ -488,10 +488,7 @@ static void told_donor(struct sim *sim, const struct sim_master *master, struct 
                  from->process.number);
 }
 
-/*
- * Those who brought what was elected have said by which proof it is known: most of them, who do not
- * lie.
- */
+/* Checks that most members that brought the elected content, and do not lie, have sent this proof. */
 static void told_proof(struct sim *sim, struct sim_peer *to, const struct pccl_msg_sync_donor *donor)
 {
     const struct sim_peer *from = sim_peer_find(sim, &donor->peer);
@@ -519,7 +516,7 @@ void sim_check_sync_told(struct sim *sim, const struct sim_master *master, struc
         told_round(sim, to, &msg->as.round);
 }
 
-/* ---- S2: what the callers hear ---- */
+/* ---- S2: results at the callers ---- */
 
 static bool was_elected(const struct sync_round *round, const struct sim_peer *peer)
 {
@@ -547,8 +544,8 @@ static void check_agreement(struct sim *sim, const struct sync_round *round, con
 }
 
 /*
- * It was told to fetch all tensors, something was written into its memory, and the last plan no
- * longer offers them: its machine finds that, the transfer has nothing to say about it.
+ * Returns true if the peer had to fetch all tensors, its memory was written, and the last plan no longer offers them:
+ * its machine detects that, without a report of the transfer.
  */
 static bool has_lost_unequal(const struct sim *sim, const struct sim_peer *peer)
 {
@@ -604,7 +601,7 @@ void sim_check_sync_returned(struct sim *sim, struct sim_peer *peer, enum pccl_s
     check_agreement(sim, round, mine);
 }
 
-/* ---- S5: who is removed for its state ---- */
+/* ---- S5: removals because of the state ---- */
 
 static const char *cause_of_refusal(const struct sim_master *master, const struct sync_round *round,
                                     const struct sync_ballot *mine, uint64_t next)
@@ -637,7 +634,7 @@ void sim_check_state_refused(struct sim *sim, const struct sim_master *master, s
                              const char *reason)
 {
     if (peer->state_judged)
-        return; /* those who were the cause may be gone by now */
+        return; /* the members that caused it may be gone by now */
     peer->state_judged = true;
     const struct pccl_peer_group *group = pccl_master_group(master->machine, peer->group, false);
     const struct sync_round *round =

@@ -1,6 +1,6 @@
 /*
- * T1-T9: the optimization of the topology. The checker hears what peers report of their paths, and
- * looks at every ring that a joint call has changed.
+ * T1-T9: the optimization of the topology. The checker receives the peers' reports on their paths, and examines every
+ * ring that a joint call has changed.
  */
 #include "master/links.h"
 #include "master/roster.h"
@@ -14,33 +14,33 @@
 
 enum {
     TEST_MOST_US = 8500000, /* limit and report of one test */
-    REPORT_US = 4500000,    /* that a test is waited for behind its limit, at least */
-    EXTENSION_US = 5000000, /* at most, for tests that came to nothing */
-    LINKS_US = 3 * 2000000, /* of as many rings as are tried */
+    REPORT_US = 4500000,    /* least time to wait for a test after its limit */
+    EXTENSION_US = 5000000, /* limit, for tests without a result */
+    LINKS_US = 3 * 2000000, /* for the number of rings that are tried */
     SLACK_US = 2000000,     /* messages in flight, a slow connection */
-    SEARCHES = 3,           /* in one optimization */
+    SEARCHES = 3,           /* searches in one optimization */
     UNREACHABLE_FRESH_MS = 30000,
-    TOLERANCE_PERMILLE = 21, /* of the slowest path, for a shorter ring */
+    TOLERANCE_PERMILLE = 21, /* share of the slowest path, for a shorter ring */
 };
 
-/* What a life of the master was told last of a path. */
+/* Last report on a path to one life of the master. */
 struct path_heard {
     struct path_heard *next;
     uint64_t boot;
     struct pccl_id from, to;
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
-    bool tested, unreachable; /* the last word is that of a test, not of data that flowed */
+    bool tested, unreachable; /* the last report is from a test, not from traffic */
     bool shared;              /* a rate was measured on a shared line */
-    bool doubtful;            /* somebody said that nothing gets through, in one direction or the other */
+    bool doubtful;            /* a report said that nothing gets through, in one direction or the other */
 };
-/* A test that a life of the master has asked for. */
+/* A test requested by one life of the master. */
 struct test_told {
     struct test_told *next;
     uint64_t boot, number, until_us;
     struct pccl_id of, with;
     bool reported;
 };
-/* How the call of one peer ended. */
+/* End of one peer's call. */
 struct optimized {
     struct optimized *next;
     struct pccl_id lineage;
@@ -49,7 +49,7 @@ struct optimized {
     enum pccl_status status;
     struct sim_peer *by;
 };
-/* A group's ring as the checker saw it last. */
+/* A group's ring when the checker last saw it. */
 struct ring_shot {
     struct ring_shot *next;
     uint64_t boot, joint;
@@ -66,7 +66,7 @@ static void *create(size_t bytes)
     return block;
 }
 
-/* ---- what was told of paths ---- */
+/* ---- reports on paths ---- */
 
 static struct path_heard *path_of(struct sim *sim, uint64_t boot, const struct pccl_id *from, const struct pccl_id *to)
 {
@@ -174,7 +174,7 @@ void sim_check_topology_heard(struct sim *sim, const struct sim_master *master, 
             test->reported = true;
 }
 
-/* T4: the matrix holds what peers told, and nothing of who is not a member any more. */
+/* T4: the matrix has the figures that peers reported, and none of departed members. */
 static void check_figures(struct sim *sim, const struct sim_master *master, const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -202,8 +202,8 @@ static void check_figures(struct sim *sim, const struct sim_master *master, cons
 /* ---- T3, T6: tests ---- */
 
 /*
- * Does it still load its path, as far as the master can know? It may have been asked a while before
- * it was told.
+ * Returns true if the test may still load its path, as far as the master can know. Its request may have been made some
+ * time before it arrived.
  */
 static bool may_run(const struct sim *sim, const struct sim_master *master, const struct test_told *test)
 {
@@ -213,7 +213,7 @@ static bool may_run(const struct sim *sim, const struct sim_master *master, cons
            !test->reported && sim->now + SIM_S < test->until_us;
 }
 
-/* Else it may have waited for a connection. */
+/* Returns true if the request was delivered at once; otherwise it may have waited for a connection. */
 static bool was_told_at_once(const struct sim *sim, const struct sim_peer *peer)
 {
     return peer->unwell_until + 10 * SIM_S < sim->now || peer->unwell_until == 0;
@@ -272,10 +272,7 @@ static int compare_shares(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/*
- * What the paths of a ring achieve of what their tests promised, in thousandths: the better half of
- * them.
- */
+/* Returns the share of their tested rates that the better half of a ring's paths achieve, in thousandths. */
 static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count)
 {
     uint64_t *shares = create((count + 1u) * sizeof *shares), used = 0;
@@ -291,7 +288,7 @@ static uint64_t share_of(const struct pccl_master *m, const struct pccl_id *ring
     return share;
 }
 
-/* As a search sees it: 0: no path, 1: not known. */
+/* Returns the rate as in a search; 0: no path, 1: unknown. */
 static uint64_t rate_of(const struct pccl_remote *from, const struct pccl_remote *to, uint64_t share, uint32_t *rtt_us)
 {
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -323,7 +320,7 @@ static struct worth worth_of(const struct pccl_master *m, const struct pccl_id *
 }
 
 /*
- * A link of it has failed, or fails: then any other will do, and not only a search finds one
+ * Returns true if a link of it has failed, or fails: then any other ring is acceptable, not only one from a search
  * (PROTOCOL 9.4).
  */
 static bool has_failures(const struct pccl_master *m, const struct pccl_id *ring, uint32_t count)
@@ -339,7 +336,7 @@ static bool has_failures(const struct pccl_master *m, const struct pccl_id *ring
     return false;
 }
 
-/* The same members, in another order. */
+/* Returns true if it has the same members in another order. */
 static bool is_permutation(const struct ring_shot *shot, const struct pccl_peer_group *group)
 {
     bool same = shot->count == group->ring_count, moved = false;
@@ -354,10 +351,7 @@ static bool is_permutation(const struct ring_shot *shot, const struct pccl_peer_
     return same && moved;
 }
 
-/*
- * The same members in another ring, by a joint call: it must be a better one, by what the master
- * knows.
- */
+/* Checks that another ring of the same members, adopted by a joint call, is better by the master's figures. */
 static void check_adopted(struct sim *sim, const struct sim_master *master, const struct ring_shot *before,
                           const struct pccl_peer_group *group)
 {
@@ -417,10 +411,7 @@ static void take_shot(struct sim *sim, const struct sim_master *master, const st
     shot->version = group->ring_version;
 }
 
-/*
- * After each step of a master that has founded a run, is not recovering, and removes nobody just
- * now.
- */
+/* Runs after each step of a master that has created a run, is not recovering, and is not removing members. */
 void sim_check_topology(struct sim *sim, const struct sim_master *master)
 {
     const struct pccl_master *m = master->machine;
@@ -478,7 +469,7 @@ void sim_check_optimized(struct sim *sim, struct sim_peer *peer, enum pccl_statu
     const struct pccl_peer *p = peer->machine;
     uint64_t round = peer->asked_round[PCCL_ROUND_OPTIMIZE];
     if (p->state != PCCL_PEER_MEMBER)
-        return; /* it ended with the communicator */
+        return; /* ended with the communicator */
     if (p->rounds[PCCL_ROUND_OPTIMIZE] == round) {
         if (status != PCCL_ABORTED && status != PCCL_TIMEOUT)
             sim_fail(sim, "T1 p%u: optimization %llu is not decided, and ended with %s", peer->process.number,

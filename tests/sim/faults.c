@@ -33,7 +33,7 @@ static void draw_weights(struct sim *sim, struct sim_plan *plan)
                         plan->weights[SIM_FAULT_STARVE] + plan->weights[SIM_FAULT_DRAIN];
 }
 
-/* Short limits: virtual time is cheap, but not free. */
+/* Sets short limits: virtual time costs some processor time. */
 static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
 {
     plan->master = pccl_master_defaults();
@@ -58,7 +58,7 @@ static void set_limits(struct sim_plan *plan, uint32_t silence_ms)
     plan->peer.send_idle_ms = 700;
 }
 
-/* A few runs have more members than make a mesh: one group, in which hubs come and go. */
+/* Draws a crowd: a few runs have more members than make a mesh, in one group, in which hubs change. */
 static void draw_crowd(struct sim *sim)
 {
     struct sim_plan *plan = &sim->plan;
@@ -126,7 +126,7 @@ uint32_t sim_population(const struct sim *sim)
     return count;
 }
 
-/* Whether one more may come. Callers remember so many members, and who is to return is one of them again. */
+/* Returns true if one more peer may join. Callers remember this number of members, and a returning one is included. */
 static bool has_room(const struct sim *sim)
 {
     uint32_t here = sim_population(sim);
@@ -223,9 +223,9 @@ static void on_master_restart(struct sim *sim, void *subject, uint64_t a, uint64
     if (sim_master_is_up(sim))
         return;
     if (sim_chance(sim, 30) && has_room(sim))
-        spawn(sim); /* first at the restarted master, perhaps */
+        spawn(sim); /* perhaps first at the restarted master */
     sim_master_start(sim);
-    if (!sim->faults_stopped && sim_chance(sim, 30)) /* again, in the middle of the recovery */
+    if (!sim->faults_stopped && sim_chance(sim, 30)) /* again, during the recovery */
         sim_at(sim, sim->now + sim_log_between(sim, SIM_MS, 3 * SIM_S), sim_fault_event, NULL, SIM_FAULT_CRASH_MASTER,
                0);
 }
@@ -291,7 +291,7 @@ static void slow(struct sim *sim)
     sim_note(sim, "FAULT c%llu is slow", (unsigned long long)conn->id);
 }
 
-/* Those to come from now on; often one has to come. */
+/* Spoils future handshakes; often makes one necessary. */
 static void spoil_handshakes(struct sim *sim)
 {
     struct sim_peer *peer = pick_peer(sim, false);

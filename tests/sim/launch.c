@@ -1,7 +1,4 @@
-/*
- * What callers launch. What they put in follows from who they are, the step and the tag, so that the
- * checkers know it, too.
- */
+/* Launches of callers. Their input depends on the peer, the step and the tag, so that the checkers know it, too. */
 #include "sim.h"
 #include "support/peer_check.h"
 #include "wire/choice.h"
@@ -17,7 +14,7 @@ bool sim_is_of_blobs(uint8_t collective)
            collective == PCCL_ALL_TO_ALL_V;
 }
 
-/* How many blobs a member has. */
+/* Returns the number of blobs of a member. */
 static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
 {
     if (collective == PCCL_SCATTER_V)
@@ -25,12 +22,12 @@ static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
     return collective == PCCL_ALL_TO_ALL_V ? world : 1;
 }
 
-/* Of a blob, and so that the result of so many is not too long with its lengths. */
+/* Returns the largest length of a blob for which the result of all is not too long with its lengths. */
 static uint32_t blob_bytes_most(const struct sim_peer *peer, uint8_t collective, uint32_t world)
 {
     uint32_t all = peer->process.sim->plan.master.tiny_bytes_max, count = blobs_of(collective, world, true);
     uint32_t each = (collective == PCCL_SCATTER_V ? all / world : all / world / count);
-    uint32_t taken = 12; /* a length, and at least its share of that of the contribution */
+    uint32_t taken = 12; /* a length, and at least its share of the contribution's length */
     return each < taken ? 0 : each - taken < BLOB_BYTES_MAX ? each - taken : BLOB_BYTES_MAX;
 }
 
@@ -39,7 +36,7 @@ static uint64_t element(uint64_t step, uint64_t tag, const struct sim_peer *peer
     return sim_mix(sim_mix(step, tag), peer->process.number * UINT64_C(4096) + i) >> 8;
 }
 
-/* In elements of this size, without looking at how the machines count them. */
+/* Returns the number of elements of this size, independent of the machines' count. */
 static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t world, const struct sim_peer *peer)
 {
     bool is_root = pccl_id_equal(&descriptor->root, &peer->id);
@@ -55,8 +52,8 @@ static uint32_t elements_of(const struct pccl_descriptor *descriptor, uint32_t w
 }
 
 /*
- * Two sections of a coalesced one: what its caller asks for, and one element of which the largest is
- * taken. Its digest says what that is.
+ * Fills in two sections of a coalesced operation: the requested one, and one element with the operation MAX. The digest
+ * identifies them.
  */
 uint32_t sim_sections(const struct pccl_descriptor *descriptor, struct pccl_section sections[2])
 {
@@ -75,7 +72,7 @@ static void describe_sections(const struct sim_request *request, struct pccl_des
     descriptor->counts = (struct pccl_id){{1, (uint8_t)request->reduction, (uint8_t)request->count}};
 }
 
-/* Lengths, and mostly the blobs; some peers only say how long they are. */
+/* Writes lengths, and mostly the blobs; some peers send only the lengths. */
 static uint32_t contribute_blobs(uint64_t step, uint64_t tag, uint32_t count, uint32_t most,
                                  const struct sim_peer *peer, uint8_t *bytes)
 {
@@ -154,7 +151,7 @@ uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint3
     return taken;
 }
 
-/* Every codec there is, by turns: in the simulator it is a part of the descriptor only. */
+/* Uses every codec in turn: in the simulator it is a part of the descriptor only. */
 static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
 {
     descriptor->codec = (uint8_t)(number % PCCL_PACKING_KINDS);
@@ -165,7 +162,7 @@ static void use_codec(struct pccl_descriptor *descriptor, uint64_t number)
     }
 }
 
-/* If it can have one. Which it is, the machine says. */
+/* Uses an automatic codec if possible. The machine chooses its level. */
 static void use_automatic_codec(struct pccl_descriptor *descriptor, const struct sim_request *request)
 {
     struct pccl_descriptor automatic = *descriptor;
@@ -179,7 +176,7 @@ static void use_automatic_codec(struct pccl_descriptor *descriptor, const struct
         *descriptor = automatic;
 }
 
-/* Callers fill in only what their operation has. */
+/* Describes a request; callers fill in only the fields of their operation. */
 static struct pccl_descriptor describe(const struct sim_request *request)
 {
     const struct pccl_collective_row *row = pccl_collective(request->collective);
@@ -234,7 +231,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
                                                   : launch.members[request->root % world];
     if (launch.members == NULL && subgroup == NULL)
         (void)pccl_peer_view_members(peer->machine, &world);
-    /* What each has for each: of many, more than goes through the master. */
+    /* The bytes of all pairs: with many members more than the limit of the master. */
     uint64_t all_to_all = request->count * world * world * ELEMENT_BYTES;
     if (request->collective == PCCL_ALL_TO_ALL && all_to_all > sim->plan.master.tiny_bytes_max)
         launch.tiny = false;
@@ -243,7 +240,7 @@ enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer, const st
         launch.payload = launch.payload_bytes > 0 ? payload : NULL;
     }
     launch.followed = launch.tiny && row->of == PCCL_OF_BLOBS && request->given_up == PCCL_CLASS_NONE;
-    if (request->given_up != PCCL_CLASS_NONE) { /* the driver does not prepare such a request */
+    if (request->given_up != PCCL_CLASS_NONE) { /* the driver does not prepare this kind of request */
         launch.tiny = false;
         launch.payload = NULL;
         launch.payload_bytes = 0;

@@ -9,7 +9,7 @@
 
 static struct sim world;
 static bool mute_uses, mute_state;
-static uint64_t hash_seed; /* seed of all tables' hashes, on which nothing may depend */
+static uint64_t hash_seed; /* seed of all tables' hashes, on which results may not depend */
 
 static void on_assert(const char *file, int line, const char *expression)
 {
@@ -27,7 +27,7 @@ static void add(struct sim_totals *to, const struct sim_totals *from)
         sums[i] += parts[i];
 }
 
-/* false: a violation; world.failure says which. */
+/* Runs a seed. Returns false for a violation, which is in world.failure. */
 static bool run_one(uint64_t seed, bool trace, const struct sim_scenario *scenario)
 {
     jmp_buf jump;
@@ -160,10 +160,7 @@ static int run_scenarios(const char *name, bool trace)
     return failed > 0 || found == 0;
 }
 
-/*
- * Lets allocation `at` and the next length - 1 of the directed run fail, for every `at` or once in
- * `every`.
- */
+/* Lets allocation `at` and the next length - 1 of the directed run fail, for every `at` or once in `every`. */
 static int run_oom(uint64_t first, uint64_t every, uint64_t length, bool keep_going, bool trace)
 {
     enum { FAILED_MAX = 100 };

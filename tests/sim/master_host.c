@@ -1,7 +1,4 @@
-/*
- * The master's driver in the simulator: connections, probes and time, as drive/master_server.c has
- * them with sockets.
- */
+/* The master's driver in the simulator: connections, probes and time, as in drive/master_server.c with sockets. */
 #include "master/links.h"
 #include "master/diagnosis.h"
 #include "master/membership.h"
@@ -130,7 +127,7 @@ void sim_master_event(struct sim *sim, struct sim_master *master, const struct p
     sim_process_arm(sim, &master->process);
 }
 
-/* Two members change their places, if the links for that stand, as they do when a better ring is taken. */
+/* Exchanges the places of two members, if the links for that are up, as the adoption of a better ring does. */
 void sim_master_replan(struct sim *sim)
 {
     uint32_t order[PCCL_PEERS_MAX];
@@ -154,7 +151,7 @@ void sim_master_replan(struct sim *sim)
     sim->totals.replans++;
     pccl_text_format(&why, "another ring");
     pccl_master_replan(m, group, &why);
-    /* What follows from it follows after the next event. */
+    /* The consequences follow after the next event. */
     sim_master_event(sim, sim->master, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .now_us = sim->now});
 }
 
@@ -179,7 +176,7 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
         return;
     }
     if (!end->hello_seen) {
-        end->hello_seen = true; /* said */
+        end->hello_seen = true; /* sent */
         struct pccl_msg hello = {.type = PCCL_MSG_link_hello,
                                  .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
                                                    .build = *sim_build(),
@@ -205,7 +202,10 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
         probed(sim, master, conn, false, PCCL_LINK_CLOSED);
 }
 
-/* All who come from one host have the same token, which the book of tokens knows; it survives a restart. */
+/*
+ * Revokes the token of a host. All peers of one host have the same token, which is in the token file; it survives a
+ * restart.
+ */
 void sim_master_revoke(struct sim *sim, uint32_t host)
 {
     sim->revoked = host;

@@ -1,8 +1,7 @@
 /*
- * Connections that behave as TCP does: in each direction a FIFO of bytes, delayed but never out of
- * order; stalls and drops without a close; FIN after the flushed bytes; a break loses a suffix of
- * the bytes in flight, and the sender does not know which. Whoever sends to an end that is gone
- * gets a reset, if its host can be reached.
+ * Connections that behave as in TCP: in each direction a FIFO of bytes, delayed but never out of order; stalls and
+ * drops without a close; FIN after the flushed bytes; a break loses a suffix of the bytes in flight, and the sender
+ * does not know which. A sender to an end that is gone gets a reset, if its host can be reached.
  */
 #include "sim.h"
 #include "wire/digest.h"
@@ -38,7 +37,7 @@ struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t po
     return NULL;
 }
 
-/* The port of a process that is dying: it still takes connections, and closes them at once. */
+/* Returns true for the port of a process that is dying: it still accepts connections, and closes them at once. */
 static bool is_closing(const struct sim *sim, uint32_t host, uint16_t port)
 {
     for (uint32_t i = sim->peer_count; i-- > 0;) {
@@ -87,7 +86,7 @@ static void release_end(struct sim_end *end)
     end->open = false;
 }
 
-/* Nothing more comes in; the process learns it after it has read what is there. */
+/* Ends the input; the process learns it after it has read the received bytes. */
 static void end_of_input(struct sim *sim, struct sim_conn *conn, int end, bool lose_unread)
 {
     struct sim_end *e = &conn->ends[end];
@@ -138,7 +137,8 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
         dial_failed(sim, conn, 0);
         return;
     }
-    bool waits = cut == SIM_WHOLE && listener != NULL && listener->starved; /* among those that it has yet to accept */
+    bool waits =
+        cut == SIM_WHOLE && listener != NULL && listener->starved; /* among those that it has not accepted yet */
     if (waits)
         sim_peer_note_shortage(sim, (struct sim_peer *)listener);
     if (cut == SIM_DROP || waits) {
@@ -230,7 +230,7 @@ void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const ui
     schedule(sim, conn, end);
 }
 
-/* The kernel at the far end has no such connection: it answers with a reset. */
+/* Answers with a reset: the kernel at the far end does not know the connection. */
 static void answer_reset(struct sim *sim, void *subject, uint64_t end, uint64_t unused)
 {
     (void)unused;
@@ -247,7 +247,7 @@ static void give_up(struct sim *sim, void *subject, uint64_t end, uint64_t since
     struct sim_conn *conn = subject;
     struct sim_end *from = &conn->ends[end];
     if (from->stalled && from->stalled_since == since) {
-        from->blackhole = true; /* the kernel has given up: nothing said later gets through either */
+        from->blackhole = true; /* the kernel has given up: later data does not get through either */
         drop_outgoing(from, 0);
         end_of_input(sim, conn, (int)end, false);
     }
@@ -335,7 +335,7 @@ void sim_conn_close(struct sim *sim, struct sim_conn *conn, int end)
         return;
     e->fin = true;
     if (unread && sim_chance(sim, sim->plan.loss_percent)) {
-        /* a close with unread bytes is a reset: what was flushed may be lost */
+        /* a close with unread bytes is a reset: flushed data may be lost */
         drop_outgoing(e, 0);
     }
     e->last_arrival = pccl_max_u64(e->last_arrival, sim->now + delay(sim, conn));
@@ -384,7 +384,7 @@ void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end)
     conn->ends[end].blackhole = true;
 }
 
-/* Takes connections that nobody holds out of the list of those that faults look at. */
+/* Takes connections without open ends out of the list that faults use. */
 static void prune(struct sim *sim)
 {
     struct sim_conn **at = &sim->conns;

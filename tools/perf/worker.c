@@ -326,10 +326,7 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
-/*
- * Returns the index for the values that a peer sends to this rank; different ones for each rank where elements are not
- * added.
- */
+/* Returns the index for a peer's values for this rank; the same for all ranks where elements are added. */
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
     const struct pccl_collective_row *row = perf_row(bench->options);
