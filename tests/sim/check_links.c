@@ -304,7 +304,7 @@ void sim_check_meshes(struct sim *sim)
                 if (!is_counted_on(group, i, k) || is_up(sim, master, &from->id, &group->ring[k]->id, &since) ||
                     since == UINT64_MAX)
                     continue;
-                /* The master waits until both ends have reported: a silent one may be gone altogether. */
+                /* The master waits until both ends have reported: a silent one may be dead. */
                 const struct sim_peer *to = sim_peer_find(sim, &group->ring[k]->id);
                 if (!is_well(m, from, group->ring[i], &since) || !is_well(m, to, group->ring[k], &since) ||
                     is_settling(m, &from->id, &group->ring[k]->id))

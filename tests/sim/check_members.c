@@ -541,7 +541,7 @@ static bool has_ended(const struct sim *sim, const struct pccl_master *m, const 
 }
 
 /*
- * Checks a new run. A run whose members have not returned by then ends with that: no later master must wait for them. A
+ * Checks a new run. A run whose members have not returned by then is over, and later masters do not wait for them. A
  * master that has continued a run does not wait either, when that run ends: it would have turned away the members of
  * other runs.
  */

@@ -31,7 +31,7 @@ struct path_heard {
     uint64_t rate, rtt_us, tested_us, figure_rtt_us;
     bool tested, unreachable; /* the last report is from a test, not from traffic */
     bool shared;              /* a rate was measured on a shared line */
-    bool doubtful;            /* a report said that nothing gets through, in one direction or the other */
+    bool doubtful;            /* a report claimed that nothing gets through, in one direction or the other */
 };
 /* A test requested by one life of the master. */
 struct test_told {

@@ -411,7 +411,7 @@ void sim_net_process_gone(struct sim *sim, struct sim_process *process, bool sil
                 release_end(e);
                 drop_outgoing(e, 0);
             } else if (sim_chance(sim, 30)) {
-                release_end(e); /* a reset: a suffix of what was sent is lost */
+                release_end(e); /* a reset: a suffix of the sent bytes is lost */
                 uint32_t under_way = 0;
                 for (struct sim_chunk *chunk = e->first; chunk != NULL; chunk = chunk->next)
                     under_way++;

@@ -1,8 +1,7 @@
 /*
- * Memory runs out: in a directed run with everything in it (joining, reductions, synchronizations
- * of shared state, optimizations of the topology, a death, a broken connection, a restart of the
- * master, leaving) allocation k of the machines fails, for every k. All invariants hold, nothing
- * leaks, and at the end everybody works again.
+ * Memory runs out: in a directed run with all kinds of events (joining, reductions, synchronizations of shared state,
+ * optimizations of the topology, a death, a broken connection, a restart of the master, leaving) allocation k of the
+ * machines fails, for every k. All invariants hold, there are no leaks, and at the end all peers work again.
  */
 #include "sim.h"
 

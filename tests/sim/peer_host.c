@@ -188,7 +188,7 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
         return;
     }
     if (!end->hello_seen) {
-        end->hello_seen = true; /* said */
+        end->hello_seen = true; /* sent */
         struct pccl_msg hello = {.type = PCCL_MSG_link_hello,
                                  .as.link_hello = {.magic = PCCL_PROTOCOL_MAGIC,
                                                    .build = *sim_build(),
@@ -568,7 +568,7 @@ static void on_sync_donor(void *context, const struct pccl_id *donor, const stru
 {
     struct sim_peer *peer = context;
     PCCL_ASSERT(candidates != NULL && count > 0);
-    (void)ticket; /* what it fetches moves without a connection */
+    (void)ticket; /* its fetched data moves without a connection */
     sim_state_donor(peer->process.sim, peer, donor, holds_unequal, proof);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the hosts of master and peers have in common: a loop that wakes when something is readable
- * or due, and that SIGSTOP halts.
+ * The common part of the hosts of master and peers: a loop that wakes when something is readable or due, and that
+ * SIGSTOP halts.
  */
 #include "sim.h"
 

@@ -13,7 +13,7 @@ static const char *app_state(const struct sim_peer *peer)
     return names[peer->app.state];
 }
 
-/* Who is stuck, for the report. */
+/* Describes stuck peers, for the report. */
 static void tell_where(struct sim *sim)
 {
     if (!sim->trace)
@@ -84,7 +84,7 @@ static bool all_have_progressed(struct sim *sim)
     return true;
 }
 
-/* Who has come since the last update is not let in any more. */
+/* Returns true if all rest. A peer that joined after the last update is not admitted. */
 static bool all_rest(struct sim *sim)
 {
     uint32_t rest = 0;
@@ -118,7 +118,10 @@ static bool all_is_acknowledged(struct sim *sim)
     return true;
 }
 
-/* What callers optimize between two updates that let newcomers in, and once more for who has just missed one. */
+/*
+ * Returns the time that callers optimize between two updates that admit newcomers, and once more for a newcomer that
+ * has just missed one.
+ */
 static uint64_t optimizations_us(const struct sim_plan *plan)
 {
     return plan->optimize_percent > 0 ? 6 * (plan->master.optimize_ms * SIM_MS + plan->search_us + 2 * SIM_S) : 0;
@@ -147,7 +150,7 @@ void sim_converge(struct sim *sim)
     sim->rest_joint = sim_app_after_update(pccl_master_joint(sim->master->machine) + 1);
     must_reach(sim, all_rest, 3 * work_us, "not everybody comes to rest");
     sim_run_until(sim, sim->now + 3 * plan->master.heartbeat_ms * SIM_MS, NULL);
-    /* A half-open link may be noticed only now and be reported; nothing else is said any more. */
+    /* A half-open link may be noticed only now and be reported; no other messages are sent. */
     must_reach(sim, all_is_acknowledged, 4 * (plan->master.silence_ms + plan->master.heartbeat_ms) * SIM_MS,
                "I11 somebody still queues messages");
     sim_check_converged(sim);

@@ -1,7 +1,4 @@
-/*
- * The helpers of scenarios: peers without a program of their own, which the scenario drives step by
- * step.
- */
+/* The helpers of scenarios: peers without a program, which the scenario drives step by step. */
 #include "scenario.h"
 #include "master/rounds_election.h"
 #include "peer/output.h"
@@ -179,7 +176,7 @@ enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pcc
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step)
 {
     struct pccl_peer_op *ops[SIM_HOSTS_MAX];
-    scenario_run_ms(sim, 20); /* everybody knows the same */
+    scenario_run_ms(sim, 20); /* all peers have the same state */
     for (uint32_t i = 0; i < count; i++)
         ops[i] = scenario_tiny(sim, peers[i], tag, step);
     for (uint32_t i = 0; i < count; i++) {
@@ -257,9 +254,9 @@ void scenario_restart_master(struct sim *sim, uint64_t after_ms)
 
 uint64_t scenario_departures(const struct sim *sim) { return pccl_master_count(sim->master->machine).departures; }
 
-/* ---- who lies ---- */
+/* ---- members that lie ---- */
 
-/* A connection to the master, of nobody that the simulator knows. */
+/* Opens a connection to the master, from a peer unknown to the simulator. */
 struct sim_conn *scenario_dial_master(struct sim *sim)
 {
     struct sim_conn *conn = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);

@@ -1,13 +1,10 @@
-/*
- * What scenarios are written with: peers driven by hand, and expectations of what becomes of their
- * calls.
- */
+/* Tools for scenarios: peers driven by hand, and expectations of the outcomes of their calls. */
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
 
 #include "check.h"
 
-/* Runs until the expression holds; fails when it does not within the time. */
+/* Runs until the expression holds; fails if it does not within the time. */
 #define WAIT(sim, within_ms, expression)                                                                               \
     do {                                                                                                               \
         uint64_t until_us = (sim)->now + (within_ms)*SIM_MS;                                                           \
@@ -24,13 +21,13 @@
     } while (0)
 
 void scenario_run_ms(struct sim *sim, uint64_t ms);
-/* A peer on its own host that connects; the call has ended when call_over says so. */
+/* Starts a peer on a separate host, and connects it; the call has ended when call_over returns true. */
 struct sim_peer *scenario_join(struct sim *sim, uint32_t host, uint32_t group);
 /* `count` members on hosts 1, 2 ...; peer i in group i % groups. */
 /* Adds a link to a report, whose links are in the order of their peers. */
 void scenario_add_seen(struct pccl_seen_link *links, uint32_t *count, struct pccl_seen_link link);
 void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, uint32_t groups);
-/* All of them update; returns when all have returned. */
+/* Lets all of them update; returns when all have returned. */
 /* Returns the number of links that these peers have dialed and that are up. */
 uint32_t scenario_links(struct sim_peer **peers, uint32_t count);
 void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);
@@ -50,32 +47,32 @@ struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uin
 struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
 struct pccl_peer_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
 void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);
-/* Decided; with this class? */
+/* Returns true if it is decided; with this class. */
 bool scenario_is_decided(const struct pccl_peer_op *op);
-/* The outcome, which must be there; the caller lets the operation go. */
+/* Returns the outcome, which must be there, and releases the operation. */
 enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
-/* All launch the same caller step, and it must commit. */
+/* Lets all launch the same caller step, which must commit. */
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step);
 /* The control connection between a peer and the master: cut (bytes wait) or whole. */
 void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole);
-/* What the master says to the peer after a message of this type is lost. */
+/* Loses the master's messages to the peer after a message of this type. */
 void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type);
-/* What a caller has in its memory; and brings to a synchronization. */
+/* Sets the content of a caller's memory; starts a synchronization with it. */
 void scenario_hold(struct sim_peer *peer, uint64_t content, uint64_t revision);
 void scenario_sync(struct sim *sim, struct sim_peer *peer, uint8_t strategy);
-/* How it ended; it must have. */
+/* Returns the outcome of the synchronization, which must have ended. */
 enum pccl_status scenario_synced(struct sim *sim, const struct sim_peer *peer);
-/* All bring what they hold, and it must succeed for all with this content and revision. */
+/* Synchronizes all with their content; it must succeed for all with this content and revision. */
 void scenario_sync_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision);
-/* Cuts two off from each other for data; if it is to be refused, connections that stand break, too. */
+/* Cuts two peers off from each other for data; with a refusal existing connections break, too. */
 void scenario_part(struct sim *sim, const struct sim_peer *a, const struct sim_peer *b, enum sim_cut how);
 void scenario_restart_master(struct sim *sim, uint64_t after_ms);
 uint64_t scenario_departures(const struct sim *sim);
-/* A connection to the master, of nobody that the simulator knows; and what is said on it. */
+/* Open a connection to the master, from a peer unknown to the simulator; and send on it. */
 struct sim_conn *scenario_dial_master(struct sim *sim);
 void scenario_say(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *msg, uint64_t sequence);
 struct pccl_msg scenario_hello_of(const struct sim_peer *peer, uint64_t boot);
-/* This peer breaks the rules, and is rightly removed; the machine says this in its session. */
+/* Makes this peer break the rules, so that its removal is right; the machine sends this in its session. */
 void scenario_lie(struct sim *sim, struct sim_peer *peer);
 void scenario_forge(struct sim *sim, struct sim_peer *peer, const struct pccl_msg *msg);
 

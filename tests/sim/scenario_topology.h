@@ -1,7 +1,4 @@
-/*
- * What scenarios of the topology are written with: rings, paths and votes, and groups too large for
- * a mesh.
- */
+/* Tools for scenarios of the topology: rings, paths and votes, and groups too large for a mesh. */
 #ifndef SIM_SCENARIO_TOPOLOGY_H
 #define SIM_SCENARIO_TOPOLOGY_H
 
@@ -39,7 +36,7 @@ static inline bool uses_pair(struct sim *sim, const struct sim_peer *a, const st
     return uses(sim, a, b) || uses(sim, b, a);
 }
 
-/* All have the same ring, of so many. */
+/* Checks that all have the same ring, of `count` members. */
 static inline void must_agree(struct sim *sim, uint32_t count)
 {
     const struct pccl_id *first = p[0]->machine->group.ring;
@@ -57,7 +54,7 @@ static inline struct sim_peer *at(struct sim *sim, uint32_t place)
     return sim_peer_find(sim, &ring[place]);
 }
 
-/* p as the ring goes. */
+/* Sorts p in ring order. */
 static inline void sort(struct sim *sim, uint32_t count)
 {
     struct sim_peer *sorted[MANY];
@@ -148,7 +145,7 @@ static inline void begin_many(struct sim *sim)
         report_rate(sim, p[i], i == 1 ? SLOW : RATE);
 }
 
-/* Who is at `place` comes behind p1: ... 0 1 place 2 3 ... */
+/* Answers with the member at `place` behind p1: ... 0 1 place 2 3 ... */
 static inline void answer_behind_1(struct sim *sim, uint32_t place)
 {
     uint32_t ring[MANY], count = 0;

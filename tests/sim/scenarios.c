@@ -10,8 +10,8 @@
 static struct sim_peer *p[8]; /* of the running scenario */
 
 /*
- * F1: the view is not in the name. B launches late what A saw fail and dropped: it fails at once,
- * and the next uses meet.
+ * F1: the view is not in the name. B launches late an operation that A saw fail and dropped: it fails at once, and the
+ * next uses match.
  */
 void scenario_f1(struct sim *sim)
 {
@@ -31,7 +31,7 @@ void scenario_f1(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
 }
 
-/* F2: an abort without a view change leaves a tombstone for who launches later. */
+/* F2: an abort without a view change leaves a tombstone for a later launch. */
 void scenario_f2(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -81,8 +81,8 @@ void scenario_f4(struct sim *sim)
 }
 
 /*
- * F4: also a peer alone in its group is noticed at once: the master dials its port, and nobody
- * listens there.
+ * F4: the death of a peer alone in its group is also noticed at once: the master dials its port, where no process
+ * listens.
  */
 void scenario_f4_alone(struct sim *sim)
 {
@@ -93,9 +93,8 @@ void scenario_f4_alone(struct sim *sim)
 }
 
 /*
- * The same of a process that takes its time to die: its port takes one dial after another, and
- * closes them, long after its control connection has gone. Whoever looks once, or twice, knows
- * nothing until the silence limit.
+ * The same for a process that dies slowly: its port accepts and closes one dial after another, long after its control
+ * connection has gone. One or two dials show nothing until the silence limit.
  */
 void scenario_f4_alone_closing(struct sim *sim)
 {
@@ -104,11 +103,11 @@ void scenario_f4_alone_closing(struct sim *sim)
     sim_peer_kill(sim, p[1], false);
     p[1]->process.closing_until = sim->now + CLOSING_MS * SIM_MS;
     scenario_run_ms(sim, CLOSING_MS);
-    MUST(sim, scenario_departures(sim) == 0); /* a port that answers somehow may be that of one who comes back */
+    MUST(sim, scenario_departures(sim) == 0); /* a port that answers somehow may belong to a returning peer */
     WAIT(sim, 70, p[0]->machine->member_count == 2);
 }
 
-/* How many messages of the peer the master has. */
+/* Returns the number of messages that the master has received from the peer. */
 static uint64_t received_of(struct sim *sim, const struct sim_peer *peer)
 {
     const struct pccl_remote *remote = pccl_master_find(sim->master->machine, &peer->id);
@@ -147,8 +146,8 @@ void scenario_f5(struct sim *sim)
 }
 
 /*
- * F10: a vote names its round: B, cut off, withdraws what was decided meanwhile and gets the
- * answer; the next rounds meet.
+ * F10: a vote names its round: B, cut off, withdraws a vote decided in the meantime and gets the answer; the next
+ * rounds match.
  */
 void scenario_f10(struct sim *sim)
 {
@@ -168,7 +167,7 @@ void scenario_f10(struct sim *sim)
     WAIT(sim, 500, scenario_is_over(p[0], PCCL_CALL_PENDING) && scenario_is_over(p[1], PCCL_CALL_PENDING));
 }
 
-/* F12: a departure after all who remain have finished does not abort; before, it does. */
+/* F12: a departure after all remaining members have finished does not abort; before, it does. */
 void scenario_f12(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -192,10 +191,7 @@ void scenario_f12(struct sim *sim)
     }
 }
 
-/*
- * F13: one failure for one death: the view comes before the abort that the link's end asked for,
- * and the retry succeeds.
- */
+/* F13: one failure for one death: the view precedes the abort that the link's end requested, and the retry succeeds. */
 void scenario_f13(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -214,7 +210,7 @@ void scenario_f13(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* F14: one reset of one link of three: nobody goes, no ring changes. */
+/* F14: one reset of one link of three: no member is removed, no ring changes. */
 void scenario_f14(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -228,7 +224,7 @@ void scenario_f14(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* F14: two of four cannot reach each other for good: the ring avoids the edge, nobody goes. */
+/* F14: two of four cannot reach each other permanently: the ring avoids the edge, no member is removed. */
 void scenario_f14_edge(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -244,7 +240,7 @@ void scenario_f14_edge(struct sim *sim)
     scenario_commit_all(sim, p, 4, 1, 1);
 }
 
-/* F16: a launch that was numbered and cannot go on fails for all. */
+/* F16: a launch that was numbered and cannot continue fails for all. */
 void scenario_f16(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -293,7 +289,7 @@ void scenario_f20(struct sim *sim)
     sim_check_idle(sim);
 }
 
-/* F21: the master stands still for longer than the silence limit and expels nobody. */
+/* F21: the master is stopped for longer than the silence limit and expels no member. */
 void scenario_f21(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -311,8 +307,8 @@ void scenario_f21(struct sim *sim)
 }
 
 /*
- * F22: a newcomer takes the port of a peer that vanished with its host: who dials there learns that
- * the peer is gone. /
+ * F22: a newcomer takes the port of a peer that vanished with its host: a peer that dials it learns that the old one is
+ * gone.
  */
 void scenario_f22(struct sim *sim)
 {
@@ -335,10 +331,7 @@ void scenario_f22(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/*
- * F24: a newcomer that its neighbors cannot reach is not pending, and is told why it is turned
- * away.
- */
+/* F24: a newcomer that its neighbors cannot reach is not pending, and is turned away with the reason. */
 void scenario_f24(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -355,7 +348,7 @@ void scenario_f24(struct sim *sim)
     MUST(sim, n->app.call_status[PCCL_CALL_CONNECT] == PCCL_REFUSED && pccl_peer_last_reason(n->machine)->length > 0);
 }
 
-/* F26: who waits is told for whom. */
+/* F26: a waiting peer learns for which peers it waits. */
 void scenario_f26(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -370,7 +363,7 @@ void scenario_f26(struct sim *sim)
     WAIT(sim, 3000, strstr(pccl_peer_waiting(newcomer->machine)->bytes, "update_topology") != NULL);
 }
 
-/* F26: who comes in while another one waits says so in time. */
+/* F26: a peer that joins while another one waits reports that in time. */
 void scenario_f26_beside(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -433,10 +426,7 @@ static void repeat_after(struct sim *sim, uint64_t pause_ms)
 void scenario_deadline_of_retries(struct sim *sim) { repeat_after(sim, 0); }
 void scenario_deadline_before_retry(struct sim *sim) { repeat_after(sim, 600); }
 
-/*
- * A stalled peer: everybody waits for the silence limit, then goes on without it, and it learns
- * that it is out.
- */
+/* A stalled peer: all wait for the silence limit, then continue without it, and it learns that it is out. */
 void scenario_stopped_peer(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -454,7 +444,7 @@ void scenario_stopped_peer(struct sim *sim)
     WAIT(sim, 6000, p[1]->machine->state == PCCL_PEER_OVER);
 }
 
-/* A mismatch fails on all, with a reason that says who called what. */
+/* A mismatch fails on all, with a reason that lists the calls of the peers. */
 void scenario_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -468,7 +458,7 @@ void scenario_mismatch(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 2);
 }
 
-/* Who has left out a step meets another one: their labels tell. */
+/* A peer that has skipped a step matches another one: their labels show it. */
 void scenario_labels(struct sim *sim)
 {
     static const char *const labels[] = {"step 2", "step 3"};

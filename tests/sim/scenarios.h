@@ -1,4 +1,4 @@
-/* The tables of scenarios that have files of their own. */
+/* The tables of scenarios in separate files. */
 #ifndef SIM_SCENARIOS_H
 #define SIM_SCENARIOS_H
 

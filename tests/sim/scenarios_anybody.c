@@ -1,15 +1,15 @@
-/* Scenarios of receives from anybody: who is chosen, and what becomes of the two in each phase. */
+/* Scenarios of receives from any sender: the choice, and the outcomes of both ends in each phase. */
 #include "master/roster.h"
 #include "scenarios.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
 
-static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* of the running scenario */
+static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* peers of the running scenario */
 
 enum { TAG = 3 };
 
-/* to: NULL: from anybody. */
+/* Launches a send, or a receive; `other` NULL: from any sender. */
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
                                    uint64_t step, bool tiny)
 {
@@ -66,8 +66,8 @@ static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, 
 }
 
 /*
- * Of one peer many sends are there, and two others come later: all take turns. Receives that are
- * launched first, or last, meet them in the same way; through the master and from peer to peer.
+ * Many sends of one peer are there, and two others arrive later: all take turns. Receives that are launched first, or
+ * last, match them in the same way; through the master and from peer to peer.
  */
 void scenario_anybody_turns(struct sim *sim)
 {
@@ -83,7 +83,7 @@ void scenario_anybody_turns(struct sim *sim)
         scenario_run_ms(sim, 20);
         out[5] = send(sim, 2, 3, 30, tiny != 0);
         scenario_run_ms(sim, 20);
-        if (tiny != 0) { /* from then on the master offers what comes */
+        if (tiny != 0) { /* from then on the master offers arriving sends */
             in[0] = receive(sim, 3, true);
             must_meet(sim, 0, out[next[0]++], 3, in[0]);
         }
@@ -103,7 +103,7 @@ void scenario_anybody_turns(struct sim *sim)
     MUST(sim, p[3]->machine->announcements.count == 0);
 }
 
-/* More than the master is asked for at once, of a tag; and what another tag has waits for its own receives. */
+/* More sends of a tag than the master is asked for at once; and sends of another tag wait for its own receives. */
 void scenario_anybody_many(struct sim *sim)
 {
     enum { MANY = 3 * PCCL_OFFERS_AHEAD };
@@ -122,7 +122,7 @@ void scenario_anybody_many(struct sim *sim)
         must_end(sim, i % 2, out[i], PCCL_CLASS_NONE, "");
 }
 
-/* A receive that names its peer takes the next use, and what is open goes on with the one behind it. */
+/* A receive that names its peer takes the next use, and an open one continues with the use after it. */
 void scenario_anybody_mixed(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -138,7 +138,10 @@ void scenario_anybody_mixed(struct sim *sim)
     }
 }
 
-/* A sender dies before it is chosen: others are received. After that: its receive is told who, and others go on. */
+/*
+ * A sender dies before it is chosen: others are received. After that: its receive fails with its name, and others
+ * continue.
+ */
 void scenario_anybody_sender_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
@@ -168,7 +171,7 @@ void scenario_anybody_sender_dies(struct sim *sim)
     must_meet(sim, 2, late, 0, next);
 }
 
-/* The receiver dies with what nobody has chosen, and with what is chosen: its senders are told, and go on. */
+/* The receiver dies with unchosen and with chosen sends: their senders learn that, and continue. */
 void scenario_anybody_receiver_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -188,7 +191,7 @@ void scenario_anybody_receiver_dies(struct sim *sim)
     must_end(sim, 2, last, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[1]->id));
 }
 
-/* What its source gives up is passed over; what its receiver gives up nobody else hears of. */
+/* A send given up by its source is skipped; a receive given up by its receiver concerns no other peer. */
 void scenario_anybody_given_up(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -202,7 +205,7 @@ void scenario_anybody_given_up(struct sim *sim)
         scenario_run_ms(sim, 20);
         lost = send(sim, 0, 2, 12, tiny != 0);
         WAIT(sim, 1000, is_from(in, 0));
-        scenario_abort(sim, p[0], lost, PCCL_CLASS_ABORTED); /* chosen: both are told */
+        scenario_abort(sim, p[0], lost, PCCL_CLASS_ABORTED); /* chosen: both learn it */
         must_end(sim, 0, lost, PCCL_CLASS_ABORTED, "");
         must_end(sim, 2, in, PCCL_CLASS_ABORTED, pccl_id_str(&p[0]->id));
         in = receive(sim, 2, tiny != 0);
@@ -217,7 +220,7 @@ void scenario_anybody_given_up(struct sim *sim)
     }
 }
 
-/* Whoever is chosen and has sent something else is told so, as is the receiver. */
+/* A chosen sender with another operation learns that, as does the receiver. */
 void scenario_anybody_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -230,18 +233,21 @@ void scenario_anybody_mismatch(struct sim *sim)
     must_meet(sim, 0, out, 2, in);
 }
 
-/* The master restarts while receives are open and sends wait: the next one is asked again, and what is chosen ends. */
+/*
+ * The master restarts while receives are open and sends wait: the next master is asked again, and a chosen operation
+ * ends.
+ */
 void scenario_anybody_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *in = receive(sim, 3, true), *bulk = receive(sim, 3, false);
     scenario_run_ms(sim, 50);
     scenario_control(sim, p[0], false);
-    struct pccl_peer_op *out = send(sim, 0, 3, 10, true); /* the master never hears of it */
+    struct pccl_peer_op *out = send(sim, 0, 3, 10, true); /* the master does not receive it */
     sim_master_crash(sim, true);
     struct pccl_peer_op *beside = send(sim, 1, 3, 20, false);
     scenario_run_ms(sim, 50);
-    MUST(sim, is_from(in, 1)); /* of whom the master need not know: it differs */
+    MUST(sim, is_from(in, 1)); /* the master need not know this one: it differs */
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
     must_end(sim, 1, beside, PCCL_CLASS_MISMATCH, "");
@@ -255,19 +261,19 @@ void scenario_anybody_restart(struct sim *sim)
     sim_master_start(sim);
     WAIT(sim, 10000, !sim->master->machine->recovering && !p[3]->machine->resuming);
     in = receive(sim, 3, true);
-    must_meet(sim, 2, out, 3, in); /* by what its source has reported */
+    must_meet(sim, 2, out, 3, in); /* by its source's report */
     in = receive(sim, 3, true);
     scenario_run_ms(sim, 50);
     sim_master_crash(sim, true);
     sim_master_start(sim);
     WAIT(sim, 10000, !sim->master->machine->recovering && !p[3]->machine->resuming && !p[1]->machine->resuming);
     out = send(sim, 1, 3, 40, true);
-    must_meet(sim, 1, out, 3, in); /* by what the next master was asked for again */
+    must_meet(sim, 1, out, 3, in); /* by the repeated request to the next master */
 }
 
 /*
- * A peer that is alone in its group misses the view that admits another one. A restarted master tells it the answer of
- * its update first: so it may launch, is alone still, and what it launches meets the other one's send.
+ * A peer alone in its group misses the view that admits another one. A restarted master first sends it the answer of
+ * its update: so it may launch, is still alone, and its launch matches the other one's send.
  */
 void scenario_anybody_alone(struct sim *sim)
 {
@@ -294,7 +300,7 @@ void scenario_anybody_alone(struct sim *sim)
     must_meet(sim, 2, send(sim, 2, 0, 20, true), 0, in);
 }
 
-/* Whoever asks for the sends of too many tags goes; what it is offered for one that it is not in, it ignores. */
+/* A peer that requests the sends of too many tags is removed; it ignores offers for a pair that it is not in. */
 void scenario_anybody_liars(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);

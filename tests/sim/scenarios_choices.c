@@ -1,9 +1,11 @@
-/* Scenarios of automatic codecs: which level is told, to whom, and who forgets it (PROTOCOL 7.12). */
+/*
+ * Scenarios of automatic codecs: the level that is sent, its receivers, and the peers that forget it (PROTOCOL 7.12).
+ */
 #include "scenarios.h"
 
 enum { TAG = 1, BUDGET_MS = 100, SLOW_MS = 300, FAST_MS = 20 };
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 static struct pccl_peer_op *x[8];
 static uint8_t percent; /* of the time between uses; 0: BUDGET_MS */
 
@@ -28,7 +30,7 @@ static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, uint6
 
 static void launch_all(struct sim *sim, uint32_t count, uint64_t step)
 {
-    scenario_run_ms(sim, 20); /* everybody knows the same */
+    scenario_run_ms(sim, 20); /* all have the same state */
     for (uint32_t i = 0; i < count; i++)
         x[i] = launch(sim, p[i], step);
 }
@@ -43,7 +45,10 @@ static void take_all_as(struct sim *sim, uint32_t count, enum pccl_class class)
 
 static void take_all(struct sim *sim, uint32_t count) { take_all_as(sim, count, PCCL_CLASS_NONE); }
 
-/* All use the tag, which takes so long. Returns at which level; that it is that of all, check_level says (bulk.c). */
+/*
+ * All use the tag; each use takes `took_ms`. Returns the level; check_level checks that it is the same for all
+ * (bulk.c).
+ */
 static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint64_t took_ms)
 {
     launch_all(sim, count, step);
@@ -56,8 +61,8 @@ static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint6
 }
 
 /*
- * Down at once and as far as it takes, up after two; an abort, an era and a death change nothing; with a
- * newcomer all begin anew.
+ * The level falls at once and as far as needed, and rises after two uses; an abort, an era and a death change nothing;
+ * with a newcomer all start over.
  */
 void scenario_choice_follows(struct sim *sim)
 {
@@ -81,7 +86,7 @@ void scenario_choice_follows(struct sim *sim)
     MUST(sim, use(sim, 3, 7, FAST_MS) == PCCL_LEVEL_EXACT);
 }
 
-/* Who waits for the others does not count: the last one to launch tells what the transfer took. */
+/* Waiting for the others does not count: the last one to launch reports the duration of the transfer. */
 void scenario_choice_waits(struct sim *sim)
 {
     begin(sim, 3, 0);
@@ -96,7 +101,7 @@ void scenario_choice_waits(struct sim *sim)
     MUST(sim, use(sim, 3, 2, FAST_MS) == PCCL_LEVEL_EXACT);
 }
 
-/* Only A has heard what the next level is; then the master restarts. The view stays, and so does what A heard. */
+/* Only A has received the next level; then the master restarts. The view stays, and so does A's level. */
 void scenario_choice_restart(struct sim *sim)
 {
     begin(sim, 3, 0);
@@ -167,7 +172,7 @@ void scenario_choice_replan(struct sim *sim)
     finish_at(sim, PCCL_LEVEL_8);
 }
 
-/* The two are done after that time, as the master goes; the next one hears of it, and commits. */
+/* The two are done after that time, while the master restarts; the next one receives it, and commits. */
 static void done_unheard(struct sim *sim, uint32_t after_ms)
 {
     for (uint32_t i = 0; i < 2; i++)
@@ -191,12 +196,12 @@ void scenario_choice_undecided(struct sim *sim)
     launch_all(sim, 2, 2);
     done_unheard(sim, SLOW_MS);
     MUST(sim, use(sim, 2, 3, FAST_MS) == PCCL_LEVEL_8);
-    MUST(sim, use(sim, 2, 4, FAST_MS) == PCCL_LEVEL_8); /* of the one before this nobody knows how long it took */
+    MUST(sim, use(sim, 2, 4, FAST_MS) == PCCL_LEVEL_8); /* the duration of the use before this one is unknown */
 }
 
 /*
- * N comes and goes while A hears nothing, and the master restarts: to A the members are those of
- * before, and the others have forgotten what they knew.
+ * N joins and leaves while A receives nothing, and the master restarts: A has the old members, and the others have
+ * forgotten their figures.
  */
 void scenario_choice_missed_views(struct sim *sim)
 {
@@ -223,8 +228,8 @@ void scenario_choice_missed_views(struct sim *sim)
 }
 
 /*
- * A peer that says it took no time is believed, and can only make all send more bits than there is time
- * for. What it says too much counts for nothing.
+ * A peer that reports a duration of zero is believed, and can only make all send more bits than there is time for.
+ * Exaggerated reports count for nothing.
  */
 void scenario_choice_liar(struct sim *sim)
 {
@@ -245,14 +250,14 @@ void scenario_choice_liar(struct sim *sim)
 
 enum { SHARE = 20, GAP_MS = 600, GENTLE_MS = 90, PAUSE_MS = 20000 };
 
-/* All use the tag so long after its last use. */
+/* All use the tag at this interval after its last use. */
 static enum pccl_level use_after(struct sim *sim, uint32_t count, uint64_t step, uint64_t gap_ms, uint64_t took_ms)
 {
     scenario_run_ms(sim, gap_ms);
     return use(sim, count, step, took_ms);
 }
 
-/* Two uses are exact, since nobody knows yet how long it is between two; the third is of 8 bits. */
+/* Two uses are exact, since the interval between two is not known yet; the third has 8 bits. */
 static void settle(struct sim *sim, uint32_t count, uint64_t step)
 {
     MUST(sim, use_after(sim, count, step, GAP_MS, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -260,7 +265,7 @@ static void settle(struct sim *sim, uint32_t count, uint64_t step)
     MUST(sim, use_after(sim, count, step + 2, GAP_MS, GENTLE_MS) == PCCL_LEVEL_8);
 }
 
-/* A pause, a death, and what lies between an abort and the next attempt change nothing. Then there is more time. */
+/* A pause, a death, and the time between an abort and the next attempt change nothing. Then there is more time. */
 void scenario_choice_share(struct sim *sim)
 {
     begin(sim, 3, SHARE);
@@ -287,7 +292,10 @@ void scenario_choice_share(struct sim *sim)
     settle(sim, 3, 15);
 }
 
-/* A restarted master commits what all have finished. How long it took is unknown; what lay between uses is known. */
+/*
+ * A restarted master commits an operation that all have finished. Its duration is unknown; the interval between uses is
+ * known.
+ */
 void scenario_choice_share_restart(struct sim *sim)
 {
     begin(sim, 2, SHARE);
@@ -307,8 +315,8 @@ static void lie(struct pccl_choice *said, uint32_t gap_us)
 }
 
 /*
- * Who says that nothing lay between uses is not believed, whether it is heard first or last. Who says that
- * much did can only make all send more bits than there is time for.
+ * A peer that reports no interval between uses is not believed, whether it reports first or last. One that reports a
+ * long interval can only make all send more bits than there is time for.
  */
 void scenario_choice_share_liar(struct sim *sim)
 {
@@ -322,7 +330,7 @@ void scenario_choice_share_liar(struct sim *sim)
         scenario_run_ms(sim, says_little ? GENTLE_MS : SLOW_MS);
         for (uint32_t i = 0; i < 3; i++) {
             sim_bulk_finish(sim, p[i], x[i]);
-            scenario_run_ms(sim, 1); /* heard in this order */
+            scenario_run_ms(sim, 1); /* reports arrive in this order */
         }
         take_all(sim, 3);
     }

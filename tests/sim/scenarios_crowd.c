@@ -1,21 +1,21 @@
-/* Scenarios of crowds that connect to the master: what strangers cost, and whom they keep out. */
+/* Scenarios of crowds that connect to the master: the cost of strangers, and the peers that they keep out. */
 #include "master/roster.h"
 #include "scenarios.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
-enum { HOME = 20 }; /* the first of the hosts that crowds come from */
+enum { HOME = 20 }; /* first host of crowds */
 
 struct crowd {
-    uint32_t hosts, groups; /* it comes from so many hosts, and wants to join so many groups from the first one on */
+    uint32_t hosts, groups; /* number of its hosts, and of the groups that it wants to join, from the first one on */
     uint32_t first_group;
-    uint32_t come; /* so far */
+    uint32_t come; /* number so far */
     struct sim_conn *conns[4096];
 };
 
-/* A newcomer as anybody can be one who reaches the port. */
+/* Returns the hello of a newcomer, which any process that reaches the port can send. */
 static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *token, uint32_t group)
 {
     return (struct pccl_msg){.type = PCCL_MSG_hello,
@@ -28,7 +28,7 @@ static struct pccl_msg hello_of(const struct pccl_id *id, const struct pccl_id *
                                           .port = 1}};
 }
 
-/* `count` more, who say hello and then nothing. */
+/* Adds `count` strangers that send a hello and then nothing. */
 static void come(struct sim *sim, struct crowd *crowd, uint32_t count)
 {
     for (uint32_t until = crowd->come + count; crowd->come < until;) {
@@ -49,7 +49,7 @@ static void come(struct sim *sim, struct crowd *crowd, uint32_t count)
     }
 }
 
-/* They live, for all that the master can see. */
+/* Sends heartbeats, so that the master sees them as living. */
 static void beat(struct sim *sim, const struct crowd *crowd)
 {
     struct pccl_msg heartbeat = {.type = PCCL_MSG_heartbeat};
@@ -89,10 +89,7 @@ static void hide(struct sim *sim, uint32_t host)
     sim_net_cut(sim, sim->master->process.host, host, SIM_DATA, SIM_DROP);
 }
 
-/*
- * The first of a new group that listens nowhere is turned away: nobody could wait for it with any
- * hope.
- */
+/* The first one of a new group that listens nowhere is turned away: waiting for it is hopeless. */
 void scenario_crowd_listens_nowhere(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -103,10 +100,7 @@ void scenario_crowd_listens_nowhere(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 2);
 }
 
-/*
- * Nobody was asked, as the master is short of descriptors: that is no answer, and it asks as soon
- * as it can.
- */
+/* The master has not probed, as it is short of descriptors: that is not an answer, and it probes as soon as it can. */
 void scenario_crowd_asked_later(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -121,7 +115,7 @@ void scenario_crowd_asked_later(struct sim *sim)
     admit(sim, p[2], 2);
 }
 
-/* The same, and it turns out later. */
+/* The same, and the shortage shows later. */
 void scenario_crowd_was_not_asked(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -136,7 +130,7 @@ void scenario_crowd_was_not_asked(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 2);
 }
 
-/* What newcomers cost grows with their number, and while nothing changes they cost nothing. */
+/* The cost of newcomers grows with their number, and while nothing changes they cost nothing. */
 void scenario_crowd_costs(struct sim *sim)
 {
     enum { COUNT = 500, VISITS_EACH = 32 };
@@ -155,9 +149,7 @@ void scenario_crowd_costs(struct sim *sim)
     MUST(sim, sim->master->machine->newcomers_visited == after);
 }
 
-/*
- * A crowd in the queue of a group, from one address: who comes from another has its turn at once.
- */
+/* A crowd in the queue of a group, from one address: a peer from another address has its turn at once. */
 void scenario_crowd_of_a_group(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -167,14 +159,14 @@ void scenario_crowd_of_a_group(struct sim *sim)
 }
 
 /*
- * As many as may wait, from two addresses: one of theirs makes room for somebody from another, who
- * can be a member too. /
+ * The most that may wait, from two addresses: one of them makes room for a peer from another address, which can become
+ * a member.
  */
 void scenario_crowd_makes_room(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 2);
     struct crowd *crowd = make_crowd(2, 2, 0);
-    sim->master->machine->config.silence_ms = 10000; /* so many take longer than usual to come */
+    sim->master->machine->config.silence_ms = 10000; /* so many newcomers need longer than usual to join */
     come(sim, crowd, PCCL_NEWCOMERS_MAX);
     MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_MAX);
     come(sim, crowd, 3);
@@ -193,9 +185,7 @@ void scenario_crowd_of_an_address(struct sim *sim)
     admit(sim, scenario_join(sim, 5, 0), 1);
 }
 
-/*
- * Somebody whom the simulator knows takes part as one who says hello and lives, and nothing else.
- */
+/* Lets a peer known to the simulator join with a hello and heartbeats only. */
 static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello =
@@ -210,9 +200,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
     return conn;
 }
 
-/*
- * Whom the master cannot dial must say something besides hello, or joint calls would wait for it.
- */
+/* A peer that the master cannot dial must send something besides its hello, or joint calls would wait for it. */
 void scenario_crowd_says_hello_only(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -227,9 +215,8 @@ void scenario_crowd_says_hello_only(struct sim *sim)
 }
 
 /*
- * A newcomer of a new group needs no link to be admitted. If it then never calls anything, the
- * others wait for it in joint calls for so long and not for ever; who has called something once is
- * waited for.
+ * A newcomer of a new group needs no link to be admitted. If it then never makes a call, the others wait for it in
+ * joint calls only for a limited time; a peer that has made one call is waited for.
  */
 void scenario_crowd_never_calls(struct sim *sim)
 {
@@ -247,7 +234,7 @@ void scenario_crowd_never_calls(struct sim *sim)
     scenario_update(sim, p[0]);
     scenario_update(sim, p[1]);
     stay(sim, crowd, FIRST_CALL_MS + 600);
-    MUST(sim, sim->master->machine->member_count == 4); /* p[2] has not come either */
+    MUST(sim, sim->master->machine->member_count == 4); /* p[2] has not joined either */
     scenario_withdraw(sim, p[2], PCCL_CALL_PENDING);
     WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_PENDING));
     scenario_update(sim, p[2]);
@@ -259,10 +246,7 @@ void scenario_crowd_never_calls(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 3);
 }
 
-/*
- * Nobody answers where a newcomer says that it is: members try a few times, as long as it may be
- * mended.
- */
+/* A newcomer's address does not answer: members try a few times, while it may still recover. */
 void scenario_crowd_dials(struct sim *sim)
 {
     enum { DIALS_MAX = 4 };
@@ -275,10 +259,7 @@ void scenario_crowd_dials(struct sim *sim)
     MUST(sim, p[1]->dials > before + 1 && p[1]->dials <= before + DIALS_MAX);
 }
 
-/*
- * Somebody has connected from far away, and its hello is in flight while hundreds connect from
- * elsewhere.
- */
+/* A peer has connected from far away, and its hello is in flight while hundreds connect from elsewhere. */
 void scenario_crowd_at_the_door(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -306,8 +287,8 @@ static uint64_t drop_at_once(struct sim *sim, struct sim_peer *peer)
 }
 
 /*
- * Newcomers dial again if a busy master closes their connections without an answer, at random moments, and get
- * in. One whose connections all end so gives up in time and says why; one that finds no master fails at once.
+ * Newcomers dial again if a busy master closes their connections without an answer, at random moments, and join. One
+ * whose connections all end in this way gives up in time with the reason; one that finds no master fails at once.
  */
 void scenario_crowd_connects_again(struct sim *sim)
 {

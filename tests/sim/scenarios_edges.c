@@ -41,7 +41,7 @@ static void hide(struct sim *sim, const struct sim_peer *peer)
     sim_net_cut(sim, sim->master->process.host, peer->process.host, SIM_DATA, SIM_DROP);
 }
 
-/* Who is left, and how many have gone: one. */
+/* Checks that only this peer has departed, and the number of the remaining ones. */
 static void only_went(struct sim *sim, const struct sim_peer *gone, uint32_t left)
 {
     WAIT(sim, 100, scenario_departures(sim) == 1 && sim->master->machine->member_count == left);
@@ -49,9 +49,8 @@ static void only_went(struct sim *sim, const struct sim_peer *gone, uint32_t lef
 }
 
 /*
- * The master is short of descriptors and cannot look for itself: it waits for that, but not
- * forever. Then the member that is alone in what it says is removed, and what was held for the edge
- * ends.
+ * The master is short of descriptors and cannot probe: it waits for that, but not forever. Then the member with the
+ * uncorroborated report is removed, and operations held for the edge end.
  */
 void scenario_edge_unseen(struct sim *sim)
 {
@@ -88,10 +87,7 @@ void scenario_edge_seen_late(struct sim *sim)
     only_went(sim, p[1], 2);
 }
 
-/*
- * The end says once more that it fails, just when the master has seen the same: what was seen
- * counts for all that.
- */
+/* The end repeats its report of the failure just when the master has seen the same: the observation still counts. */
 void scenario_edge_said_again(struct sim *sim)
 {
     cluster(sim, 3, 1);
@@ -107,13 +103,13 @@ void scenario_edge_said_again(struct sim *sim)
 }
 
 /*
- * Another one has said so less than the silence limit before: no matter that the edge had its time
- * to be mended.
+ * Another one has reported this less than the silence limit before: it does not matter that the edge had its time to
+ * recover.
  */
 void scenario_edge_second_word(struct sim *sim)
 {
     cluster(sim, 3, 1);
-    sim->master->machine->config.settle_ms = 700; /* the master looks at what it remembers meanwhile */
+    sim->master->machine->config.settle_ms = 700; /* time for the master to use its memory */
     lose(sim, p[2], p[1]);
     scenario_run_ms(sim, sim->plan.master.silence_ms - 50);
     lose(sim, p[0], p[1]);
@@ -122,9 +118,9 @@ void scenario_edge_second_word(struct sim *sim)
 }
 
 /*
- * While an edge waits to be judged the ring changes, and the edge is of the new one too: it is
- * judged when that one's other edges have had the same time to fail. Otherwise whoever reports
- * first would be removed in place of the member that nobody reaches.
+ * While an edge waits for its judgment the ring changes, and the edge is in the new one, too: it is judged when the
+ * other edges of the new ring have had the same time to fail. Otherwise the first reporter would be removed in place of
+ * the unreachable member.
  */
 void scenario_edge_of_a_new_ring(struct sim *sim)
 {
@@ -142,8 +138,8 @@ void scenario_edge_of_a_new_ring(struct sim *sim)
 }
 
 /*
- * The host of an older member vanishes, and the link to it breaks first: it does not answer, so it
- * is not the younger who goes.
+ * The host of an older member vanishes, and the link to it breaks first: it does not answer, so the younger one is not
+ * removed.
  */
 static void vanish(struct sim *sim, struct sim_peer *older, struct sim_peer *other)
 {
@@ -162,9 +158,7 @@ void scenario_edge_vanished(struct sim *sim)
     vanish(sim, p[0], p[1]);
 }
 
-/*
- * ... also where the master has never reached its port: what it cannot look at, the silence tells.
- */
+/* ... also if the master has never reached its port: the silence shows it. */
 void scenario_edge_vanished_unseen(struct sim *sim)
 {
     sim_quiet_begin(sim);

@@ -34,7 +34,7 @@ static uint64_t found(struct sim *sim, uint32_t who)
     return name;
 }
 
-/* Returns a request. Requests of different steps have different forms. other: -1: anybody. */
+/* Returns a request. Requests of different steps have different forms. `other` -1: any sender. */
 static struct sim_request ask(uint64_t name, int other, bool sends, uint64_t step, bool tiny)
 {
     return (struct sim_request){.subgroup = name,

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-enum { ELSEWHERE = 6 /* the host of who comes later */ };
+enum { ELSEWHERE = 6 /* host of later peers */ };
 
-static struct sim_peer *p[3]; /* of the running scenario */
+static struct sim_peer *p[3]; /* peers of the running scenario */
 
-/* The next handshakes of this host fail; attempt(sim, n) sees what becomes of it. */
+/* Makes the next handshakes of this host fail in each way; attempt(sim, n) checks the outcome. */
 static void in_each_way(struct sim *sim, uint32_t host, enum sim_plane plane, uint32_t count,
                         void (*attempt)(struct sim *sim, uint64_t n))
 {
@@ -40,10 +40,10 @@ static void admit(struct sim *sim, struct sim_peer *late)
     MUST(sim, late->app.call_status[PCCL_CALL_CONNECT] == PCCL_OK);
 }
 
-/* The members go on, and the call of the newcomer ends, with words. */
+/* Checks that the members continue, and the newcomer's call ends with a reason. */
 static void kept_out(struct sim *sim, struct sim_peer *late, uint64_t n)
 {
-    late->machine->config.connect_retry_ms = 0; /* else it connects again, as crowd-connects-again shows */
+    late->machine->config.connect_retry_ms = 0; /* otherwise it connects again, as in crowd-connects-again */
     scenario_commit_all(sim, p, 2, 1, n);
     WAIT(sim, 12000, scenario_is_over(late, PCCL_CALL_CONNECT));
     MUST(sim, late->app.call_status[PCCL_CALL_CONNECT] == PCCL_MASTER_UNREACHABLE);
@@ -65,8 +65,8 @@ void scenario_handshake_join(struct sim *sim)
 }
 
 /*
- * A member loses its connection to the master under an operation. It comes back, unless nothing comes
- * from the master: it finds that out by the limit of silence, as the master does, and is out.
+ * A member loses its connection to the master during an operation. It returns, unless the master is silent: then it
+ * detects that by the silence limit, as the master does, and is out.
  */
 static void come_back(struct sim *sim, uint64_t n)
 {
@@ -98,7 +98,7 @@ void scenario_handshake_return(struct sim *sim)
     scenario_commit_all(sim, p, 3, 1, 5000);
 }
 
-/* A link breaks, and cannot be dialed at once: nobody is removed, and it stands again soon. */
+/* A link breaks, and cannot be dialed at once: no member is removed, and it is up again soon. */
 static void link_again(struct sim *sim, uint64_t n)
 {
     sim_conn_reset(sim, sim_peer_link(p[0], &p[1]->id));
@@ -158,7 +158,7 @@ static void optimize(struct sim *sim, uint64_t n)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* Paths that could not be tested end no call, and nobody's membership. */
+/* Paths that could not be tested end neither a call nor a membership. */
 void scenario_handshake_test(struct sim *sim)
 {
     cluster(sim, 3);

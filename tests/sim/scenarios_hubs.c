@@ -11,11 +11,11 @@
 enum { MANY = PCCL_MESH_PEERS_MAX + 4 };
 static struct sim_peer *p[MANY + 1]; /* of the running scenario */
 
-/* ---- what they have ---- */
+/* ---- state of the members ---- */
 
 static uint32_t all_links(uint32_t count) { return scenario_links(p, count); }
 
-/* The view of all says that links stand to these hubs and from those. */
+/* Returns true if the view of all shows links to these hubs and from those. */
 static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t from_hubs)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -28,7 +28,7 @@ static bool all_have_hubs(uint32_t count, bool stand, uint64_t to_hubs, uint64_t
 
 static uint64_t all_hubs(uint32_t count) { return UINT64_MAX >> (64 - count); }
 
-/* Of the root of an operation: its number in canonical order, as each of them says. */
+/* Returns the bit of an operation's root: its number in canonical order, which is the same for all. */
 static uint64_t bit_of(const struct sim_peer *peer)
 {
     uint32_t count;
@@ -46,7 +46,7 @@ static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
     return sim_peer_find(sim, &ring[place % count]);
 }
 
-/* ---- what they do ---- */
+/* ---- operations ---- */
 
 static void begin_of(struct sim *sim, uint32_t count)
 {
@@ -116,7 +116,10 @@ static void turn_ring(struct sim *sim)
 
 /* ---- scenarios ---- */
 
-/* Who gathers gets a link from each; who scatters, to each; an all-to-all takes all pairs. Others go round the ring. */
+/*
+ * A gather gets a link from each member to its root; a scatter, to each; an all-to-all links all pairs. Others use the
+ * ring.
+ */
 void scenario_hubs_form(struct sim *sim)
 {
     begin(sim);
@@ -124,7 +127,7 @@ void scenario_hubs_form(struct sim *sim)
     do_all(sim, MANY, PCCL_ALL_REDUCE, NULL);
     do_all(sim, MANY, PCCL_REDUCE, p[3]);
     scenario_run_ms(sim, 200);
-    MUST(sim, all_links(MANY) == MANY); /* nobody dials whom nobody has asked for */
+    MUST(sim, all_links(MANY) == MANY); /* no member dials a link without a request */
     do_all(sim, MANY, PCCL_GATHER, p[3]);
     scenario_run_ms(sim, 200);
     MUST(sim, all_links(MANY) == MANY + MANY - 2 && pccl_epoch_equal(&view, &p[0]->machine->view));
@@ -158,7 +161,7 @@ void scenario_hubs_scan(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* What no operation uses any more is closed by an update, and what is used stays. */
+/* An update closes links that operations no longer use, and keeps used ones. */
 void scenario_hubs_idle(struct sim *sim)
 {
     begin(sim);
@@ -220,7 +223,7 @@ void scenario_hubs_again(struct sim *sim)
     MUST(sim, p[0]->machine->group.cost.rate == 2000000 && scenario_departures(sim) == 0);
 }
 
-/* A link that cannot be opened: no view, nobody goes; others are hubs all the same, and it is tried again later. */
+/* A link cannot be opened: no view, no removal; others become hubs, and it is tried again later. */
 void scenario_hubs_cut(struct sim *sim)
 {
     begin(sim);
@@ -258,7 +261,7 @@ static void fail_by_link(struct sim *sim, uint8_t collective, const struct sim_p
     sim->bulk_by_hand = false;
 }
 
-/* A link of a hub that dies for good: one failure, a view without this hub, and the retry goes around the ring. */
+/* A link of a hub dies permanently: one failure, a view without this hub, and the retry uses the ring. */
 void scenario_hubs_die(struct sim *sim)
 {
     begin(sim);
@@ -277,8 +280,8 @@ void scenario_hubs_die(struct sim *sim)
 }
 
 /*
- * One link dies of those that an all-to-all needs all of: one failure, and the hubs that only it has asked for are none
- * any more. So the next link that dies, of others, makes nothing fail; who gathers stays a hub.
+ * One of the links that an all-to-all needs together dies: one failure, and the hubs requested only by it end. So the
+ * next dying link of the others makes nothing fail; the root of a gather stays a hub.
  */
 void scenario_hubs_die_together(struct sim *sim)
 {
@@ -343,7 +346,7 @@ void scenario_hubs_restart(struct sim *sim)
     WAIT(sim, 3000, sim->master->machine->member_count == MANY);
     scenario_run_ms(sim, 500);
     update(sim, MANY);
-    MUST(sim, all_have_hubs(MANY, false, 0, 0) && all_links(MANY) == MANY); /* it has not heard of it */
+    MUST(sim, all_have_hubs(MANY, false, 0, 0) && all_links(MANY) == MANY); /* it has not received it */
     do_all(sim, MANY, PCCL_GATHER, p[3]);
     scenario_run_ms(sim, 200);
     update(sim, MANY);
@@ -359,8 +362,8 @@ void scenario_hubs_restart(struct sim *sim)
 }
 
 /*
- * The master dies while links of an all-to-all are opened, and a view names its hubs: its successor knows that they go
- * together, and one link that cannot be opened ends all.
+ * The master dies while links of an all-to-all are opened, and a view has its hubs: its successor knows that they
+ * belong together, and one link that cannot be opened ends all.
  */
 void scenario_hubs_restart_all(struct sim *sim)
 {
@@ -380,7 +383,7 @@ void scenario_hubs_restart_all(struct sim *sim)
     MUST(sim, all_have_hubs(MANY - 1, false, 0, 0) && all_links(MANY - 1) == MANY - 1);
 }
 
-/* The master dies before it has heard that all are done; its successor commits, and asks for the links. */
+/* The master dies before it has received that all are done; its successor commits, and requests the links. */
 void scenario_hubs_restart_commit(struct sim *sim)
 {
     struct pccl_peer_op *ops[MANY];
@@ -425,8 +428,7 @@ void scenario_hubs_limit(struct sim *sim)
     MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0));
 }
 
-/* Views between the asking and the update: of another group, and one that only re-plans. The links stay, or come back.
- */
+/* Views between the request and the update: of another group, and one that only re-plans. The links stay, or return. */
 void scenario_hubs_and_views(struct sim *sim)
 {
     begin(sim);
@@ -452,10 +454,10 @@ void scenario_hubs_and_views(struct sim *sim)
     turn_ring(sim);
     WAIT(sim, 200, !pccl_epoch_equal(&view, &p[0]->machine->view));
     do_all(sim, MANY, PCCL_GATHER, p[3]);
-    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0) && scenario_departures(sim) == 1); /* who left */
+    MUST(sim, all_have_hubs(MANY, true, bit_of(p[3]), 0) && scenario_departures(sim) == 1); /* the one that left */
 }
 
-/* Where all pairs have links, so has a subgroup, for as long as it lives. */
+/* If all pairs have links, so has a subgroup, while it lives. */
 void scenario_hubs_subgroup(struct sim *sim)
 {
     begin(sim);

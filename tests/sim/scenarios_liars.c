@@ -1,4 +1,4 @@
-/* Scenarios of members that lie: whichever member it is, the others go on. */
+/* Scenarios of members that lie: the others continue, for every choice of the liar. */
 #include "master/output.h"
 #include "master/roster.h"
 #include "peer/members.h"
@@ -7,17 +7,17 @@
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
 /* ---- members that lie about the run ---- */
 
-/* From here on `peer` is what somebody says in its name who knows its secrets. It resumes. */
+/* Resumes as `peer`, which from here on is played by a process that knows its secrets. */
 static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
 {
     struct pccl_msg hello = scenario_hello_of(peer, peer->machine->boot);
     struct pccl_peer_config config = peer->machine->config;
     hello.as.hello.run_key = peer->machine->run_key;
-    hello.as.hello.candidates = config.candidates; /* the machine goes */
+    hello.as.hello.candidates = config.candidates; /* the machine ends */
     sim_master_crash(sim, true);
     sim_peer_kill(sim, peer, false);
     scenario_lie(sim, peer);
@@ -27,7 +27,7 @@ static struct sim_conn *lie_as(struct sim *sim, struct sim_peer *peer)
     return conn;
 }
 
-/* What p[1], of p[0]'s run, knows honestly. */
+/* Returns the honest report of p[1], of p[0]'s run. */
 static struct pccl_msg report_of(const struct pccl_peer *peer)
 {
     return (struct pccl_msg){.type = PCCL_MSG_resume,
@@ -41,7 +41,7 @@ static struct pccl_msg report_of(const struct pccl_peer *peer)
                                            .cost = peer->group.cost}};
 }
 
-/* It lies, in a report that is whole, and p[0] goes on without it. */
+/* Sends a complete false report; p[0] continues without the liar. */
 static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct pccl_msg *report,
                           const struct pccl_msg *round, bool leaves)
 {
@@ -57,8 +57,8 @@ static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct p
 }
 
 /*
- * An epoch after which there is none, and one that is far from what all others have heard of; as
- * its own, or as that of a round that was answered to it.
+ * An epoch that has no successor, and one far from those of all others; as the reporter's epoch, or as the epoch of a
+ * round that it claims was answered.
  */
 void scenario_lying_epochs(struct sim *sim)
 {
@@ -75,7 +75,7 @@ void scenario_lying_epochs(struct sim *sim)
                                  .as.resume_round = {.kind = PCCL_ROUND_UPDATE,
                                                      .round = p[0]->machine->rounds[PCCL_ROUND_UPDATE],
                                                      .attributes = p[0]->machine->attributes}};
-        report.as.resume.update++; /* it has the answer to what p[0] waits for */
+        report.as.resume.update++; /* it has the answer that p[0] waits for */
         scenario_update(sim, p[0]);
         struct sim_conn *conn = lie_as(sim, p[1]);
         *(i < 2 ? &report.as.resume.epoch.inc : &round.as.resume_round.attributes.epoch.inc) = lies[i % 2];
@@ -84,7 +84,7 @@ void scenario_lying_epochs(struct sim *sim)
     }
 }
 
-/* Rounds that nobody else has heard of, so many that none could follow; outcomes, alike. */
+/* Rounds unknown to all others, with no room for later ones; the same with outcomes. */
 void scenario_lying_rounds(struct sim *sim)
 {
     enum { LIES = 7 };
@@ -134,10 +134,7 @@ void scenario_lying_votes(struct sim *sim)
     WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_PENDING) && scenario_is_over(p[1], PCCL_CALL_PENDING));
 }
 
-/*
- * What is launched between the answer of a round and the view that was missed, by one whose group
- * has nobody else.
- */
+/* Launches between the answer of a round and the missed view, by a peer alone in its group. */
 void scenario_alone_but_counted(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -146,7 +143,7 @@ void scenario_alone_but_counted(struct sim *sim)
     struct pccl_peer *machine = p[0]->machine;
     struct sim_request request = {.tag = 1, .step = 1, .count = 1 << 20, .reduction = PCCL_SUM};
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
-    machine->attributes.epoch.inc += 100000; /* as a restarted master told it that died before it told the view */
+    machine->attributes.epoch.inc += 100000; /* as from a restarted master that died before it sent the view */
     machine->last_attributes[PCCL_ROUND_UPDATE] = machine->attributes;
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_OK);
     scenario_restart_master(sim, 200);
@@ -155,7 +152,7 @@ void scenario_alone_but_counted(struct sim *sim)
     MUST(sim, sim_app_launch(sim, p[0], &request, &op) == PCCL_TOO_FEW_PEERS);
 }
 
-/* A report that never ends: the run ends when its time is up, and whoever waits founds another. */
+/* A report that never ends: the run ends when its time is up, and the waiting peer creates another. */
 void scenario_endless_report(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -169,7 +166,7 @@ void scenario_endless_report(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(p[1]->machine) && sim->master->machine->member_count == 1);
 }
 
-/* ---- members that name what nobody has launched ---- */
+/* ---- members that name operations without launches ---- */
 
 /* `count` operations of the era that exist nowhere, from this one on. */
 static void invent(const struct sim *sim, struct pccl_instance *instances, uint64_t first, uint32_t count)
@@ -189,9 +186,7 @@ static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint6
     scenario_forge(sim, peer, &ack);
 }
 
-/*
- * Views that were never told, with whatever could be named: nobody else has to remember any of it.
- */
+/* Views that never existed, with all possible names: no other peer must remember any of them. */
 void scenario_lying_views(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -203,10 +198,7 @@ void scenario_lying_views(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/*
- * A view that was told, and as much as can be in flight at once: four together cannot end the
- * others.
- */
+/* An existing view, and the most that can be in flight at once: four together cannot end the others. */
 void scenario_lying_views_together(struct sim *sim)
 {
     scenario_cluster(sim, p, 7, 1);
@@ -225,10 +217,7 @@ void scenario_lying_views_together(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/*
- * Operations that it says it has finished and nobody else has launched: two of four fill no table
- * of the others'.
- */
+/* Operations that it claims to have finished and no other has launched: two of four fill no table of the others. */
 void scenario_hoarding(struct sim *sim)
 {
     static struct pccl_instance instance;
@@ -253,10 +242,7 @@ void scenario_hoarding(struct sim *sim)
     scenario_commit_all(sim, p, 2, 2, 1);
 }
 
-/*
- * Whoever is first to acknowledge a view names what most have launched: no matter how much that is
- * in one era.
- */
+/* The first one to acknowledge a view lists most launches: their number in one era does not matter. */
 void scenario_many_killed(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
@@ -271,7 +257,7 @@ void scenario_many_killed(struct sim *sim)
         scenario_control(sim, p[2], false);
         sim_peer_kill(sim, p[4 - turn], false);
         WAIT(sim, 1000, p[0]->machine->group.count == 4 - turn);
-        scenario_run_ms(sim, 20); /* p[0] has said what the view has ended */
+        scenario_run_ms(sim, 20); /* p[0] has reported the operations that the view has ended */
         scenario_control(sim, p[1], true);
         scenario_control(sim, p[2], true);
         scenario_run_ms(sim, 20);
@@ -282,7 +268,7 @@ void scenario_many_killed(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 2);
 }
 
-/* A report full of ends that nobody else has heard of. */
+/* A report full of ends that no other member knows. */
 void scenario_lying_ends(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -307,10 +293,7 @@ void scenario_lying_ends(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/*
- * Who reports first after a restart what two others have ended, together more than one may, is
- * blamed for nothing.
- */
+/* The first to report, after a restart, ends by two others, together more than one may have, is not blamed. */
 void scenario_many_ended(struct sim *sim)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
@@ -333,9 +316,8 @@ void scenario_many_ended(struct sim *sim)
 }
 
 /*
- * One has heard the ends of what the others have launched, together more than one may end alone,
- * and they have not: half of it they have finished, the other half they are at. What they have
- * launched, too, is no burden.
+ * One has received the ends of the others' launches, together more than one may end alone, and they have not: half of
+ * them they have finished, the other half are in progress. Operations that they have launched, too, do not count.
  */
 void scenario_many_launched(struct sim *sim)
 {
@@ -378,9 +360,7 @@ static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *
     scenario_forge(sim, peer, &lost);
 }
 
-/*
- * The oldest says that it cannot reach another one, whose port answers the master: it goes itself.
- */
+/* The oldest reports that it cannot reach another one, whose port answers the master: it is removed itself. */
 void scenario_lying_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -391,7 +371,7 @@ void scenario_lying_link(struct sim *sim)
     scenario_commit_all(sim, p + 1, 2, 1, 1);
 }
 
-/* A member says that another one is gone, whose control connection then breaks for a moment. */
+/* A member reports that another one is gone, whose control connection then breaks for a moment. */
 void scenario_lying_witness(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -497,13 +477,13 @@ void scenario_witness_of_others(struct sim *sim)
     scenario_commit_all(sim, group, 2, 1, 1);
 }
 
-/* A newcomer, who is no member yet, says so; two of them. */
+/* A newcomer, which is not a member yet, reports this; two of them. */
 void scenario_stranger_witness(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
     for (uint32_t i = 2; i < 4; i++)
         p[i] = scenario_join(sim, 1 + i, 0);
-    scenario_run_ms(sim, 100); /* their links are up, and they have said so */
+    scenario_run_ms(sim, 100); /* their links are up, and they have reported that */
     for (uint32_t i = 2; i < 4; i++)
         lose(sim, p[i], p[1], PCCL_LINK_REFUSED);
     scenario_run_ms(sim, 5);
@@ -513,9 +493,9 @@ void scenario_stranger_witness(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* ---- strangers that say they are of an older run ---- */
+/* ---- strangers that claim an older run ---- */
 
-/* The hello of a member of the run with this key, by somebody who was never anywhere. */
+/* Sends the hello of a member of the run with this key, from a new process. */
 static struct sim_conn *pretend(struct sim *sim, const struct pccl_id *key, struct pccl_id *itself)
 {
     struct sim_peer *stranger = sim_peer_start(sim, 7, sim->next_port[7]++, 0, true);
@@ -546,7 +526,7 @@ void scenario_pretender_young(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-/* A master that is empty: connects wait for what a stranger says is to come, not for ever. */
+/* An empty master: connects wait for the run that a stranger announces, but not forever. */
 void scenario_pretender_empty(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -567,7 +547,7 @@ void scenario_pretender_empty(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(n->machine));
 }
 
-/* One after another, and none comes to the end of its report. */
+/* One after another, and none finishes its report. */
 void scenario_pretender_endless(struct sim *sim)
 {
     sim_quiet_begin(sim);
@@ -584,8 +564,8 @@ void scenario_pretender_endless(struct sim *sim)
 }
 
 /*
- * The first at a restarted master is a stranger, with a whole report of a run that it alone is of:
- * the members come back to theirs.
+ * The first one at a restarted master is a stranger, with a complete report of a run with no other member: the members
+ * return to their run.
  */
 static void squat(struct sim *sim, const struct pccl_id *key)
 {
@@ -618,7 +598,7 @@ void scenario_pretender_first(struct sim *sim)
     squat(sim, &invented);
 }
 
-/* All that a stranger can know of a run is its name, which newcomers are told. */
+/* A stranger can know only the name of a run, which newcomers receive. */
 void scenario_squatter(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -626,7 +606,7 @@ void scenario_squatter(struct sim *sim)
     squat(sim, &name);
 }
 
-/* p[3], a member, comes back in the name of p[1], which comes later. */
+/* p[3], a member, returns in the name of p[1], which returns later. */
 void scenario_impostor(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -672,7 +652,7 @@ static uint64_t found_two(struct sim *sim)
     return name;
 }
 
-/* Gives one subgroup other members, then reports one that nobody else does. Neither touches anybody. */
+/* Gives one subgroup other members, then reports one that no other does. Neither has an effect on others. */
 void scenario_subgroup_lying_reports(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -798,7 +778,9 @@ void scenario_invalid_message_of_master(struct sim *sim)
     scenario_commit_all(sim, p, 2, 2, 1);
 }
 
-/* A master greets a member each time and cannot go on: the pauses grow as if it had not greeted, and the member ends.
+/*
+ * A master greets a member each time and cannot continue: the pauses grow as if it had not greeted, and the member
+ * ends.
  */
 void scenario_greetings_alone(struct sim *sim)
 {

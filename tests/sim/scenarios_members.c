@@ -1,11 +1,11 @@
-/* Scenarios of lists of members, and of the collectives whose data goes through the master. */
+/* Scenarios of lists of members, and of collectives with data through the master. */
 #include "core/bytes.h"
 #include "scenarios.h"
 #include "master/roster.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
 /* ---- launching ---- */
 
@@ -14,7 +14,7 @@ struct list {
     uint32_t count;
 };
 
-/* What its callers count on now. */
+/* Returns the list that its callers count on now. */
 static struct list list_of(const struct sim_peer *peer)
 {
     struct list list;
@@ -31,7 +31,7 @@ static void cluster(struct sim *sim, uint32_t count)
         p[i] = sim_peer_find(sim, &list.members[i]);
 }
 
-/* With a list of its own, unless it is NULL. */
+/* Launches with this list, or without one (NULL). */
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, struct sim_request request,
                                    const struct list *list)
 {
@@ -106,7 +106,7 @@ static bool names(const struct pccl_peer_op *op, const char *words, const struct
 
 /* ---- lists that have changed ---- */
 
-/* One has died. What all counted on before is refused for all; then they know better. */
+/* One has died. A launch with the old list is refused for all; then they have the new one. */
 void scenario_members_changed(struct sim *sim)
 {
     const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter, &blobs};
@@ -126,7 +126,7 @@ void scenario_members_changed(struct sim *sim)
         MUST(sim, names(ops[0], "no member (any more): ", p[left]));
         take_all(sim, p, ops, 2, PCCL_CLASS_MEMBERS_CHANGED);
         scenario_run_ms(sim, 20);
-        for (uint32_t i = 2; i < left; i++) { /* they come later, and find that it has ended */
+        for (uint32_t i = 2; i < left; i++) { /* they launch later, and find that it has ended */
             struct pccl_peer_op *late = launch(sim, p[i], *kinds[kind], NULL);
             MUST(sim, scenario_is_decided(late) && scenario_take(sim, p[i], late) == PCCL_CLASS_MEMBERS_CHANGED);
         }
@@ -134,9 +134,7 @@ void scenario_members_changed(struct sim *sim)
     }
 }
 
-/*
- * One counts on a list that it made before a newcomer came; the others know better, and have begun.
- */
+/* One counts on a list from before a newcomer joined; the others have the new list, and have begun. */
 void scenario_members_newcomer(struct sim *sim)
 {
     const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter};
@@ -159,7 +157,7 @@ void scenario_members_newcomer(struct sim *sim)
     }
 }
 
-/* The same members in another order have their parts elsewhere. */
+/* The same members in another order have their parts in other places. */
 void scenario_members_order(struct sim *sim)
 {
     struct pccl_peer_op *ops[3];
@@ -173,15 +171,15 @@ void scenario_members_order(struct sim *sim)
     MUST(sim, strstr(ops[0]->reason.bytes, "in another order") != NULL);
     take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
     struct sim_request counted = {.tag = 1, .step = 2, .tiny = true, .count = 1, .counted = true};
-    for (uint32_t i = 0; i < 3; i++) /* an all-reduce counts on members if its caller wants it */
+    for (uint32_t i = 0; i < 3; i++) /* an all-reduce counts on members if its caller requests it */
         ops[i] = launch(sim, p[i], counted, i == 2 ? &turned : NULL);
     take_all(sim, p, ops, 3, PCCL_CLASS_MEMBERS_CHANGED);
     all_end(sim, p, 3, counted, PCCL_CLASS_NONE);
 }
 
 /*
- * One has not heard of the view in which the list of the other is refused: both end as lost, like
- * all that the view ended.
+ * One has not received the view in which the other's list is refused: both end as lost, like all operations that the
+ * view ended.
  */
 void scenario_members_unheard(struct sim *sim)
 {
@@ -199,7 +197,7 @@ void scenario_members_unheard(struct sim *sim)
     all_end(sim, p, 2, gather, PCCL_CLASS_NONE);
 }
 
-/* The master restarts before it has heard that a list is refused. */
+/* The master restarts before it has received the refusal of a list. */
 void scenario_members_restart(struct sim *sim)
 {
     struct pccl_peer_op *ops[3];
@@ -219,7 +217,7 @@ void scenario_members_restart(struct sim *sim)
     all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
 }
 
-/* Who is alone is told so, whatever it counted on. */
+/* A peer alone learns that, for every list. */
 void scenario_members_alone(struct sim *sim)
 {
     cluster(sim, 2);
@@ -233,8 +231,8 @@ void scenario_members_alone(struct sim *sim)
 }
 
 /*
- * One goes on no more with what the others are in, or launch later, tiny and bulk: all hear that,
- * and nothing of it starts.
+ * One gives up an operation that the others are in, or launch later, tiny and bulk: all learn that, and it does not
+ * start.
  */
 void scenario_members_given_up(struct sim *sim)
 {
@@ -258,7 +256,7 @@ void scenario_members_given_up(struct sim *sim)
 
 /*
  * The same while the master is away, and again before all members have the outcome: a peer that gives up may lack the
- * complete descriptor, because its driver prepared none, and reports what it has.
+ * complete descriptor, because its driver prepared none, and reports the known part.
  */
 void scenario_members_given_up_restart(struct sim *sim)
 {
@@ -294,7 +292,7 @@ static void must_be_in_order(struct sim *sim, const struct sim_peer *of, struct 
         MUST(sim, pccl_id_equal(&list.members[i], &order[i]->id));
 }
 
-/* The order stays over restarts of the master; who comes later is last, although others have gone. */
+/* The order remains over restarts of the master; a later member is last, although others have departed. */
 void scenario_numbers_restart(struct sim *sim)
 {
     cluster(sim, 3);
@@ -333,9 +331,9 @@ static void controls(struct sim *sim, uint32_t first, uint32_t end, bool whole)
 }
 
 /*
- * A newcomer never hears of its admission, is removed, and is admitted anew after a restart of the
- * master, by another number. More members sleep through that than go on, and after another restart
- * they report first. What they say of its number is no lie, and counts for nothing.
+ * A newcomer never receives its admission, is removed, and is admitted again after a restart of the master, with
+ * another number. More members sleep through that than continue, and after another restart they report first. Their
+ * reports of its number are honest, and count for nothing.
  */
 void scenario_numbers_anew(struct sim *sim)
 {
@@ -380,8 +378,8 @@ void scenario_numbers_anew(struct sim *sim)
 }
 
 /*
- * A member reports after a restart that it was admitted before the others, many times over. Its
- * epoch is later than that of the others by so much.
+ * A member reports after a restart that it was admitted before the others, many times over. Its epoch is later than the
+ * others' by `later`.
  */
 static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const struct sim_peer *honest, uint32_t times,
                               int later)
@@ -391,7 +389,7 @@ static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const stru
     struct pccl_msg hello = scenario_hello_of(liar, liar->machine->boot), end = {.type = PCCL_MSG_resume_end};
     struct pccl_peer_config config = liar->machine->config;
     hello.as.hello.run_key = liar->machine->run_key;
-    hello.as.hello.candidates = config.candidates; /* the machine goes */
+    hello.as.hello.candidates = config.candidates; /* the machine ends */
     sim_master_crash(sim, true);
     sim_peer_kill(sim, liar, false);
     scenario_lie(sim, liar);
@@ -420,7 +418,7 @@ static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const stru
     scenario_say(sim, conn, &end, 2);
 }
 
-/* Most say what is right, whoever's report has the highest epoch, and whatever one repeats. */
+/* Most reports are right, regardless of the highest epoch and of repetitions. */
 void scenario_lying_numbers(struct sim *sim)
 {
     cluster(sim, 5);
@@ -437,7 +435,7 @@ void scenario_lying_numbers(struct sim *sim)
     }
 }
 
-/* One word against one: whatever stands, all have the same. */
+/* One report against one: whichever wins, all have the same. */
 void scenario_lying_numbers_tie(struct sim *sim)
 {
     cluster(sim, 2);
@@ -504,7 +502,7 @@ void scenario_scan_dies(struct sim *sim)
     }
 }
 
-/* What does not fit is refused at the launch, and the tag stays free. */
+/* Operations that do not fit are refused at the launch, and the tag stays free. */
 void scenario_tiny_limits(struct sim *sim)
 {
     cluster(sim, 3);
@@ -524,16 +522,16 @@ void scenario_tiny_limits(struct sim *sim)
         {PCCL_ALL_GATHER, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false},     /* the result is too long */
         {PCCL_ALL_GATHER, 2, 48, false},                                        /* it is not of all */
         {PCCL_REDUCE_SCATTER, 2, 16, false},                                    /* it is of all */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                            /* with its length it is too long */
-        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                            /* it is shorter than it says */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 3, false},                            /* too long with its length */
+        {PCCL_ALL_GATHER_V, 9, most / 3 - 5, false},                            /* shorter than its stated length */
         {PCCL_ALL_TO_ALL, 2, 16, false},                                        /* it is not for all */
         {PCCL_ALL_TO_ALL, most / 8 / 9 + 1, (most / 8 / 9 + 1) * 24, false},    /* the result is too long */
         {PCCL_EXCLUSIVE_SCAN, 2, 48, false},                                    /* it is of all */
         {PCCL_INCLUSIVE_SCAN, most / 8 / 3 + 1, (most / 8 / 3 + 1) * 8, false}, /* the result is too long */
-        {PCCL_GATHER_V, 9, most / 3 - 3, false},                                /* as those of all */
+        {PCCL_GATHER_V, 9, most / 3 - 3, false},                                /* the blobs of all are */
         {PCCL_SCATTER_V, 9, 24, false},                                         /* it is not the root's */
-        {PCCL_ALL_TO_ALL_V, 9, 16, false},                                      /* it is not for all */
-        {PCCL_ALL_TO_ALL_V, 9, most / 3 - 5, false},                            /* it is shorter than it says */
+        {PCCL_ALL_TO_ALL_V, 9, 16, false},                                      /* not for all members */
+        {PCCL_ALL_TO_ALL_V, 9, most / 3 - 5, false},                            /* shorter than its stated length */
         {PCCL_BARRIER, 0, 1, false},
         {PCCL_BARRIER, 0, 0, true},
     };
@@ -550,7 +548,7 @@ void scenario_tiny_limits(struct sim *sim)
     all_end(sim, p, 3, gather, PCCL_CLASS_NONE);
 }
 
-/* The master restarts when some have contributed: they report it, and the others come. */
+/* The master restarts when some have contributed: they report it, and the others follow. */
 void scenario_tiny_restart(struct sim *sim)
 {
     const struct sim_request *const kinds[] = {
@@ -571,10 +569,7 @@ void scenario_tiny_restart(struct sim *sim)
     }
 }
 
-/*
- * It is committed, one has heard so, and the master restarts: the others hear it, also where there
- * is nothing in the result.
- */
+/* It is committed, one has received that, and the master restarts: the others receive it, also with an empty result. */
 void scenario_tiny_commit_restart(struct sim *sim)
 {
     const struct sim_request *const kinds[] = {&barrier, &gather, &blobs};
@@ -598,7 +593,7 @@ void scenario_tiny_commit_restart(struct sim *sim)
     }
 }
 
-/* Moves the blobs whose lengths are known. */
+/* Moves the blobs with the known lengths. */
 static struct pccl_peer_op *follow(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op,
                                    const struct list *list)
 {
@@ -610,7 +605,7 @@ static struct pccl_peer_op *follow(struct sim *sim, struct sim_peer *peer, struc
     return launch(sim, peer, request, list);
 }
 
-/* A step in which somebody only says how long its blobs are. */
+/* Makes a step in which a member sends only the lengths of its blobs. */
 static struct sim_request long_blobs(struct sim *sim, struct sim_peer **peers, uint32_t count,
                                      const struct sim_request *kind)
 {
@@ -632,9 +627,8 @@ static struct sim_request long_blobs(struct sim *sim, struct sim_peer **peers, u
 enum two_steps { UNDISTURBED, RESTARTED, KILLED };
 
 /*
- * Blobs of so many members that are moved when their lengths are known: undisturbed, when the master
- * restarts before all know them, and when the last one dies then. Those who are left hear who they are
- * only when that call ends.
+ * Blobs of `count` members that are moved when their lengths are known: undisturbed, when the master restarts before
+ * all know them, and when the last one dies then. The remaining members learn their list only when that call ends.
  */
 static void in_two_steps(struct sim *sim, const struct sim_request *kind, uint32_t count, enum two_steps how)
 {
@@ -673,7 +667,7 @@ static void in_two_steps(struct sim *sim, const struct sim_request *kind, uint32
     take_all(sim, p, ops, how == KILLED ? last : count, how == KILLED ? PCCL_CLASS_PEER_LOST : PCCL_CLASS_NONE);
 }
 
-/* One more has died, of which no call has told those who are left. */
+/* Lets one more die, before a call has reported it to the remaining members. */
 static void lose_one(struct sim *sim, uint32_t left)
 {
     cluster(sim, left + 1);
@@ -704,7 +698,7 @@ void scenario_blobs_for_some(struct sim *sim)
     }
 }
 
-/* The root dies, before it has contributed and after: it is in no list any more. */
+/* The root dies, before it has contributed and after: it is in no later list. */
 void scenario_root_dies(struct sim *sim)
 {
     struct pccl_peer_op *ops[3];
@@ -759,7 +753,7 @@ void scenario_lying_sizes(struct sim *sim)
     struct pccl_peer_op *ops[2];
     static uint8_t blob[512];
     cluster(sim, 2);
-    pccl_put(blob, 8, 342 - 8); /* too long, or not as long as it says */
+    pccl_put(blob, 8, 342 - 8); /* too long, or not of the stated length */
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
         p[2] = scenario_join(sim, 6 + kind, 0);
         scenario_run_ms(sim, 200);

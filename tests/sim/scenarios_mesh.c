@@ -72,8 +72,8 @@ void scenario_mesh_forms(struct sim *sim)
 }
 
 /*
- * F14: a link beside the ring fails for good. What runs fails once and is retried along the ring;
- * nobody goes; an update after the link is back returns to direct exchange.
+ * F14: a link outside the ring fails permanently. A running operation fails once and is retried along the ring; no
+ * member is removed; an update after the link is back returns to direct exchange.
  */
 void scenario_mesh_cut(struct sim *sim)
 {
@@ -92,7 +92,7 @@ void scenario_mesh_cut(struct sim *sim)
     struct pccl_epoch second = p[0]->machine->view;
     for (uint32_t i = 0; i < 5; i++) {
         WAIT(sim, 100, scenario_is_decided(ops[i]));
-        MUST(sim, strstr(ops[i]->reason.bytes, "no direct exchange") != NULL); /* the view came before the abort */
+        MUST(sim, strstr(ops[i]->reason.bytes, "no direct exchange") != NULL); /* the view preceded the abort */
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
     }
     bulk_commits(sim, 5, 1);
@@ -128,7 +128,7 @@ void scenario_mesh_cut_stuck(struct sim *sim)
     bulk_commits(sim, 5, 1);
 }
 
-/* One reset of every link: all are mended, and no view moves. */
+/* One reset of every link: all are restored, and no view changes. */
 void scenario_mesh_reset(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -141,7 +141,7 @@ void scenario_mesh_reset(struct sim *sim)
     scenario_part(sim, a, b, SIM_REFUSE);
     scenario_part(sim, a, b, SIM_WHOLE);
     sim_bulk_break(sim, p[0], ops[0], PCCL_CLASS_PEER_LOST);
-    WAIT(sim, 60, scenario_is_decided(ops[0])); /* mended: the settling time is 100 ms */
+    WAIT(sim, 60, scenario_is_decided(ops[0])); /* restored: the settling time is 100 ms */
     for (uint32_t i = 0; i < 4; i++)
         WAIT(sim, 20, scenario_is_decided(ops[i]));
     for (uint32_t i = 0; i < 4; i++)
@@ -160,7 +160,7 @@ void scenario_mesh_cold(struct sim *sim)
     p[4] = scenario_join(sim, 6, 0);
     scenario_run_ms(sim, 300);
     scenario_update_all(sim, p, 4);
-    MUST(sim, !scenario_is_over(p[4], PCCL_CALL_CONNECT)); /* the link may still come up */
+    MUST(sim, !scenario_is_over(p[4], PCCL_CALL_CONNECT)); /* the link may still open */
     scenario_run_ms(sim, 300);
     scenario_update_all(sim, p, 4);
     WAIT(sim, 100, scenario_is_over(p[4], PCCL_CALL_CONNECT));
@@ -241,7 +241,7 @@ void scenario_mesh_kill(struct sim *sim)
     bulk_commits(sim, 7, 1);
 }
 
-/* Who loses all its data links goes, and nobody else. */
+/* A member that loses all its data links is removed, and no other. */
 void scenario_mesh_isolated(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -255,7 +255,7 @@ void scenario_mesh_isolated(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* Everybody tells of its link to the next in the ring, and updates. true: that made a new view. */
+/* All report their link to the next in the ring, and update. Returns true if that made a new view. */
 static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t rate)
 {
     struct pccl_epoch view = p[0]->machine->view;
@@ -297,7 +297,7 @@ void scenario_measured(struct sim *sim)
     MUST(sim, measured(sim, 4, 3000, UINT64_MAX - 9));
     MUST(sim, !measured(sim, 4, 3000, 30000000000)); /* both more than matters */
     MUST(sim, p[0]->machine->view.number == first.number + 5 && scenario_departures(sim) == 0);
-    /* A link that comes up anew is not known to be slow or fast: what was told of it stands. */
+    /* A reopened link is not known to be slow or fast: its reported figures remain. */
     view = p[0]->machine->view;
     const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 1);
     scenario_part(sim, a, b, SIM_REFUSE);
@@ -306,7 +306,7 @@ void scenario_measured(struct sim *sim)
     scenario_update_all(sim, p, 4);
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
     bulk_commits(sim, 4, 1);
-    /* A restarted master hears of it again. */
+    /* A restarted master receives them again. */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
@@ -385,7 +385,7 @@ void scenario_shared_lines(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* ---- what the removed hear ---- */
+/* ---- messages to removed members ---- */
 
 static bool hears(struct sim *sim, const struct sim_peer *peer, const char *reason)
 {
@@ -393,10 +393,7 @@ static bool hears(struct sim *sim, const struct sim_peer *peer, const char *reas
     return strstr(pccl_peer_last_reason(peer->machine)->bytes, reason) != NULL;
 }
 
-/*
- * Removed for its silence, which it does not hear at once: its connection has broken before it can
- * hear again.
- */
+/* Removes a peer for its silence; it learns this later, as its connection has broken by then. */
 static void be_silent(struct sim *sim, struct sim_peer *peer)
 {
     uint64_t departures = scenario_departures(sim);
@@ -412,14 +409,11 @@ void scenario_gone_words(struct sim *sim)
     scenario_cluster(sim, p, 6, 1);
     be_silent(sim, p[1]);
     MUST(sim, hears(sim, p[1], "removed from the run: silent for 2."));
-    /* Whoever asks in its name hears no more than that it went. */
+    /* A request in its name learns only that it departed. */
     p[3]->machine->config.token.bytes[0] ^= 1;
     be_silent(sim, p[3]);
     MUST(sim, hears(sim, p[3], "removed from the run") && !hears(sim, p[3], "silent for"));
-    /*
-     * A master that restarted, after it has removed somebody itself; and another one, which knows
-     * of nothing.
-     */
+    /* A master that restarted, after it has removed a member itself; and another one, without any knowledge. */
     sim_master_crash(sim, false);
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 4);
@@ -432,7 +426,7 @@ void scenario_gone_words(struct sim *sim)
     WAIT(sim, 3000, sim->master->machine->member_count == 2);
     scenario_control(sim, p[4], true);
     MUST(sim, hears(sim, p[4], "did not come back in time"));
-    /* For a link: the end that goes is told which. */
+    /* For a link: the removed end learns which. */
     p[6] = scenario_join(sim, 8, 0);
     scenario_run_ms(sim, 100);
     struct sim_peer *left[] = {p[0], p[5]};
@@ -446,10 +440,7 @@ void scenario_gone_words(struct sim *sim)
 
 /* ---- operations that are started with two schedules, and classes ---- */
 
-/*
- * The same operation as a tiny one here and as a bulk one there: it fails alike for all, whoever
- * comes first.
- */
+/* The same operation is tiny at one and bulk at another: it fails for all in the same way, in any order of launches. */
 void scenario_two_ways(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -482,7 +473,7 @@ static void announce(struct sim *sim, const struct pccl_id *from, const struct p
     sim_peer_step(sim, p[0], &(struct pccl_peer_event){.kind = PCCL_PEER_ANNOUNCED, .peer = *from, .ready = ready});
 }
 
-/* What newcomers announce aborts nothing here, and takes no room away from members. */
+/* Announcements of newcomers abort nothing here, and take no room from members. */
 void scenario_announced_by_others(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -495,7 +486,7 @@ void scenario_announced_by_others(struct sim *sim)
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX / 2);
-    scenario_run_ms(sim, 20);                                /* everybody knows the same */
+    scenario_run_ms(sim, 20);                                /* all have the same state */
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1); /* announced before the launch */
     ready.instance.tag = 1;
     announce(sim, &other, &ready); /* and behind it */
@@ -504,7 +495,7 @@ void scenario_announced_by_others(struct sim *sim)
     WAIT(sim, 100, scenario_is_decided(a) && scenario_is_decided(b));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_NONE && scenario_take(sim, p[1], b) == PCCL_CLASS_NONE);
     ready.instance.tag = 3;
-    announce(sim, &p[1]->id, &ready); /* a member says what somebody else had said */
+    announce(sim, &p[1]->id, &ready); /* a member repeats another peer's announcement */
     a = scenario_tiny(sim, p[0], 3, 1);
     WAIT(sim, 100, scenario_is_decided(a));
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
@@ -532,10 +523,7 @@ void scenario_class(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], fresh) == PCCL_CLASS_PEER_LOST);
 }
 
-/*
- * Announcements of what is never launched here are kept within bounds, and not longer than their
- * era.
- */
+/* Announcements of operations that are never launched here are bounded, and do not outlive their era. */
 void scenario_announcements(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -547,11 +535,11 @@ void scenario_announcements(struct sim *sim)
         sim_check_peer(sim, p[0]);
     }
     MUST(sim, p[0]->machine->announcements.count == PCCL_OPS_PER_PEER_MAX);
-    ready.instance.joint += 2; /* nobody can be so far ahead */
+    ready.instance.joint += 2; /* no peer can be so far ahead */
     announce(sim, &p[1]->id, &ready);
     scenario_update_all(sim, p, 2);
     MUST(sim, p[0]->machine->announcements.count == 0);
-    ready.instance.joint = pccl_peer_joint(p[0]->machine) + 1; /* it has heard of an update that we have not */
+    ready.instance.joint = pccl_peer_joint(p[0]->machine) + 1; /* it has received an update that we have not */
     ready.instance.tag = 1;
     announce(sim, &p[1]->id, &ready);
     scenario_update_all(sim, p, 2);
@@ -561,7 +549,7 @@ void scenario_announcements(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
 }
 
-/* As many operations, on tags from this one on, each given up alone; 50 at a time. */
+/* Gives up `count` operations, on tags from this one on, each alone; 50 at a time. */
 static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32_t count)
 {
     enum { AT_ONCE = 50 };
@@ -578,9 +566,7 @@ static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32
     }
 }
 
-/*
- * One does not acknowledge outcomes, so others keep theirs; what they launch late is among these.
- */
+/* One does not acknowledge outcomes, so others keep theirs; their late launches are among these. */
 void scenario_late_launches(struct sim *sim)
 {
     enum { EACH = 5000 };
@@ -602,10 +588,7 @@ void scenario_late_launches(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
 }
 
-/*
- * A member gives up one operation after another that the others never launch: it is the one who
- * goes in the end.
- */
+/* A member gives up one operation after another that the others never launch: in the end it is the one removed. */
 void scenario_lone_aborts(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -616,7 +599,7 @@ void scenario_lone_aborts(struct sim *sim)
         MUST(sim, scenario_take(sim, p[0], op) == PCCL_CLASS_ABORTED);
     }
     WAIT(sim, 1000, p[1]->machine->tombstone_count == PCCL_OPS_LONE_MAX);
-    scenario_commit_all(sim, p, 3, 0, 1); /* what is remembered is in nobody's way */
+    scenario_commit_all(sim, p, 3, 0, 1); /* remembered operations do not affect others */
     struct pccl_peer_op *last = scenario_bulk(sim, p[0], 1, PCCL_OPS_LONE_MAX + 1);
     scenario_abort(sim, p[0], last, PCCL_CLASS_ABORTED);
     WAIT(sim, 1000, p[1]->machine->group.count == 2 && p[2]->machine->group.count == 2);
@@ -625,10 +608,7 @@ void scenario_lone_aborts(struct sim *sim)
     MUST(sim, p[1]->machine->tombstone_count == 0);
 }
 
-/*
- * The members hear of an admission before the newcomer does, and start an operation that it
- * launches as a tiny one.
- */
+/* The members receive an admission before the newcomer does, and start an operation that it launches as a tiny one. */
 void scenario_announced_early(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -650,7 +630,7 @@ void scenario_announced_early(struct sim *sim)
 
 /* ---- tickets ---- */
 
-/* What p[1] answers to a link_hello; 0: it takes the link. */
+/* Returns the answer of p[1] to a link_hello; 0: it takes the link. */
 static int answer(const struct pccl_id *from, enum pccl_link_kind kind, uint8_t slot, const struct pccl_id *ticket)
 {
     struct pccl_msg_link_hello hello = {.build = *sim_build(),
@@ -682,8 +662,7 @@ static void link_with(struct sim *sim, const struct pccl_id *stranger, bool up)
 }
 
 /*
- * Who knows the run and all ids, and other tickets, is still nobody; a probe is answered, and
- * carries nothing.
+ * A peer that knows the run, all ids and other tickets is still a stranger; a probe is answered, and carries nothing.
  */
 static void expect_refusals(struct sim *sim)
 {
@@ -698,10 +677,7 @@ static void expect_refusals(struct sim *sim)
                   answer(&p[0]->id, PCCL_LINK_STATE, 0, &good) == 0);
 }
 
-/*
- * Those that the master sent before our view knows them: so many, and no more; members are in
- * nobody's way.
- */
+/* Links that the master sent before our view has the peers: only this number; members are unaffected. */
 static void expect_bounds(struct sim *sim)
 {
     struct pccl_id stranger = p[0]->id;

@@ -6,7 +6,7 @@
 
 static struct sim_peer *p[5]; /* of the running scenario */
 
-/* The answer must be this, and say these words. */
+/* Sends a command, whose answer must be this, with these words. */
 static void command(struct sim *sim, enum pccl_master_command what, const struct pccl_id *peer, bool done,
                     const char *words)
 {
@@ -28,7 +28,7 @@ static void went(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
     MUST(sim, peer->app.call_status[call] == PCCL_DRAINED && !pccl_peer_is_connected(peer->machine));
 }
 
-/* A drained member works on until all update, and nobody's operation fails; one that is expelled goes at once. */
+/* A drained member works until all update, without failures; an expelled one departs at once. */
 void scenario_operator(struct sim *sim)
 {
     static const struct pccl_id nobody = {{7}};
@@ -44,12 +44,12 @@ void scenario_operator(struct sim *sim)
 
     p[4] = scenario_join(sim, 5, 0);
     scenario_run_ms(sim, 100);
-    command(sim, PCCL_COMMAND_DRAIN, &p[4]->id, true, "is removed"); /* nobody counts on a newcomer */
+    command(sim, PCCL_COMMAND_DRAIN, &p[4]->id, true, "is removed"); /* no member counts on a newcomer */
     went(sim, p[4], PCCL_CALL_CONNECT);
 
     struct pccl_peer_op *ops[] = {scenario_bulk(sim, p[0], 2, 3), scenario_bulk(sim, p[1], 2, 3)};
     command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, true, "is removed");
-    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, false, "there is no peer"); /* it is about to go */
+    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, false, "there is no peer"); /* it is already being removed */
     for (int i = 0; i < 2; i++) {
         WAIT(sim, 1000, scenario_is_decided(ops[i]));
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);
@@ -65,7 +65,7 @@ static void drain(struct sim *sim, struct sim_peer *peer)
     sim_peer_tell(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_DRAIN});
 }
 
-/* These update, and go; then the others update, who stay. */
+/* Lets the departing members update and leave; then the staying ones update. */
 static void update_without(struct sim *sim, struct sim_peer **going, uint32_t going_count, struct sim_peer **staying,
                            uint32_t staying_count)
 {

@@ -1,13 +1,13 @@
-/* Scenarios of sends: who sends what to whom meets by the order of launches, whoever dies meanwhile. */
+/* Scenarios of sends: the sends of a pair match by the order of launches, whichever peer dies. */
 #include "master/roster.h"
 #include "scenarios.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
 
-static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* of the running scenario */
+static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* peers of the running scenario */
 
-/* Ten steps share a tag. */
+/* Launches one end of a send. Ten steps share a tag. */
 static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
                                    uint64_t step, bool tiny)
 {
@@ -93,7 +93,10 @@ void scenario_pair_third_dies(struct sim *sim)
     must_end(sim, 2, in, PCCL_CLASS_NONE, "");
 }
 
-/* Either end dies: before it launches, with its part complete. The other one is told, and may go on with a third. */
+/*
+ * Either end dies: before it launches, with its part complete. The other one learns that, and may continue with a
+ * third.
+ */
 void scenario_pair_end_dies(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
@@ -107,7 +110,7 @@ void scenario_pair_end_dies(struct sim *sim)
     struct pccl_peer_op *in = receive(sim, 4, 0, 3, false), *back = receive(sim, 0, 4, 4, false);
     sim_bulk_finish(sim, p[0], out); /* all that it sent has left it; */
     sim_bulk_finish(sim, p[4], other);
-    sim_bulk_finish(sim, p[0], back); /* ... this has arrived, and both have said so */
+    sim_bulk_finish(sim, p[0], back); /* ... this has arrived, and both have reported it */
     must_end(sim, 0, back, PCCL_CLASS_NONE, "");
     (void)in;
     sim_peer_kill(sim, p[4], false);
@@ -127,7 +130,7 @@ void scenario_pair_end_dies(struct sim *sim)
     exchange(sim, 0, 1, 8);
 }
 
-/* What one end gives up is given up at the other, which launches it later, and the next ones meet. */
+/* An operation given up by one end is given up at the other, which launches it later, and the next ones match. */
 void scenario_pair_given_up(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -142,7 +145,7 @@ void scenario_pair_given_up(struct sim *sim)
     exchange(sim, 0, 1, 3);
 }
 
-/* Two that call with other lengths, or one of them over the other way, are told what each asked for. */
+/* Two with different lengths, or one of them in the other way, learn each other's request. */
 void scenario_pair_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -161,7 +164,7 @@ void scenario_pair_mismatch(struct sim *sim)
     exchange(sim, 0, 1, 5);
 }
 
-/* A bulk send whose link cannot be dialed ends by itself; others go on. */
+/* A bulk send whose link cannot be dialed ends by itself; others continue. */
 void scenario_pair_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -238,8 +241,8 @@ void scenario_pair_large_group(struct sim *sim)
 }
 
 /*
- * The master restarts: what both ends have done is committed, what one of them knows to be committed
- * is so for the other, and what is open goes on. One that does not come back ends its pairs only.
+ * The master restarts: an operation done at both ends is committed, a commit known to one of them holds for the other,
+ * and an open one continues. One that does not return ends only its pairs.
  */
 void scenario_pair_restart(struct sim *sim)
 {
@@ -255,7 +258,7 @@ void scenario_pair_restart(struct sim *sim)
     WAIT(sim, 200, scenario_is_decided(in));
     MUST(sim, !scenario_is_decided(out));
     sim_master_crash(sim, true);
-    sim_bulk_finish(sim, p[4], dead); /* nobody hears that */
+    sim_bulk_finish(sim, p[4], dead); /* no peer receives that */
     sim_peer_kill(sim, p[4], false);
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
@@ -276,7 +279,9 @@ static uint64_t admitted(const struct sim *sim, uint32_t who)
     return pccl_master_find(sim->master->machine, &p[who]->id)->admitted;
 }
 
-/* Whoever names a pair that it is not in, or is not what the name says, goes, and the pair does not notice. */
+/*
+ * A peer that names a pair that it is not in, or a role that it does not have, is removed, and the pair is unaffected.
+ */
 void scenario_pair_liars(struct sim *sim)
 {
     scenario_cluster(sim, p, 7, 1);

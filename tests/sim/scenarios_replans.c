@@ -62,8 +62,8 @@ static void must_go_on(struct sim *sim)
 }
 
 /*
- * Some are done with it, one is not, and one launches it later; of what goes through the master it has all parts but
- * one. It happens twice.
+ * Some are done with it, one is not, and one launches it later; of an operation through the master it has all parts but
+ * one. This happens twice.
  */
 void scenario_replan_goes_on(struct sim *sim)
 {
@@ -83,7 +83,7 @@ void scenario_replan_goes_on(struct sim *sim)
     must_go_on(sim);
 }
 
-/* One hears of it late. What it says of the view before does not count, although it makes the parts complete. */
+/* One receives it late. Its messages about the view before do not count, although they complete the parts. */
 void scenario_replan_heard_late(struct sim *sim)
 {
     begin(sim);
@@ -109,7 +109,7 @@ void scenario_replan_heard_late(struct sim *sim)
     must_go_on(sim);
 }
 
-/* A link has failed it, and the master hears of that when it has planned anew: it begins again like the others. */
+/* A link has failed it, and the master learns that after its new plan: it starts again like the others. */
 void scenario_replan_after_failure(struct sim *sim)
 {
     begin(sim);
@@ -126,7 +126,7 @@ void scenario_replan_after_failure(struct sim *sim)
     must_go_on(sim);
 }
 
-/* ... but what its caller has ended, or failed for itself, ends with that class. */
+/* ... but an operation that its caller has ended, or failed for itself, ends with that class. */
 void scenario_replan_after_abort(struct sim *sim)
 {
     begin(sim);
@@ -149,7 +149,10 @@ void scenario_replan_after_abort(struct sim *sim)
     must_go_on(sim);
 }
 
-/* While an abort is held, or somebody does not know the last view, or is in a call that ends the era, there is none. */
+/*
+ * While an abort is held, or a member does not know the last view, or is in a call that ends the era, there is no
+ * re-plan.
+ */
 void scenario_replan_has_to_wait(struct sim *sim)
 {
     begin(sim);
@@ -180,7 +183,7 @@ void scenario_replan_has_to_wait(struct sim *sim)
     must_go_on(sim);
 }
 
-/* Somebody dies right behind it, when not all have heard of it: one failure for all, and of one class. */
+/* A member dies right after it, before all have received it: one failure for all, of one class. */
 void scenario_replan_and_death(struct sim *sim)
 {
     begin(sim);
@@ -200,7 +203,10 @@ void scenario_replan_and_death(struct sim *sim)
     scenario_commit_all(sim, p, COUNT - 1, BULK, 2);
 }
 
-/* The master crashes right behind it: with all of them in that view their operation goes on, else it ends for all. */
+/*
+ * The master crashes right after it: if all of them are in that view their operation continues, otherwise it ends for
+ * all.
+ */
 void scenario_replan_and_restart(struct sim *sim)
 {
     begin(sim);
@@ -227,8 +233,8 @@ void scenario_replan_and_restart(struct sim *sim)
 }
 
 /*
- * Before it dies the master removes a silent member, of which nobody hears; the next one only re-plans what they have,
- * so what was launched before goes on.
+ * Before it dies the master removes a silent member, which no member learns; the next one only re-plans their view, so
+ * earlier launches continue.
  */
 void scenario_replan_and_unheard_view(struct sim *sim)
 {

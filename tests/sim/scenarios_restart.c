@@ -1,12 +1,12 @@
-/* Scenarios of a master that dies and comes back. */
+/* Scenarios of a master that dies and returns. */
 #include "master/roster.h"
 #include "scenarios.h"
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
-/* F6: all have finished, only A has the commit; B and C come back first. A's word counts. */
+/* F6: all have finished, only A has the commit; B and C return first. A's report counts. */
 void scenario_f6(struct sim *sim)
 {
     struct pccl_peer_op *x[3];
@@ -34,7 +34,7 @@ void scenario_f6(struct sim *sim)
     MUST(sim, sim->master->machine->member_count == 3);
 }
 
-/* F7: launched at A, not at B; nobody is missing: it goes on. */
+/* F7: launched at A, not at B; all members are there: it continues. */
 void scenario_f7(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 1);
@@ -82,8 +82,8 @@ void scenario_f8(struct sim *sim)
 }
 
 /*
- * Only A has heard that the update has ended, and has launched an operation and aborted it, then the master dies. B is
- * told of the update first, so that the outcome, which is of the new era, is B's, too.
+ * Only A has received the end of the update, and has launched an operation and aborted it, then the master dies. B
+ * receives the update first, so that the outcome, in the new era, applies to B, too.
  */
 void scenario_missed_round(struct sim *sim)
 {
@@ -109,7 +109,7 @@ void scenario_missed_round(struct sim *sim)
 }
 
 /*
- * A hears of the epoch of a recovery, B and C do not. The next master recovers the run with these: its epoch is another
+ * A receives the epoch of a recovery, B and C do not. The next master recovers the run with these: its epoch is another
  * one.
  */
 void scenario_two_recoveries(struct sim *sim)
@@ -137,8 +137,8 @@ void scenario_two_recoveries(struct sim *sim)
 }
 
 /*
- * A loses its last message of an operation with its connection, but has received the outcome. Its next hello tells how
- * much it has received. The lost message arrives after the hello, and the master must still know the operation.
+ * A loses its last message of an operation with its connection, but has received the outcome. Its next hello reports
+ * how much it has received. The lost message arrives after the hello, and the master must still know the operation.
  */
 void scenario_older_words(struct sim *sim)
 {
@@ -147,7 +147,7 @@ void scenario_older_words(struct sim *sim)
     for (uint32_t i = 0; i < 2; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 20);
-    p[0]->control->ends[0].last_said = true; /* nothing that it says arrives */
+    p[0]->control->ends[0].last_said = true; /* its messages do not arrive */
     sim_bulk_finish(sim, p[0], x[0]);
     scenario_abort(sim, p[1], x[1], PCCL_CLASS_ABORTED);
     for (uint32_t i = 0; i < 2; i++) {
@@ -161,10 +161,7 @@ void scenario_older_words(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0 && sim->master->machine->groups[0]->by_instance.count == 0);
 }
 
-/*
- * The hello that a newcomer said to a master that knew nothing of it, once more: it was long in
- * flight.
- */
+/* Repeats the hello that a newcomer sent to a master that did not know it: it was in flight for long. */
 static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t boot)
 {
     struct sim_conn *conn = scenario_dial_master(sim);
@@ -174,9 +171,9 @@ static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t
 }
 
 /*
- * F9: a newcomer is first at the restarted master; the run that comes back evicts it. So it does
- * another one, which had waited at the master before and does not hear of it: neither a late hello
- * nor its own makes it a newcomer again.
+ * F9: a newcomer is first at the restarted master; the returning run evicts it. The same happens to another one, which
+ * had waited at the master before and does not learn of it: neither a late hello nor a new one makes it a newcomer
+ * again.
  */
 void scenario_f9(struct sim *sim)
 {
@@ -225,7 +222,7 @@ static struct sim_peer *newcomer_comes_first(struct sim *sim, uint32_t group)
     return scenario_join(sim, 5, group);
 }
 
-/* The run goes on with its members, and admits this one, which has waited. */
+/* Checks that the run continues with its members, and admits this one, which has waited. */
 static void run_admits(struct sim *sim, uint32_t count, struct sim_peer *newcomer)
 {
     WAIT(sim, 4000, sim->master->machine->member_count == count && !sim->master->machine->recovering);
@@ -247,7 +244,7 @@ void scenario_noted_run(struct sim *sim)
     run_admits(sim, 3, n);
 }
 
-/* A member returns after another run was founded at its master: its calls end as after a removal from its run. */
+/* A member returns after another run was created at its master: its calls end as after a removal from its run. */
 void scenario_another_run(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -282,7 +279,7 @@ void scenario_master_ends(struct sim *sim)
     MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "the master shuts down") != NULL);
 }
 
-/* A newcomer of another group, whom no member prepares for: the master's probe reaches it after a lost connection. */
+/* A newcomer of another group, for which no member prepares: the master's probe reaches it after a lost connection. */
 void scenario_noted_run_probe(struct sim *sim)
 {
     struct sim_peer *n = newcomer_comes_first(sim, 1);
@@ -343,8 +340,8 @@ void scenario_dialing_members(struct sim *sim)
 }
 
 /*
- * A hello was so long in flight that its peer has acknowledged more since, over another connection. It is refused, and
- * the peer's own connection goes on.
+ * A hello was in flight for so long that its peer has acknowledged more since, over another connection. It is refused,
+ * and the peer's current connection continues.
  */
 void scenario_late_hello(struct sim *sim)
 {
@@ -358,9 +355,8 @@ void scenario_late_hello(struct sim *sim)
 }
 
 /*
- * A member comes back to a master whose door is full of strangers of its own address: its
- * connection is turned away before its hello is there. That is said to a connection, not to the
- * member; a newcomer takes it for an answer.
+ * A member returns to a master whose queue is full of strangers from its address: its connection is turned away before
+ * its hello arrives. That answers a connection, not the member; a newcomer takes it for an answer.
  */
 void scenario_crowded_out(struct sim *sim)
 {
@@ -411,7 +407,7 @@ void scenario_f15(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 2);
 }
 
-/* F23: nobody of group 1 has reported yet; a round over all waits, and group 1 stays in. */
+/* F23: no member of group 1 has reported yet; a round over all waits, and group 1 stays in. */
 void scenario_f23(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 2);
@@ -434,9 +430,9 @@ void scenario_f23(struct sim *sim)
 }
 
 /*
- * D is removed by silence while A and B have finished: COMMIT, then the view without D. A hears the
- * commit, nobody the view, and the master dies. D comes back as a member that has not finished what
- * is committed: it cannot stay.
+ * D is removed by silence while A and B have finished: COMMIT, then the view without D. A receives the commit, no
+ * member the view, and the master dies. D returns as a member that has not finished a committed operation: it cannot
+ * stay.
  */
 void scenario_commit_then_crash(struct sim *sim)
 {
@@ -465,9 +461,9 @@ void scenario_commit_then_crash(struct sim *sim)
 }
 
 /*
- * A hears that X is aborted, nobody else, and the master dies. The next one recovers without A,
- * where B and C have finished X; it dies before its first view is heard. If it had committed X to
- * B, B and A would both report, differently.
+ * A learns that X is aborted, no other does, and the master dies. The next one recovers without A, where B and C have
+ * finished X; it dies before its first view is received. If it had committed X to B, B and A would both report,
+ * differently.
  */
 void scenario_recover_then_crash(struct sim *sim)
 {
@@ -504,8 +500,8 @@ void scenario_recover_then_crash(struct sim *sim)
 }
 
 /*
- * Two of three recover the run and end it; the third sleeps through both. It is refused: who was in
- * the run may have seen more.
+ * Two of three recover the run and end it; the third sleeps through both. It is refused: a member of the run may have
+ * seen more.
  */
 void scenario_run_over(struct sim *sim)
 {
@@ -550,7 +546,7 @@ void scenario_limits(struct sim *sim)
 }
 
 /*
- * The master removes a silent one of two, which nobody hears of before it dies. So both are members of the old view
+ * The master removes a silent one of two, which no member learns before it dies. So both are members of the old view
  * when it is back; then the link between the two fails.
  */
 void scenario_unheard_view(struct sim *sim)

@@ -10,7 +10,7 @@
 enum { MANY = 40, PATIENCE_MS = 10000 };
 static struct sim_peer *p[MANY]; /* of the running scenario */
 
-/* ---- what they have ---- */
+/* ---- state of the members ---- */
 
 static uint32_t links_of(const struct sim_peer *peer)
 {
@@ -38,7 +38,7 @@ static bool has_link(uint32_t from, uint32_t to)
 
 static struct pccl_epoch view_of(uint32_t who) { return p[who]->machine->view; }
 
-/* ---- what they do ---- */
+/* ---- operations ---- */
 
 static void begin_of(struct sim *sim, uint32_t count)
 {
@@ -126,7 +126,7 @@ void scenario_sends_anywhere(struct sim *sim)
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view));
 }
 
-/* Either end dies while the link is dialed, or before that. The send ends at the other one; other sends go on. */
+/* Either end dies while the link is dialed, or before that. The send ends at the other one; other sends continue. */
 void scenario_sends_end_dies(struct sim *sim)
 {
     begin_of(sim, MANY);
@@ -161,7 +161,7 @@ void scenario_sends_no_path(struct sim *sim)
     struct pccl_epoch view = view_of(5);
     for (uint32_t i = 0; i < 2; i++) {
         WAIT(sim, 3000, all_links(MANY) == MANY);
-        scenario_run_ms(sim, 20); /* so that the other end hears of that, too */
+        scenario_run_ms(sim, 20); /* so that the other end learns that, too */
         cut(sim, 0, 20, i == 0 ? SIM_REFUSE : SIM_DROP);
         struct pccl_peer_op *out = send(sim, 0, 20, 1 + i), *in = receive(sim, 20, 0, 1 + i);
         scenario_run_ms(sim, PATIENCE_MS / 2);
@@ -245,7 +245,7 @@ void scenario_sends_offered(struct sim *sim)
         out = launch(sim, 0, p[20], true, 10 * tag + 1, true);
         scenario_run_ms(sim, 100);
         MUST(sim, has_link(0, 20) == link_stands);
-        cut(sim, 0, 20, SIM_DROP); /* so what the receive says over the link does not arrive */
+        cut(sim, 0, 20, SIM_DROP); /* so the receiver's messages over the link do not arrive */
         in = receive(sim, 20, 0, 10 * tag + 1);
         must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "sends at most");
         must_end(sim, 20, in, PCCL_CLASS_MISMATCH, "sends at most");
@@ -293,15 +293,15 @@ void scenario_sends_reset(struct sim *sim)
 }
 
 /*
- * A send ends since its destination refuses the link, and a link from there stands all the time. That was no sign of a
- * death, and is none for a master that restarts later. The next such send asks for the way again.
+ * A send ends since its destination refuses the link, while a link from there stays up. That was not a sign of a death,
+ * nor for a master that restarts later. The next send requests a path again.
  */
 void scenario_sends_refused(struct sim *sim)
 {
     begin_of(sim, MANY);
     struct sim_request request = {
         .tag = 1, .collective = PCCL_SEND, .other = p[20]->id, .sends = true, .count = 100000, .timeout_ms = 3000};
-    p[0]->machine->config.dial_max_ms = 5000; /* it does not dial any more before the deadline */
+    p[0]->machine->config.dial_max_ms = 5000; /* it does not dial again before the deadline */
     p[20]->machine->config.send_idle_ms = 60000;
     cut(sim, 0, 20, SIM_REFUSE);
     struct pccl_peer_op *out = scenario_ask(sim, p[0], &request);
@@ -324,8 +324,9 @@ void scenario_sends_refused(struct sim *sim)
     exchange(sim, 0, 20, 30);
 }
 
-/* A link that is lost as soon as it stands, each time, is dialed after a pause, and ends the send as one that is
- * refused. */
+/*
+ * A link that is lost as soon as it is up, each time, is dialed after a pause, and ends the send as a refused one does.
+ */
 void scenario_sends_closed_at_once(struct sim *sim)
 {
     begin_of(sim, MANY);
@@ -344,7 +345,7 @@ void scenario_sends_closed_at_once(struct sim *sim)
     MUST(sim, p[0]->dials - dials > 10 && sim->master->machine->member_count == MANY);
 }
 
-/* The source cannot dial: both ends hear why. It can again, and so can the next send. */
+/* The source cannot dial: both ends learn the reason. It can again, and so can the next send. */
 void scenario_sends_shortage(struct sim *sim)
 {
     begin_of(sim, MANY);
@@ -397,7 +398,7 @@ void scenario_sends_limit(struct sim *sim)
     MUST(sim, scenario_links(p, 1) == 3);
 }
 
-/* A new view does not want the link; the send under way still does. */
+/* A new view does not need the link; the send under way still does. */
 void scenario_sends_views(struct sim *sim)
 {
     begin_of(sim, MANY);
@@ -415,7 +416,7 @@ void scenario_sends_views(struct sim *sim)
     WAIT(sim, 3000, all_links(MANY - 1) == MANY - 1);
 }
 
-/* A member that wants a link to itself is removed. One that wants a link to a stranger gets no answer. */
+/* A member that requests a link to itself is removed. One that requests a link to a stranger gets no answer. */
 void scenario_sends_liars(struct sim *sim)
 {
     begin_of(sim, 18);

@@ -38,7 +38,7 @@ void scenario_unable_optimize(struct sim *sim)
     must_be_best(sim);
 }
 
-/* It dies before all have voted: the others are able. Another group is not concerned. */
+/* It dies before all have voted: the others are able. Another group is not affected. */
 void scenario_unable_and_dead(struct sim *sim)
 {
     begin_four(sim);
@@ -61,8 +61,8 @@ void scenario_unable_and_dead(struct sim *sim)
 }
 
 /*
- * The only peer that holds the group's state cannot take part: nobody elects another content, also over a restart of
- * the master, and the revision stays.
+ * The only holder of the group's state cannot take part: no other content is elected, also over a restart of the
+ * master, and the revision stays.
  */
 void scenario_unable_sync(struct sim *sim)
 {
@@ -89,7 +89,7 @@ void scenario_unable_sync(struct sim *sim)
     scenario_sync_all(sim, p, 3, 700, 0);
 }
 
-/* The first of the ring cannot accept, the last of it cannot dial: a newcomer hears which, and comes in afterward. */
+/* The first one of the ring cannot accept, the last one cannot dial: a newcomer learns which, and joins afterward. */
 void scenario_shortage_at_a_neighbor(struct sim *sim)
 {
     begin(sim, 3);
@@ -125,7 +125,10 @@ static void break_link(struct sim *sim, struct sim_peer *from, const struct sim_
     sim_conn_reset(sim, conn);
 }
 
-/* Two of three lose their links to the third and cannot dial it again. They go, one after the other, and it stays. */
+/*
+ * Two of three lose their links to the third and cannot dial it again. They are removed, one after the other, and it
+ * stays.
+ */
 void scenario_shortage_of_two(struct sim *sim)
 {
     begin(sim, 3);
@@ -137,7 +140,7 @@ void scenario_shortage_of_two(struct sim *sim)
     MUST(sim, pccl_peer_is_connected(p[1]->machine) && names(p[0], p[0]) && names(p[2], p[2]));
 }
 
-/* The ring loses its link to this one of p, and it accepts no other: it goes, with the reason. */
+/* The ring loses its link to this one of p, and it accepts no other: it is removed, with the reason. */
 static void dialed_goes(struct sim *sim, uint32_t count, uint32_t place)
 {
     struct sim_peer *sick = p[place], *dialer = p[0];
@@ -171,7 +174,7 @@ void scenario_shortage_of_the_dialed(struct sim *sim)
     }
 }
 
-/* The shortage is over, and the master stands still after it has heard of it: the newcomer is told all the same. */
+/* The shortage is over, and the master stops after it has received it: the newcomer still learns it. */
 void scenario_shortage_and_standstill(struct sim *sim)
 {
     begin(sim, 3);

@@ -1,6 +1,6 @@
 /*
- * A link of the ring becomes slow (PROTOCOL 9.12): the ring leaves it at the next quiet round, which members are asked
- * for, and does not go to and fro.
+ * A link of the ring becomes slow (PROTOCOL 9.12): the ring leaves it at the next quiet round, which the master
+ * requests from members, and does not oscillate.
  */
 #include "scenarios.h"
 #include "scenario_topology.h"
@@ -8,10 +8,14 @@
 #include "master/roster.h"
 #include "peer/queries.h"
 
-enum { SOUND_US = 30000, SLOW_US = 100000, MIB = 8 }; /* busy for each MiB, of as many as go over each link a second */
+enum {
+    SOUND_US = 30000,
+    SLOW_US = 100000,
+    MIB = 8
+}; /* busy time for each MiB, of the number sent over each link in a second */
 
-static uint64_t pace_us[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* by hosts */
-static uint64_t ring_bytes, ring_left;                 /* of operations under way, as all report it */
+static uint64_t pace_us[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* pace by hosts */
+static uint64_t ring_bytes, ring_left;                 /* bytes of operations under way, as all report them */
 
 static void links_are_sound(void)
 {
@@ -54,7 +58,7 @@ static void work_over(struct sim *sim, uint32_t count, bool directly)
 
 static void work(struct sim *sim, uint32_t count) { work_over(sim, count, false); }
 
-/* What all callers do before each step: they update the topology if the answer says so. */
+/* Returns true if the answer requests an update, which all callers check before each step. */
 static bool is_asked_for(struct sim *sim, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -105,14 +109,14 @@ static void is_left(struct sim *sim, uint32_t count)
     scenario_commit_all(sim, p, count, 1, 1);
 }
 
-/* Nobody optimizes, and no operation fails. The ring of three goes the other way round. */
+/* No member optimizes, and no operation fails. The ring of three is reversed. */
 void scenario_slow_link_is_left(struct sim *sim)
 {
     become_slow(sim, 3);
     is_left(sim, 3);
 }
 
-/* A second in which so much is under way. true: the ring has changed meanwhile. */
+/* Runs a second with these bytes under way. Returns true if the ring has changed during it. */
 static bool changes_with(struct sim *sim, uint32_t count, uint64_t bytes, uint64_t left)
 {
     uint32_t version = group_of(sim)->ring_version;
@@ -123,8 +127,8 @@ static bool changes_with(struct sim *sim, uint32_t count, uint64_t bytes, uint64
 }
 
 /*
- * What is under way gets the better ring if it gains enough by beginning again, once in a while. Nobody updates, and
- * nobody fails.
+ * An operation under way gets the better ring if it gains enough by a restart, once in a while. No member updates, and
+ * no operation fails.
  */
 void scenario_slow_link_is_left_at_once(struct sim *sim)
 {
@@ -135,7 +139,7 @@ void scenario_slow_link_is_left_at_once(struct sim *sim)
     for (uint32_t i = 0; i < 4; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     MUST(sim, !changes_with(sim, 4, 0, 0));
-    MUST(sim, !changes_with(sim, 4, ALL, ALL / 3));     /* what is left takes as long as all of it would */
+    MUST(sim, !changes_with(sim, 4, ALL, ALL / 3));     /* the rest takes as long as all of it would */
     MUST(sim, !changes_with(sim, 4, 8 << 20, 8 << 20)); /* no second is gained */
     MUST(sim, changes_with(sim, 4, ALL, ALL) && !uses(sim, p[0], p[1]));
     MUST(sim, what_is_done(p[0])[0] == '\0' || strstr(what_is_done(p[0]), "does not use it") != NULL);
@@ -158,7 +162,7 @@ void scenario_slow_link_is_left_at_once(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* What holds nothing any more is undone: the link is sound again before anybody updates. */
+/* A reason that no longer holds is withdrawn: the link is sound again before any update. */
 void scenario_slow_link_mends(struct sim *sim)
 {
     become_slow(sim, 4);
@@ -171,8 +175,8 @@ void scenario_slow_link_mends(struct sim *sim)
 }
 
 /*
- * Operations show that the link carries more before anybody updates. The update finds that the ring is as good as the
- * better one, and whoever updates as long as it is asked for goes on.
+ * Operations show that the link carries more before any update. The update finds that the ring is as good as the better
+ * one, and members that update while it is requested continue.
  */
 void scenario_slow_link_is_worth_it_no_more(struct sim *sim)
 {
@@ -203,7 +207,7 @@ static void mends(struct sim *sim, uint32_t count)
     MUST(sim, what_is_done(p[0])[0] == '\0' && !is_asked_for(sim, count));
 }
 
-/* Two links are slow at a time: a ring without them is searched for once, not each second; and both mend. */
+/* Two links are slow at a time: a ring without them is searched for once, not every second; and both recover. */
 void scenario_slow_links_at_once(struct sim *sim)
 {
     begin(sim, 6);
@@ -231,8 +235,8 @@ static void one_more(struct sim *sim, uint32_t count)
 }
 
 /*
- * Somebody joins when the better ring is known, so that another one is searched for; then the link mends. Another time
- * somebody joins when it has mended, and before the verdict is over.
+ * A member joins when the better ring is known, so that another one is searched for; then the link recovers. Another
+ * time a member joins when it has recovered, and before the verdict is over.
  */
 void scenario_slow_link_and_newcomer(struct sim *sim)
 {
@@ -256,7 +260,7 @@ void scenario_slow_link_and_newcomer(struct sim *sim)
     MUST(sim, !is_judged(sim, p[0], p[1]));
 }
 
-/* Somebody dies when the better ring is known: it is void, and the next one is found. */
+/* A member dies when the better ring is known: it is void, and the next one is found. */
 void scenario_slow_link_and_death(struct sim *sim)
 {
     become_slow(sim, 5);
@@ -268,7 +272,7 @@ void scenario_slow_link_and_death(struct sim *sim)
     is_left(sim, 4);
 }
 
-/* The master restarts then: it knows of nothing, and finds it anew. */
+/* The master restarts then: it has no knowledge, and finds the ring again. */
 void scenario_slow_link_and_restart(struct sim *sim)
 {
     become_slow(sim, 4);
@@ -280,7 +284,7 @@ void scenario_slow_link_and_restart(struct sim *sim)
     is_left(sim, 4);
 }
 
-/* Of somebody who sends slowly, as the links show that were tried. */
+/* Returns true for a verdict on a slow sender, as shown by the links that were tried. */
 static bool is_a_slow_sender(const struct sim_peer *peer)
 {
     uint32_t told;
@@ -291,7 +295,7 @@ static bool is_a_slow_sender(const struct sim_peer *peer)
     return false;
 }
 
-/* A second, after which all update if they are asked to. true: the ring has changed. */
+/* Runs a second, after which all update if requested. Returns true if the ring has changed. */
 static bool work_and_update(struct sim *sim, uint32_t count)
 {
     uint32_t version = group_of(sim)->ring_version;

@@ -1,4 +1,4 @@
-/* Scenarios of PROTOCOL 9.6: which calls can never meet, which of them end, and how the run goes on. */
+/* Scenarios of PROTOCOL 9.6: calls that can never match, those of them that end, and how the run continues. */
 #include "scenarios.h"
 #include "master/rounds_election.h"
 #include "peer/where.h"
@@ -8,7 +8,7 @@
 
 enum { STUCK_MS = 1000 };
 
-static struct sim_peer *p[4]; /* of the running scenario */
+static struct sim_peer *p[4]; /* peers of the running scenario */
 
 /* `count` members of one group, whose calls end when they are stuck; with `threads` each is called by two threads. */
 static void begin(struct sim *sim, uint32_t count, bool threads)
@@ -26,7 +26,7 @@ static void begin(struct sim *sim, uint32_t count, bool threads)
         p[i]->thread = 1;
 }
 
-/* Whether the programs have set stuck_ms. */
+/* Sets whether the programs have set stuck_ms. */
 static void set_by_program(uint32_t count, bool set)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -76,7 +76,7 @@ static void must_commit(struct sim *sim, struct pccl_peer_op *ops[3])
     }
 }
 
-/* All go on, by the calls that they should have made. */
+/* Checks that all continue, with the calls that they should have made. */
 static void go_on(struct sim *sim, uint32_t count)
 {
     scenario_update_all(sim, p, count);
@@ -84,8 +84,8 @@ static void go_on(struct sim *sim, uint32_t count)
 }
 
 /*
- * Two threads of each of two peers: one awaits a small operation, the other one is yet to start that of the other peer.
- * Nothing shows that it will not.
+ * Two threads of each of two peers: one awaits a small operation, the other one has yet to start the other peer's
+ * operation. Nothing shows that it will not.
  */
 void scenario_stuck_threads(struct sim *sim)
 {
@@ -106,7 +106,7 @@ void scenario_stuck_threads(struct sim *sim)
     }
 }
 
-/* Peers with one thread cannot do that: it is said, and ends if the program has set stuck_ms. */
+/* Peers with one thread cannot do that: it is reported, and ends if the program has set stuck_ms. */
 void scenario_stuck_operations(struct sim *sim)
 {
     begin(sim, 2, false);
@@ -133,7 +133,7 @@ void scenario_stuck_newcomer(struct sim *sim)
     must_end(sim, p[2], PCCL_CALL_UPDATE, 3 * STUCK_MS);
     MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "pcclUpdateTopology") != NULL);
     MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, "newcomer") != NULL);
-    MUST(sim, !scenario_is_decided(ops[0]) && !scenario_is_decided(ops[1])); /* most have come: they end later */
+    MUST(sim, !scenario_is_decided(ops[0]) && !scenario_is_decided(ops[1])); /* most have entered: they end later */
     sim->bulk_by_hand = false;
     ops[2] = scenario_launch(sim, p[2], 1, 1, false, 0);
     must_commit(sim, ops);
@@ -192,7 +192,7 @@ void scenario_stuck_early(struct sim *sim)
     }
 }
 
-/* Operations that have a deadline longer than stuck_ms end by that alone, and then their callers come to the update. */
+/* Operations with a deadline longer than stuck_ms end only by that, and then their callers enter the update. */
 void scenario_stuck_deadline(struct sim *sim)
 {
     begin(sim, 3, true);
@@ -221,7 +221,7 @@ void scenario_stuck_deadline(struct sim *sim)
     WAIT(sim, 100, scenario_is_over(p[2], PCCL_CALL_UPDATE));
 }
 
-/* While a member is not heard, its removal may end the operation, so that its callers come to the update. */
+/* While a member is silent, its removal may end the operation, so that its callers enter the update. */
 void scenario_stuck_unheard(struct sim *sim)
 {
     begin(sim, 3, true);
@@ -269,7 +269,7 @@ void scenario_stuck_met(struct sim *sim)
 {
     begin(sim, 3, true);
     sim->state_by_hand = false;
-    scenario_hold(p[0], 6, 0); /* it has to fetch that of the others */
+    scenario_hold(p[0], 6, 0); /* it must fetch the others' content */
     struct pccl_peer *first = p[0]->machine;
     scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
     scenario_sync(sim, p[1], PCCL_ENFORCE_POPULAR);
@@ -405,7 +405,7 @@ void scenario_stuck_pending_update(struct sim *sim)
     go_on(sim, 2);
 }
 
-/* The word of a peer that waits and its outcome cross; what the peer does after that is its own work. */
+/* The report of a waiting peer and its outcome cross; the peer's actions after that are its own work. */
 void scenario_stuck_crossing(struct sim *sim)
 {
     begin(sim, 2, true);
@@ -426,7 +426,7 @@ void scenario_stuck_crossing(struct sim *sim)
     scenario_update_all(sim, p, 1);
 }
 
-/* One of three says that it waits in an operation that nobody has started. */
+/* One of three reports that it waits in an operation that no peer has started. */
 void scenario_stuck_liar(struct sim *sim)
 {
     begin(sim, 3, true);
@@ -441,7 +441,7 @@ void scenario_stuck_liar(struct sim *sim)
     MUST(sim, !scenario_is_over(p[0], PCCL_CALL_UPDATE) && !scenario_is_over(p[1], PCCL_CALL_UPDATE));
     scenario_update_all(sim, p + 2, 1);
     WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE) && scenario_is_over(p[1], PCCL_CALL_UPDATE));
-    lie.as.where.instance.joint -= 1; /* of an era that has ended, which shows that it is none */
+    lie.as.where.instance.joint -= 1; /* of an era that has ended, which shows that it is not one */
     scenario_forge(sim, p[2], &lie);
     scenario_update(sim, p[0]);
     scenario_run_ms(sim, 4 * STUCK_MS);

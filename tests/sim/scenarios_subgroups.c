@@ -1,4 +1,4 @@
-/* Scenarios of subgroups: how they are founded, work and end, whoever dies meanwhile. */
+/* Scenarios of subgroups: creation, work and end, with deaths at any time. */
 #include "master/operations.h"
 #include "master/roster.h"
 #include "peer/queries.h"
@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
-/* ---- founding and working by hand ---- */
+/* ---- creating and working by hand ---- */
 
-/* Which of p[] are in it, as bits. */
+/* Returns the request to create a subgroup of these members of p[], as bits. */
 static struct sim_request founding_of(uint32_t who, struct pccl_id list[8])
 {
     uint32_t count = 0;
@@ -30,7 +30,7 @@ static struct pccl_peer_op *launch_founding(struct sim *sim, struct sim_peer *pe
     return scenario_ask(sim, peer, &request);
 }
 
-/* The caller lets the founding go; 0: it has failed. */
+/* Releases the creation, and returns the name; 0: it has failed. */
 static uint64_t take_founded(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     const struct pccl_peer_subgroup *subgroup = pccl_peer_founded(peer->machine, op);
@@ -133,12 +133,12 @@ void scenario_subgroup_overlap(struct sim *sim)
     const uint32_t whose[] = {0, 2, 2, 3};
     for (uint32_t i = 0; i < 4; i++)
         (void)scenario_take(sim, p[whose[i]], rest[i]);
-    scenario_update_all(sim, p, 4); /* another era: counters begin anew, subgroups live on */
+    scenario_update_all(sim, p, 4); /* another era: counters start over, subgroups live on */
     commit_in(sim, 1 | 2 | 4, one, 1, 5);
     commit_in(sim, 2 | 4 | 8, other, 1, 6);
 }
 
-/* Two die at once, each in a subgroup of its own; a third one lives. Those who remain found anew. */
+/* Two die at once, in different subgroups; a third subgroup lives. The remaining members create them again. */
 void scenario_subgroup_two_die(struct sim *sim)
 {
     scenario_cluster(sim, p, 6, 1);
@@ -162,7 +162,7 @@ void scenario_subgroup_two_die(struct sim *sim)
     MUST(sim, subgroups_at_master(sim) == 2);
 }
 
-/* Who closes it dies while it does: it ends once, for whatever reason comes first. */
+/* The closing member dies while it closes: the subgroup ends once, for the first reason that arrives. */
 void scenario_subgroup_closer_dies(struct sim *sim)
 {
     for (uint32_t heard = 0; heard < 2; heard++) {
@@ -184,7 +184,7 @@ void scenario_subgroup_closer_dies(struct sim *sim)
     commit_in(sim, 1 | 2, found(sim, 1 | 2), 1, 1);
 }
 
-/* Of its members. */
+/* Launches a receive from any of its members. */
 static struct pccl_peer_op *receive_from_anybody(struct sim *sim, struct sim_peer *peer, uint64_t name)
 {
     struct sim_request request = {
@@ -195,8 +195,8 @@ static struct pccl_peer_op *receive_from_anybody(struct sim *sim, struct sim_pee
 }
 
 /*
- * Who closes it while the master is away, or until it is away, does not wait for it: not even for a
- * commit that the others have heard of, which the next master tells it in vain.
+ * A member that closes it without a master, or until the master is away, does not wait for the master: not even for a
+ * commit known to the others, which the next master sends in vain.
  */
 void scenario_subgroup_close_alone(struct sim *sim)
 {
@@ -234,7 +234,7 @@ void scenario_subgroup_close_alone(struct sim *sim)
     commit_in(sim, 7, found(sim, 7), 1, 1);
 }
 
-/* The commit of its founding reaches one member, which launches in it; then the master is another. */
+/* The commit of its creation reaches one member, which launches in it; then there is another master. */
 void scenario_subgroup_commit_restart(struct sim *sim)
 {
     struct pccl_peer_op *ops[3];
@@ -262,11 +262,11 @@ void scenario_subgroup_commit_restart(struct sim *sim)
     MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_NONE && scenario_take(sim, p[1], y) == PCCL_CLASS_NONE &&
                   scenario_take(sim, p[2], z) == PCCL_CLASS_NONE);
     MUST(sim, subgroups_at_master(sim) == 2);
-    commit_in(sim, 1 | 8, old, 1, 9); /* all of them had it, and nobody its founding any more */
+    commit_in(sim, 1 | 8, old, 1, 9); /* all of them had it, and its creation is no longer known */
 }
 
 /*
- * A restarted master founds a subgroup for which all members had sent `done`. It counts its links once, so after the
+ * A restarted master creates a subgroup for which all members had sent `done`. It counts its links once, so after the
  * end of the subgroup neither the master nor the members want them.
  */
 void scenario_subgroup_founded_by_restart(struct sim *sim)
@@ -295,8 +295,8 @@ void scenario_subgroup_founded_by_restart(struct sim *sim)
 }
 
 /*
- * One member was told the commit of an operation and then the end; the others hear both from the next
- * master. What only its closer and the master before it knew of is asked for again.
+ * One member received the commit of an operation and then the end; the others receive both from the next master. An end
+ * known only to its closer and the last master is requested again.
  */
 void scenario_subgroup_end_restart(struct sim *sim)
 {
@@ -324,7 +324,7 @@ void scenario_subgroup_end_restart(struct sim *sim)
     MUST(sim, subgroups_at_master(sim) == 0 && sim->master->machine->member_count == 4);
 }
 
-/* A member does not come back to a restarted master: the subgroups that it was in end, the others live. */
+/* A member does not return to a restarted master: its subgroups end, the others live. */
 void scenario_subgroup_missing(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -363,7 +363,9 @@ void scenario_subgroup_commit_first(struct sim *sim)
          scenario_take(sim, p[0], ops[0]) == PCCL_CLASS_NONE && scenario_take(sim, p[1], ops[1]) == PCCL_CLASS_NONE);
 }
 
-/* The link between two members fails for good: nobody goes, but what relies on that link. */
+/*
+ * The link between two members fails permanently: no member is removed, and only operations that rely on that link end.
+ */
 void scenario_subgroup_link(struct sim *sim)
 {
     scenario_cluster(sim, p, 5, 1);
@@ -381,7 +383,7 @@ void scenario_subgroup_link(struct sim *sim)
     MUST(sim, scenario_take(sim, p[2], y) == PCCL_CLASS_NONE && scenario_take(sim, p[3], z) == PCCL_CLASS_NONE);
 }
 
-/* Two found by lists that differ: both wait, are told for whom, and the deadline says it. */
+/* Two create by differing lists: both wait, learn for which members, and the deadline's reason has it. */
 void scenario_subgroup_lists_differ(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -423,7 +425,10 @@ static enum pccl_status try_founding(struct sim *sim, struct sim_peer *peer, uin
     return sim_app_launch(sim, peer, &request, &op);
 }
 
-/* A founder has died, and one of the others does not know yet; then all do, and it is refused with the same words. */
+/*
+ * A creator has died, and one of the others does not know it yet; then all do, and the creation is refused with the
+ * same words.
+ */
 void scenario_subgroup_gone(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 1);
@@ -455,7 +460,7 @@ static bool links_to(struct sim_peer *from, const struct sim_peer *to)
     return false;
 }
 
-/* Who gives up tells the others why. */
+/* A member that gives up sends the others its reason. */
 void scenario_subgroup_given_up(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -466,7 +471,7 @@ void scenario_subgroup_given_up(struct sim *sim)
     WAIT(sim, 100, says(p[0], name, "'p2': it gave up: no room") && says(p[1], name, "'p2': it gave up: no room"));
 }
 
-/* A link to a newcomer fails while that is not in. Once it is, the link is dialed anew, and no subgroup ends. */
+/* A link to a newcomer fails before its admission. After that the link is dialed again, and no subgroup ends. */
 void scenario_subgroup_newcomer_link(struct sim *sim)
 {
     enum { LATE_HOST = 9 };
@@ -489,7 +494,7 @@ void scenario_subgroup_newcomer_link(struct sim *sim)
     commit_in(sim, 2 | 8, name, 1, 1);
 }
 
-/* A newcomer that has not heard from the master yet takes the link of a member that has. */
+/* A newcomer without a message from the master takes the link of a member that has one. */
 void scenario_link_before_the_answer(struct sim *sim)
 {
     scenario_cluster(sim, p, 1, 1);
@@ -507,8 +512,8 @@ void scenario_link_before_the_answer(struct sim *sim)
 }
 
 /*
- * In a group without a mesh, three that are no neighbors: they are linked for their subgroup, whatever
- * views come, and not any more when it has ended; nor is one of them dialed that is dead.
+ * In a group without a mesh, three that are not neighbors: they are linked for their subgroup, through all views, and
+ * no longer when it has ended; a dead one is not dialed.
  */
 void scenario_subgroup_far(struct sim *sim)
 {
@@ -548,7 +553,7 @@ void scenario_subgroup_far(struct sim *sim)
     MUST(sim, p[0]->dials == dials && !links_to(p[2], p[0]));
     name = found(sim, 1 | 4);
     WAIT(sim, 1000, links_to(p[0], p[2]) && links_to(p[2], p[0]));
-    sim_peer_kill(sim, p[2], false); /* and no view has come since the master asked for that link */
+    sim_peer_kill(sim, p[2], false); /* and no view has arrived since the master requested that link */
     WAIT(sim, 3000, has_ended(p[0], name) && p[0]->machine->group.count == MEMBERS - 3);
     scenario_run_ms(sim, 500);
     dials = p[0]->dials;
@@ -560,7 +565,7 @@ void scenario_subgroup_far(struct sim *sim)
     MUST(sim, wanted == 0 && subgroups_at_master(sim) == 0);
 }
 
-/* ---- who lies goes, and nothing else happens ---- */
+/* ---- liars are removed, without further effects ---- */
 
 static void expect_removed(struct sim *sim, struct sim_peer *liar, const struct pccl_msg *msg, uint64_t name)
 {
@@ -621,7 +626,7 @@ void scenario_founding_liar(struct sim *sim)
 
 /* ---- verdicts ---- */
 
-/* What a peer tells of an operation that it is in and that does not end. */
+/* Reports an operation in progress that does not end, from the view of a peer. */
 static void wait_and_tell(struct sim *sim, uint32_t first, uint32_t end, const struct pccl_instance *instance)
 {
     for (uint32_t k = 1; k <= 5; k++) {
@@ -641,7 +646,7 @@ static void is_named_alone(struct sim *sim, const struct sim_peer *peer)
     MUST(sim, pccl_id_equal(&verdicts[0].peer, &peer->id));
 }
 
-/* Most of the group have nothing to do with it: who misses in an operation of few is named, and while it is founded. */
+/* Most of the group are not concerned: a missing member of a small operation is named, and during the creation. */
 void scenario_subgroup_verdict(struct sim *sim)
 {
     struct pccl_peer_op *ops[8];

@@ -34,7 +34,7 @@ static bool says(const struct sim_peer *peer, const char *reason)
     return strstr(pccl_peer_last_reason(peer->machine)->bytes, reason) != NULL;
 }
 
-/* The next synchronization: everybody has advanced what all hold. */
+/* Prepares the next synchronization: all have advanced the common content. */
 static void advance(struct sim_peer **peers, uint32_t count, uint64_t content, uint64_t revision)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -87,7 +87,7 @@ void scenario_sync_minority(struct sim *sim)
     }
 }
 
-/* A newcomer with nothing gets what the group holds; one that does not count is dragged along. */
+/* A newcomer without state gets the group's content; one that does not count follows. */
 void scenario_sync_newcomer(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -105,9 +105,8 @@ void scenario_sync_newcomer(struct sim *sim)
 }
 
 /*
- * One of those who hold what is elected lies: what it has is other content, of the same digest. It
- * is the first to say by which proof that is to be known, and nobody is told of it, also when a
- * master that knew this dies.
+ * One of the holders of the elected content lies: it has other content with the same digest. It is the first to send
+ * the proof, and no member receives this proof, also when a master that knew it dies.
  */
 void scenario_sync_liar(struct sim *sim)
 {
@@ -148,7 +147,7 @@ void scenario_sync_donor_dies(struct sim *sim)
     WAIT(sim, 100, p[3]->state.donor_count == 2 && p[1]->state.donor_count == 2);
     sim_state_touch(sim, p[3]);
     MUST(sim, sim_state_finish(sim, p[1]));
-    WAIT(sim, 100, p[3]->state.donor_count == 3); /* who has it gives it */
+    WAIT(sim, 100, p[3]->state.donor_count == 3); /* holders give it */
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 500, p[3]->machine->member_count == 2);
@@ -159,7 +158,7 @@ void scenario_sync_donor_dies(struct sim *sim)
 }
 
 /*
- * F25: all who hold what was elected die: it fails for all alike; the next one takes what is whole.
+ * F25: all holders of the elected content die: it fails for all in the same way; the next one takes a complete content.
  */
 void scenario_sync_donors_die(struct sim *sim)
 {
@@ -178,7 +177,7 @@ void scenario_sync_donors_die(struct sim *sim)
     scenario_commit_all(sim, p + 1, 2, 1, 1);
 }
 
-/* The others do not wait for who fetches and dies. */
+/* The others do not wait for a fetching member that dies. */
 void scenario_sync_requester_dies(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -210,9 +209,9 @@ void scenario_sync_own_failure(struct sim *sim)
 }
 
 /*
- * All who fetch fail, and the only one who gives dies at the same moment. If the master hears of
- * the death before it hears the last of them, it has failed for all, and the revision stays: nobody
- * holds what was elected. (In which order it reads is random.)
+ * All fetching members fail, and the only donor dies at the same moment. If the master learns of the death before the
+ * last failure, it has failed for all, and the revision stays: no member has the elected content. (The order of reading
+ * is random.)
  */
 void scenario_sync_both_fail(struct sim *sim)
 {
@@ -261,7 +260,7 @@ void scenario_sync_restart_votes(struct sim *sim)
     }
 }
 
-/* ... in the middle of transfers, one of which has written: another plan, and it goes on. */
+/* ... during transfers, one of which has written: another plan, and it continues. */
 void scenario_sync_restart_torn(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -284,9 +283,8 @@ void scenario_sync_restart_torn(struct sim *sim)
 }
 
 /*
- * ... and with it the only one who held what was elected. B had not been written to when it voted
- * anew, but its transfer goes on until it hears of another plan: nobody may take what B had.
- * However it ends, it ends alike for both.
+ * ... and with it the only holder of the elected content. B had not been written when it voted again, but its transfer
+ * continues until it learns of another plan: no member may take B's old content. The end is the same for both.
  */
 void scenario_sync_restart_untouched(struct sim *sim)
 {
@@ -313,10 +311,7 @@ void scenario_sync_restart_untouched(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[1]) == scenario_synced(sim, p[2]));
 }
 
-/*
- * ... and nothing was written at all: that round fails, but nobody's state is torn, and the next
- * one works.
- */
+/* ... and nothing was written: that round fails, but no state is torn, and the next one works. */
 void scenario_sync_restart_harmless(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -337,7 +332,7 @@ void scenario_sync_restart_harmless(struct sim *sim)
     }
 }
 
-/* ... when all transfers are through and nobody has been told. */
+/* ... when all transfers are complete and no member has received that. */
 void scenario_sync_restart_complete(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -356,10 +351,7 @@ void scenario_sync_restart_complete(struct sim *sim)
     MUST(sim, p[0]->machine->revision == 5 && p[1]->machine->revision == 5 && sim->totals.fetches == 1);
 }
 
-/*
- * F10: ... when one has heard that the round is done, and is in the next one: the other hears it,
- * too.
- */
+/* F10: ... when one has received the end of the round, and is in the next one: the other receives it, too. */
 void scenario_sync_restart_round(struct sim *sim)
 {
     begin(sim, 2, 1);
@@ -369,7 +361,7 @@ void scenario_sync_restart_round(struct sim *sim)
     WAIT(sim, 100, p[1]->state.fetching && p[1]->state.donor_count == 1);
     sim_state_touch(sim, p[1]);
     MUST(sim, sim_state_finish(sim, p[1]));
-    scenario_control(sim, p[1], false); /* what it said is in flight, but the answer is not */
+    scenario_control(sim, p[1], false); /* its message is in flight, but not the answer */
     sim_net_cut(sim, p[1]->process.host, 0, SIM_CONTROL, SIM_WHOLE);
     scenario_deaf_after(sim, p[1], PCCL_MSG_sync_donor);
     if (p[1]->control != NULL)
@@ -390,7 +382,7 @@ void scenario_sync_restart_round(struct sim *sim)
     MUST(sim, p[0]->machine->revision == 6 && p[1]->machine->revision == 6);
 }
 
-/* A round that failed for all is told as such by a restarted master. */
+/* A round that failed for all is reported as failed by a restarted master. */
 void scenario_sync_restart_failed(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -408,7 +400,7 @@ void scenario_sync_restart_failed(struct sim *sim)
     scenario_sync_all(sim, p + 1, 2, OTHERS, 0);
 }
 
-/* A revision that jumps costs its peer the run; the others go on in the same round. */
+/* A revision that jumps costs its peer the run; the others continue in the same round. */
 void scenario_sync_jump(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -422,7 +414,7 @@ void scenario_sync_jump(struct sim *sim)
     MUST(sim, p[0]->machine->rounds[PCCL_ROUND_SYNC] == 2 && p[0]->machine->member_count == 2);
 }
 
-/* Who has other tensors, whatever its place in the ring. */
+/* A member with other tensors, at any place in the ring. */
 void scenario_sync_structure(struct sim *sim)
 {
     begin(sim, 4, 1);
@@ -441,7 +433,7 @@ void scenario_sync_structure(struct sim *sim)
     }
 }
 
-/* Who enforces what is popular does not go with who only sends or receives. */
+/* A member that enforces the popular content does not fit one that only sends or receives. */
 void scenario_sync_strategies(struct sim *sim)
 {
     begin(sim, 4, 1);
@@ -454,10 +446,7 @@ void scenario_sync_strategies(struct sim *sim)
     MUST(sim, says(p[1], "ENFORCE_POPULAR") && p[0]->machine->member_count == 2);
 }
 
-/*
- * Who only sends wins over a majority of those who only receive; of those who only send different
- * things one stays.
- */
+/* A sender wins over a majority of members that only receive; of senders with different contents one stays. */
 void scenario_sync_senders(struct sim *sim)
 {
     begin(sim, 4, 1);
@@ -485,7 +474,7 @@ void scenario_sync_senders(struct sim *sim)
     MUST(sim, p[3]->state.content == OTHERS);
 }
 
-/* Nobody offers anything: all go, and the run with them. One alone synchronizes with itself. */
+/* No member offers content: all are removed, and the run ends. One alone synchronizes with itself. */
 void scenario_sync_alone(struct sim *sim)
 {
     begin(sim, 1, 1);
@@ -500,10 +489,7 @@ void scenario_sync_alone(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "none offers"));
 }
 
-/*
- * Two groups at once, in different rounds, one of which removes somebody: the other hears nothing
- * of it.
- */
+/* Two groups at once, in different rounds, one of which removes a member: the other is unaffected. */
 void scenario_sync_groups(struct sim *sim)
 {
     begin(sim, 6, 2); /* 0 2 4 | 1 3 5 */
@@ -560,7 +546,7 @@ void scenario_sync_withdraw(struct sim *sim)
     scenario_sync_all(sim, p, 3, OURS + 1, 1);
 }
 
-/* Given up while the plan is in flight: nothing is written into its memory any more. */
+/* Given up while the plan is in flight: its memory is not written. */
 void scenario_sync_withdraw_early(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -577,7 +563,7 @@ void scenario_sync_withdraw_early(struct sim *sim)
     MUST(sim, !p[2]->machine->sync.torn && p[2]->state.generation == 1 && scenario_synced(sim, p[0]) == PCCL_OK);
 }
 
-/* R9.3: who is in grace is waited for, its vote stands, and it gets its plan when it is back. */
+/* R9.3: a member in grace is waited for, its vote remains, and it gets its plan when it is back. */
 void scenario_sync_grace(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -629,7 +615,7 @@ void scenario_sync_departing_vote(struct sim *sim)
     MUST(sim, scenario_synced(sim, p[1]) == PCCL_OK && pccl_peer_sync_revision(p[1]->machine) == 0);
 }
 
-/* One vote against one: who has been in before wins over the newcomer, whatever their ids. */
+/* One vote against one: the older member wins over the newcomer, for any ids. */
 void scenario_sync_tie(struct sim *sim)
 {
     begin(sim, 1, 1);
@@ -662,7 +648,7 @@ void scenario_sync_unequal(struct sim *sim)
     begin(sim, 2, 1);
     p[0]->state.unequal = p[1]->state.unequal = true;
     uint64_t own = p[1]->state.own;
-    scenario_sync_all(sim, p, 2, OURS, 0); /* nobody has been in before: all keep their own */
+    scenario_sync_all(sim, p, 2, OURS, 0); /* no older member: all keep their own */
     MUST(sim, p[1]->state.own == own && sim->totals.fetches == 0);
     p[2] = scenario_join(sim, 6, 0);
     scenario_run_ms(sim, 100);
@@ -707,7 +693,7 @@ static void let_in(struct sim *sim, uint32_t member, uint32_t first, uint32_t co
     }
 }
 
-/* The master and p[from], from whom they came, die, and the master comes back. */
+/* Lets the master and p[from], the source, die, and restarts the master. */
 static void lose(struct sim *sim, uint32_t from)
 {
     sim_peer_kill(sim, p[from], false);
@@ -716,8 +702,7 @@ static void lose(struct sim *sim, uint32_t from)
 }
 
 /*
- * Who has got them before a restart of the master gives them behind it: the only other one who held
- * them is dead.
+ * Checks that a member that got them before a restart of the master gives them after it: the only other holder is dead.
  */
 static void check_handed_on(struct sim *sim, uint32_t member, uint32_t first, uint64_t content, uint64_t revision)
 {
@@ -740,8 +725,8 @@ static void check_handed_on(struct sim *sim, uint32_t member, uint32_t first, ui
 }
 
 /*
- * Nobody has them any more, and half of them are overwritten: those who need them fail with a
- * reason; who needs none goes on.
+ * Checks the loss of all holders, with half of them overwritten: members that need them fail with a reason; the others
+ * continue.
  */
 static void check_half_lost(struct sim *sim, uint32_t member, uint32_t first, uint64_t content, uint64_t revision)
 {
@@ -760,10 +745,7 @@ static void check_half_lost(struct sim *sim, uint32_t member, uint32_t first, ui
     MUST(sim, says(torn, "restore them from a checkpoint") && sends->machine->revision == revision + 1);
 }
 
-/*
- * ... and who held them dies before it has them: it fails, and the next time there is nothing to be
- * had.
- */
+/* ... and their holder dies before it has them: it fails, and the next time there is nothing to fetch. */
 void scenario_sync_unequal_lost(struct sim *sim)
 {
     begin(sim, 1, 1);
@@ -789,9 +771,7 @@ void scenario_sync_unequal_lost(struct sim *sim)
     check_half_lost(sim, 3, 5, OURS + 3, 3);
 }
 
-/*
- * F20: the era changes with the round: uses start anew, and nothing may be launched into its end.
- */
+/* F20: the era changes with the round: uses start over, and launches at its end are refused. */
 void scenario_sync_era(struct sim *sim)
 {
     begin(sim, 3, 1);
@@ -823,8 +803,7 @@ void scenario_sync_era(struct sim *sim)
 }
 
 /*
- * A bulk operation of the new era is announced to one who has not heard of it yet, and launches it
- * as a tiny one.
+ * A bulk operation of the new era is announced to a member that has not received it yet, and launches it as a tiny one.
  */
 void scenario_sync_announced(struct sim *sim)
 {
@@ -853,10 +832,7 @@ static bool is_lost(struct sim *sim, const struct sim_peer *peer)
     return remote == NULL || remote->conn == 0;
 }
 
-/*
- * Everybody who had voted is gone, and a newcomer is let in at that moment: the round has not taken
- * place.
- */
+/* All voters are gone, and a newcomer is admitted at that moment: the round has not taken place. */
 void scenario_sync_abandoned(struct sim *sim)
 {
     begin(sim, 3, 2); /* 0 2 | 1 */
@@ -872,7 +848,8 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 3000, is_lost(sim, p[0]) && is_lost(sim, p[2]));
-    sim_process_stop(sim, &sim->master->process, sim->now + 10 * SIM_MS); /* nobody answers its probes: both at once */
+    sim_process_stop(sim, &sim->master->process,
+                     sim->now + 10 * SIM_MS); /* it does not answer their probes: both at once */
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
     scenario_run_ms(sim, 10); /* its welcome is in flight, if it is in */
     if (!pccl_peer_is_connected(n->machine)) {

@@ -1,9 +1,9 @@
-/* Scenarios of tokens: all who come from one host have the same one. */
+/* Scenarios of tokens: all peers of one host have the same one. */
 #include "scenarios.h"
 
 #include <string.h>
 
-static struct sim_peer *p[3]; /* of the running scenario */
+static struct sim_peer *p[3]; /* peers of the running scenario */
 
 static void refused(struct sim *sim, uint32_t host)
 {
@@ -15,8 +15,8 @@ static void refused(struct sim *sim, uint32_t host)
 }
 
 /*
- * A token is revoked while an operation waits for the one who came with it: the operation ends, the
- * others go on, and nobody comes in with that token again, also at a master that starts anew.
+ * A token is revoked while an operation waits for its member: the operation ends, the others continue, and no peer
+ * joins with that token again, also at a restarted master.
  */
 static void revoke(struct sim *sim, bool cut_off)
 {

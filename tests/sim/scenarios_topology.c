@@ -1,6 +1,6 @@
 /*
- * Scenarios of the topology's optimization: which ring results, over links that can be opened or
- * not; giving up, other calls meanwhile, and queries.
+ * Scenarios of the topology's optimization: the resulting ring, over links that can be opened or not; giving up, other
+ * calls during it, and queries.
  */
 #include "master/roster.h"
 #include "scenario_topology.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- what ring ---- */
+/* ---- the ring ---- */
 
 void scenario_topology_slow_pairs(struct sim *sim)
 {
@@ -25,7 +25,7 @@ void scenario_topology_slow_pairs(struct sim *sim)
     must_be_best(sim);
 }
 
-/* No test gets through between a pair: avoided, though their link stands. */
+/* No test gets through between a pair: avoided, though their link is up. */
 void scenario_topology_unreachable_pair(struct sim *sim)
 {
     begin_four(sim);
@@ -35,7 +35,7 @@ void scenario_topology_unreachable_pair(struct sim *sim)
     must_be_best(sim);
 }
 
-/* Nobody gets through to a member, but the links of its ring stand: it stays. */
+/* No test gets through to a member, but the links of its ring are up: it stays. */
 void scenario_topology_unreachable_member(struct sim *sim)
 {
     begin_four(sim);
@@ -61,8 +61,8 @@ void scenario_topology_one_way(struct sim *sim)
 }
 
 /*
- * The links of the ring found cannot be opened, and n = 3: the call fails for all alike, with a
- * reason; the ring stays.
+ * The links of the ring found cannot be opened, and n = 3: the call fails for all in the same way, with a reason; the
+ * ring stays.
  */
 void scenario_topology_no_ring(struct sim *sim)
 {
@@ -144,7 +144,7 @@ void scenario_topology_links_first(struct sim *sim)
     must_agree(sim, MANY);
     MUST(sim, uses(sim, a, c) && uses(sim, c, b));
     scenario_run_ms(sim, 100);
-    MUST(sim, sim_peer_link(a, &b->id) == NULL); /* nobody needs it any more */
+    MUST(sim, sim_peer_link(a, &b->id) == NULL); /* no longer needed */
     scenario_commit_all(sim, p, MANY, 1, 1);
 }
 
@@ -170,7 +170,7 @@ void scenario_topology_link_fails(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* They all fail, again and again: the ring stays as it was. */
+/* They all fail, repeatedly: the ring is unchanged. */
 void scenario_topology_links_fail(struct sim *sim)
 {
     begin_many(sim);
@@ -218,7 +218,7 @@ void scenario_topology_withdraw_late(struct sim *sim)
     must_be_best(sim);
 }
 
-/* One optimizes and the other updates: it is said that they never meet. */
+/* One optimizes and the other updates: the report says that they never match. */
 void scenario_topology_stuck(struct sim *sim)
 {
     begin(sim, 2);

@@ -6,7 +6,7 @@
 
 /* ---- in the background ---- */
 
-/* A ring that is not proven is searched for on; what is found is adopted at the next update. */
+/* The search for a ring that is not proven continues; its result is adopted at the next update. */
 void scenario_topology_background(struct sim *sim)
 {
     const uint32_t same[] = {0, 1, 2, 3}, better[] = {0, 2, 1, 3};
@@ -16,7 +16,7 @@ void scenario_topology_background(struct sim *sim)
     scenario_optimized(sim, p, 4, PCCL_OK);
     MUST(sim, sim_search_is_open(sim) && uses(sim, p[0], p[1]));
     struct pccl_epoch view = p[0]->machine->view;
-    scenario_update_all(sim, p, 4); /* nobody waits for it */
+    scenario_update_all(sim, p, 4); /* the update does not wait for it */
     sim_search_answer(sim, better, true);
     scenario_run_ms(sim, 200);
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && uses(sim, p[0], p[1]));
@@ -25,7 +25,7 @@ void scenario_topology_background(struct sim *sim)
     MUST(sim, !sim_search_is_open(sim));
 }
 
-/* ... unless somebody has died since. */
+/* ... unless a member has died since. */
 void scenario_topology_background_void(struct sim *sim)
 {
     const uint32_t same[] = {0, 1, 2, 3, 4, 5}, better[] = {0, 2, 1, 3, 4, 5};
@@ -58,8 +58,8 @@ void scenario_topology_background_void(struct sim *sim)
 }
 
 /*
- * The background finds a ring whose links do not stand before the next view, which drops them: they
- * are asked for again, and an update adopts it.
+ * The background search finds a ring whose links are not up before the next view, which drops them: they are requested
+ * again, and an update adopts it.
  */
 void scenario_topology_background_many(struct sim *sim)
 {
@@ -91,9 +91,7 @@ void scenario_topology_background_many(struct sim *sim)
 
 /* ---- by updates ---- */
 
-/*
- * Data that flowed over a link of the ring show a tenth of what its test did: an update leaves it.
- */
+/* Traffic over a link of the ring shows a tenth of its tested rate: an update leaves it. */
 void scenario_topology_traffic(struct sim *sim)
 {
     begin(sim, 4);
@@ -109,7 +107,7 @@ void scenario_topology_traffic(struct sim *sim)
     scenario_commit_all(sim, p, 4, 1, 1);
 }
 
-/* With so many that the links of the new ring do not stand yet: the update waits for them. */
+/* With so many that the links of the new ring are not up yet: the update waits for them. */
 void scenario_topology_traffic_many(struct sim *sim)
 {
     begin_many(sim);
@@ -121,7 +119,7 @@ void scenario_topology_traffic_many(struct sim *sim)
     scenario_commit_all(sim, p, MANY, 1, 1);
 }
 
-/* A test tells the master of better times, and then the link degrades again. */
+/* A test reports better figures to the master, and then the link degrades again. */
 void scenario_topology_traffic_again(struct sim *sim)
 {
     begin(sim, 2);

@@ -1,12 +1,12 @@
 /*
- * Scenarios of the topology's optimization under faults: in each of its phases somebody dies,
- * stalls, stops or lies, or the master crashes.
+ * Scenarios of the topology's optimization under faults: in each of its phases a member dies, stalls, stops or lies, or
+ * the master crashes.
  */
 #include "scenario_topology.h"
 
 #include <string.h>
 
-/* ---- somebody dies ---- */
+/* ---- a member dies ---- */
 
 static void must_end_without(struct sim *sim, uint32_t left)
 {
@@ -38,7 +38,7 @@ void scenario_topology_kill_tests(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* Of three that test by hand: p0 loads the path to p2, and p1 the path to p0. */
+/* Starts three that test by hand: p0 loads the path to p2, and p1 the path to p0. */
 static void test_in_a_triangle(struct sim *sim)
 {
     begin(sim, 3);
@@ -69,7 +69,7 @@ void scenario_topology_kill_partner(struct sim *sim)
     kill_loaded_peer(sim, 5000);
 }
 
-/* Whoever loads the path to one that dies is free at once, whatever becomes of its own report. */
+/* A member that loads the path to a dying one is free at once, regardless of its own report. */
 void scenario_topology_kill_loaded(struct sim *sim)
 {
     test_in_a_triangle(sim);
@@ -127,7 +127,7 @@ void scenario_topology_kill_links(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* ---- somebody stops, or is cut off ---- */
+/* ---- a member stops, or is cut off ---- */
 
 /* For less than the silence limit: it costs the paths of that member only. */
 void scenario_topology_stopped(struct sim *sim)
@@ -164,11 +164,11 @@ void scenario_topology_stalled(struct sim *sim)
     must_agree(sim, 4);
     MUST(sim, sim->totals.tests == 0 && scenario_departures(sim) == 0);
     sim->tests_by_hand = false;
-    scenario_optimize_all(sim, p, 4, PCCL_OK); /* nobody is left alone for ever */
+    scenario_optimize_all(sim, p, 4, PCCL_OK); /* no member is avoided forever */
     must_be_best(sim);
 }
 
-/* A member hears and says nothing for a while, and two do not see each other. */
+/* A member receives and sends nothing for a while, and two do not reach each other. */
 void scenario_topology_partition(struct sim *sim)
 {
     begin_four(sim);
@@ -199,7 +199,7 @@ void scenario_topology_restart_votes(struct sim *sim)
     must_be_best(sim);
 }
 
-/* Again and again: a path that was tested is not tested again, and a test under way goes on. */
+/* Repeatedly: a tested path is not tested again, and a test under way continues. */
 void scenario_topology_restart_often(struct sim *sim)
 {
     begin_four(sim);
@@ -211,10 +211,10 @@ void scenario_topology_restart_often(struct sim *sim)
     }
     scenario_optimized(sim, p, 4, PCCL_OK);
     must_be_best(sim);
-    MUST(sim, sim->totals.tests_begun <= 12 + 4); /* at first it is not known that those of the first master go on */
+    MUST(sim, sim->totals.tests_begun <= 12 + 4); /* at first it is unknown that the first master's tests continue */
 }
 
-/* Tests of the master before say nothing to the next one, unless it asks for the same. */
+/* Tests of the last master mean nothing to the next one, unless it requests the same. */
 void scenario_topology_restart_tests(struct sim *sim)
 {
     begin_four(sim);
@@ -232,7 +232,7 @@ static bool has_told_a_rate(const struct sim_peer *peer)
     return false;
 }
 
-/* ... nor is it taken for told what shows before that one asks. */
+/* ... nor are results from before its request taken as an answer. */
 void scenario_topology_restart_stale(struct sim *sim)
 {
     begin_four(sim);
@@ -276,7 +276,7 @@ void scenario_topology_restart_links(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/* All hear of the new ring, and one of the end of the round. */
+/* All receive the new ring, and one the end of the round. */
 void scenario_topology_restart_epoch(struct sim *sim)
 {
     begin_four(sim);
@@ -294,7 +294,7 @@ void scenario_topology_restart_epoch(struct sim *sim)
     must_be_best(sim);
 }
 
-/* ... and nobody: it is held again. */
+/* ... and no member: it is held again. */
 void scenario_topology_restart_round(struct sim *sim)
 {
     begin_four(sim);
@@ -310,7 +310,7 @@ void scenario_topology_restart_round(struct sim *sim)
     must_be_best(sim);
 }
 
-/* It has failed, as one has heard: for the others too, and for the same reason. */
+/* It has failed, as one has learned: for the others, too, and for the same reason. */
 void scenario_topology_restart_failed(struct sim *sim)
 {
     begin_four(sim);
@@ -330,7 +330,7 @@ void scenario_topology_restart_failed(struct sim *sim)
 
 /* ---- lies ---- */
 
-/* Results of tests that nobody asked for, or that are too good to be true, do no harm. */
+/* Results of unrequested tests, or results that are too good to be true, do no harm. */
 void scenario_topology_liar(struct sim *sim)
 {
     begin_four(sim);

@@ -1,6 +1,6 @@
 /*
- * Verdicts (PROTOCOL 9.8). The machine that compares reports runs with those of modeled groups, very many of them: what
- * is planted is found, and nothing where nothing is planted. And real machines: who is told, and when it ends.
+ * Verdicts (PROTOCOL 9.8). The machine that compares reports runs with reports of modeled groups, very many of them:
+ * planted faults are found, and nothing else. And real machines: the receivers of a verdict, and its end.
  */
 #include "scenarios.h"
 #include "master/verdicts.h"
@@ -21,8 +21,8 @@ enum {
 enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, EARLY, PLANTS };
 
 /*
- * A group that does operations, one after another, over a ring or with links between all pairs. If they hang, it may
- * be a part of a larger one, whose others compute.
+ * A group that does operations, one after another, over a ring or with links between all pairs. If they hang, it may be
+ * a part of a larger one, whose others compute.
  */
 struct world {
     struct sim *sim;
@@ -293,8 +293,8 @@ static void seconds(struct world *world, uint32_t count)
 }
 
 /*
- * A ring shows one link of each peer, so the verdict is of a link. The next ring has other links: whoever is slow on
- * them, too, is named. If it was the link nobody is, and the next slow link of the two is one more link.
+ * A ring shows one link of each peer, so the verdict names a link. The next ring has other links: a peer that is slow
+ * on them, too, is named. If it was the link no peer is named, and the next slow link of the two is another link.
  */
 static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
 {
@@ -348,7 +348,7 @@ void scenario_verdicts_of_two_rings(struct sim *sim)
         run_mesh_and_ring(sim, seed);
 }
 
-/* Everybody is slow alike: a busy host, or a slow network. */
+/* All are equally slow: a busy host, or a slow network. */
 void scenario_verdicts_all_alike(struct sim *sim)
 {
     struct world world;
@@ -377,7 +377,7 @@ void scenario_verdicts_all_alike(struct sim *sim)
     }
 }
 
-/* Whatever peers claim: it is cut to what can be, and nothing overflows. */
+/* Any claim of a peer is limited to possible values, without overflow. */
 void scenario_verdicts_lies(struct sim *sim)
 {
     struct world world;
@@ -464,7 +464,7 @@ void scenario_verdicts_of_liars(struct sim *sim)
     }
 }
 
-/* For whom an outcome waits only the master knows: whoever names a peer for that has lied, and it is no wait. */
+/* Only the master knows the members that an outcome waits for: a report that names one is a lie, and not a wait. */
 void scenario_verdicts_lies_of_outcomes(struct sim *sim)
 {
     struct world world;
@@ -516,7 +516,7 @@ static void begin_verdict(struct sim *sim, uint32_t count)
     }
 }
 
-/* All are told, also of the end, and a newcomer, too. */
+/* All receive it and its end, a newcomer, too. */
 void scenario_verdicts_told(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -540,7 +540,7 @@ void scenario_verdicts_death(struct sim *sim)
     WAIT(sim, 1000, known(p[1]) == 0 && known(p[2]) == 0);
 }
 
-/* A restarted master knows of none, and peers forget what the one before has told. */
+/* A restarted master has none, and peers forget those of the last one. */
 void scenario_verdicts_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -551,7 +551,7 @@ void scenario_verdicts_restart(struct sim *sim)
     begin_verdict(sim, 3);
 }
 
-/* ---- what slow peers get ---- */
+/* ---- consequences for slow peers ---- */
 
 enum { LIMIT_S = 5, COOL_DOWN_MS = 4 * 1000 * LIMIT_S };
 
@@ -565,7 +565,7 @@ static void expel_slow_peers(struct sim *sim, uint32_t floor)
 
 static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
 
-/* p[0] stalls, as all see, for so many seconds of a verdict. */
+/* Lets p[0] stall, visible to all, for `seconds` seconds of a verdict. */
 static void stall(struct sim *sim, uint32_t count, uint32_t seconds)
 {
     begin_verdict(sim, count);
@@ -573,7 +573,7 @@ static void stall(struct sim *sim, uint32_t count, uint32_t seconds)
         report_all(sim, count, 600);
 }
 
-/* One with p[0]'s name starts, which the master sees come from this host, and which says that it is at another one. */
+/* Starts a peer with p[0]'s name, which the master sees at this host, and which claims to be at another one. */
 static struct sim_peer *start_namesake(struct sim *sim, uint32_t host, uint32_t says)
 {
     memcpy(sim->plan.peer.name, p[0]->config.name, sizeof sim->plan.peer.name);
@@ -586,7 +586,7 @@ static struct sim_peer *start_namesake(struct sim *sim, uint32_t host, uint32_t 
 
 static void start_again(struct sim *sim) { p[0] = start_namesake(sim, 1, 1); }
 
-/* It is told in words that it may not come yet, and for how long: for not more than this. */
+/* Checks that it is refused with a reason and a time of at most `ms`. */
 static void stays_out(struct sim *sim, uint32_t ms)
 {
     start_again(sim);
@@ -603,7 +603,7 @@ static void comes_back(struct sim *sim)
     WAIT(sim, 1000, pccl_peer_is_connected(p[0]->machine));
 }
 
-/* Not before the limit. The others go on; it stays out, and twice as long the next time. */
+/* Not before the limit. The others continue; it stays out, and twice as long the next time. */
 void scenario_slow_peer_goes(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -625,7 +625,7 @@ void scenario_slow_peer_goes(struct sim *sim)
     comes_back(sim);
 }
 
-/* Its namesakes elsewhere may come, also behind the same address, and so may others of its host. */
+/* Its namesakes elsewhere may join, also behind the same address, and so may others of its host. */
 void scenario_slow_peer_is_known(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -679,7 +679,7 @@ void scenario_slow_peer_stays(struct sim *sim)
     }
 }
 
-/* One that was expelled may come while there are not enough others. */
+/* An expelled peer may join while there are not enough others. */
 void scenario_slow_peer_is_needed(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);
@@ -692,7 +692,7 @@ void scenario_slow_peer_is_needed(struct sim *sim)
     MUST(sim, !is_out(p[0]));
 }
 
-/* All of a group go just after they have reported, while another group goes on. */
+/* All of a group depart just after they have reported, while another group continues. */
 void scenario_verdicts_of_nobody(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 2);

@@ -1,13 +1,12 @@
 /*
- * The handshake that an encrypted connection begins with, as TLS 1.3 has it: the dialing end greets,
- * the other shows its key, the dialing end shows its own. What an end has to say waits until it has
- * done its part. Whoever hears what does not fit says so in an alert, and gives up; the dialing end is
- * through with it first, so it hears of a refusal of its own key later. What travels are these
- * messages, in the clear, and nothing of ours before; who has which key is real: of a link it is the
+ * The handshake at the beginning of an encrypted connection, as in TLS 1.3: the dialing end greets, the other end shows
+ * its key, the dialing end shows its own. An end's data waits until it has done its part. An end that receives an
+ * invalid message sends an alert, and gives up; the dialing end finishes first, so it learns of a refusal of its key
+ * later. Only these messages travel, unencrypted, and no data of ours before; the keys are real: for a link it is the
  * ticket that the master has handed out.
  *
- * A handshake can be made to fail at each of its steps: nothing comes any more, the connection breaks,
- * the key is another (of a stranger, an impostor, or somebody in between), or it is no handshake at all.
+ * A handshake can be made to fail at each of its steps: silence, a broken connection, another key (of a stranger, an
+ * impostor, or a man in the middle), or bytes that are not a handshake.
  */
 #include "sim.h"
 
@@ -27,7 +26,7 @@ static const uint8_t record[HEAD_BYTES - 1] = {22, 3, 3};
 
 const char *const sim_shake_ways[SIM_SHAKE_WAYS] = {"silence", "a reset", "a wrong key", "garbage"};
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 static bool is_due(const struct sim *sim, enum sim_plane plane, uint32_t a, uint32_t b)
 {
@@ -49,7 +48,7 @@ enum pccl_link_end sim_shake_outcome(struct sim *sim, uint32_t from, uint32_t to
     return proves[sim->shake_fault.way];
 }
 
-/* false: the message does not leave. */
+/* Spoils a message. Returns false if the message does not leave. */
 static bool spoil(struct sim *sim, struct sim_conn *conn, int number, struct message *message)
 {
     struct sim_shake_fault *fault = &sim->shake_fault;
@@ -71,7 +70,7 @@ static bool spoil(struct sim *sim, struct sim_conn *conn, int number, struct mes
 
 /* ---- keys ---- */
 
-/* That the other end must show with this message. */
+/* Returns the key that the other end must show with this message. */
 static struct pccl_id key_of(struct sim_conn *conn, int number, const struct message *message)
 {
     struct sim_end *end = &conn->ends[number];
@@ -90,7 +89,7 @@ static bool is_revoked(const struct sim *sim, const struct sim_conn *conn, int n
     return conn->plane == SIM_CONTROL && number == 1 && sim->revoked != 0 && sim->revoked == conn->hosts[0];
 }
 
-/* ---- what is said ---- */
+/* ---- sending ---- */
 
 static void say(struct sim *sim, struct sim_conn *conn, int number, uint8_t step)
 {
@@ -127,7 +126,7 @@ bool sim_shake_send(struct sim *sim, struct sim_conn *conn, int number, const ui
 {
     struct sim_end *end = &conn->ends[number];
     if (end->shake != SIM_SHAKING)
-        return end->shake == SIM_SHAKE_FAILED; /* nobody would understand it */
+        return end->shake == SIM_SHAKE_FAILED; /* the other end would not understand it */
     bool begins = number == 0 && end->held == NULL;
     end->held = realloc(end->held, end->held_length + length);
     if (end->held == NULL)
@@ -139,7 +138,7 @@ bool sim_shake_send(struct sim *sim, struct sim_conn *conn, int number, const ui
     return true;
 }
 
-/* ---- what is heard ---- */
+/* ---- receiving ---- */
 
 static bool begins_otherwise(const struct sim_end *end)
 {
@@ -166,7 +165,7 @@ static void hear(struct sim *sim, struct sim_conn *conn, int number, const struc
     }
 }
 
-/* The dialing end is done: what comes first is for it, or says that its own key is none. */
+/* The dialing end is done: the first message is for it, or refuses its key. */
 static void hear_verdict(struct sim *sim, struct sim_conn *conn)
 {
     struct sim_end *end = &conn->ends[0];

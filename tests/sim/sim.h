@@ -1,10 +1,8 @@
 /*
- * The deterministic simulator: real master and peer machines and the real codec over simulated TCP,
- * faults drawn from a seed, applications that use them, and checkers that look after each step.
- * docs/SIMULATION.md explains how it works.
+ * The deterministic simulator: real master and peer machines and the real codec over simulated TCP, faults drawn from a
+ * seed, applications that use them, and checkers that run after each step. docs/SIMULATION.md explains how it works.
  *
- * Everything happens in one heap of events ordered by (time, sequence); every random choice comes
- * from the seed.
+ * Everything happens in one heap of events ordered by (time, sequence); every random choice is drawn from the seed.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -25,8 +23,8 @@
 enum {
     SIM_HOSTS_MAX = 32,
     SIM_PEERS_MAX = 1024, /* incarnations in one run */
-    SIM_TAGS_MAX = 4,     /* of random runs */
-    SIM_TAGS_KNOWN = 256, /* whose uses are followed */
+    SIM_TAGS_MAX = 4,     /* number in random runs */
+    SIM_TAGS_KNOWN = 256, /* number of tags whose uses are followed */
     SIM_LINKS_MAX = 128,  /* of one peer */
     SIM_ELEMENTS = 4,
     SIM_DONORS_MAX = 32, /* donors named to one requester, in one plan */
@@ -51,7 +49,7 @@ struct sim_event {
 
 void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject,
             uint64_t a, uint64_t b);
-/* Runs the earliest event; false: none is left. */
+/* Runs the earliest event. Returns false if there is none. */
 bool sim_step(struct sim *sim);
 /* Runs until the time, or until done(sim) holds (checked after each event). */
 bool sim_run_until(struct sim *sim, uint64_t time, bool (*done)(struct sim *));
@@ -65,7 +63,7 @@ void sim_note(struct sim *sim, const char *format, ...) __attribute__((format(pr
 /* A violation: prints the seed, the time and the reason, and ends the run. */
 PCCL_NORETURN void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What one machine has allocated; allocation number fail_at fails (0: none). */
+/* Memory of one machine; allocation number fail_at fails (0: none). */
 struct sim_memory {
     struct sim *sim;
     uint64_t allocations, fail_at;
@@ -106,14 +104,14 @@ enum sim_shake {
 struct sim_end {
     struct sim_process *process;
     enum sim_role role;
-    bool open;        /* the process holds it */
-    bool established; /* told to the process */
+    bool open;        /* the process has it open */
+    bool established; /* reported to the process */
     bool failed;      /* dialing failed */
     enum pccl_link_end how;
     bool ended;  /* nothing follows the bytes in `in` */
     bool queued; /* in the process's list of ready ends */
     bool hello_seen;
-    struct pccl_id peer;    /* links and probes: the peer that is meant, or that answered */
+    struct pccl_id peer;    /* links and probes: the intended peer, or the one that answered */
     struct pccl_id lineage; /* probes */
     uint64_t deadline;      /* links and probes: must be up by then */
     struct pccl_frame_reader reader;
@@ -122,14 +120,14 @@ struct sim_end {
     enum sim_shake shake;
     bool greeted;       /* the other end has */
     struct pccl_id key; /* of a link */
-    const char *why;    /* the handshake has failed */
-    uint8_t *held;      /* owned: what is said when the handshake is done */
+    const char *why;    /* reason for a failed handshake */
+    uint8_t *held;      /* owned: data to send when the handshake is done */
     uint32_t held_length;
-    /* what this end sends */
+    /* Data that this end sends: */
     struct sim_chunk *first, *last;
     uint64_t last_arrival, stalled_since;
     bool fin, scheduled, stalled, blackhole;
-    uint16_t last_type; /* not 0: what this end sends after a message of this type is lost */
+    uint16_t last_type; /* not 0: everything that this end sends after a message of this type is lost */
     bool last_said;
 };
 
@@ -145,7 +143,7 @@ struct sim_conn {
     struct sim_conn *next;
 };
 
-/* The result comes to the process as a ready end: established or failed. */
+/* The process gets the result as a ready end: established or failed. */
 struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane,
                           uint32_t host, uint16_t port);
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
@@ -162,12 +160,9 @@ void sim_conn_reset(struct sim *sim, struct sim_conn *conn);
 void sim_conn_half_reset(struct sim *sim, struct sim_conn *conn, bool answered);
 /* Ends the input of this end, after the bytes that have arrived. */
 void sim_conn_shutdown(struct sim *sim, struct sim_conn *conn, int end);
-/* What `end` sends disappears from now on, without notice to either side. */
+/* Makes everything that `end` sends disappear from now on, without notice to either side. */
 void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
-/*
- * The process has ended: its kernel closes its connections (if its host is lost, nothing closes
- * them).
- */
+/* Ends a process: its kernel closes its connections (if its host is lost, nothing closes them). */
 void sim_net_process_gone(struct sim *sim, struct sim_process *process, bool silently);
 void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, enum sim_cut cut);
 enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane);
@@ -190,17 +185,17 @@ extern const char *const sim_shake_ways[SIM_SHAKE_WAYS];
 
 /* The next handshakes to and from a host fail. */
 struct sim_shake_fault {
-    uint32_t left; /* so many */
+    uint32_t left; /* number of faults left */
     uint32_t host;
     enum sim_plane plane;
     uint8_t step; /* from 1 on */
     enum sim_shake_way way;
 };
-/* Reads what has come for it. */
+/* Reads its received messages. */
 void sim_shake_hands(struct sim *sim, struct sim_conn *conn, int end);
-/* true: the bytes are kept until the handshake is done, or dropped, since it has failed. */
+/* Returns true if the bytes are kept until the handshake is done, or dropped, since it has failed. */
 bool sim_shake_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
-/* Of a connection for shared state or for a test, which are not simulated; 0: it stands. */
+/* Returns the outcome for a connection for shared state or for a test, which are not simulated; 0: it is up. */
 enum pccl_link_end sim_shake_outcome(struct sim *sim, uint32_t from, uint32_t to);
 
 /* ---- process.c: processes, which have a loop and can be stopped and killed ---- */
@@ -221,7 +216,7 @@ struct sim_process {
     uint32_t probe_count; /* under way */
     struct sim_memory memory;
     struct pccl_memory hook;
-    uint64_t steps_in_slice, slice; /* I12: does it spin? */
+    uint64_t steps_in_slice, slice; /* I12: detects spinning */
 };
 
 void sim_process_init(struct sim *sim, struct sim_process *process, uint32_t host, uint16_t port);
@@ -246,7 +241,7 @@ struct sim_master {
 
 void sim_master_start(struct sim *sim);
 void sim_master_crash(struct sim *sim, bool silently);
-void sim_master_revoke(struct sim *sim, uint32_t host); /* the token of all who come from there */
+void sim_master_revoke(struct sim *sim, uint32_t host); /* revokes the token of all peers of the host */
 void sim_master_readable(struct sim *sim, struct sim_master *master, struct sim_conn *conn, int end);
 void sim_master_idle(struct sim *sim, struct sim_master *master);
 void sim_master_tick(struct sim *sim, struct sim_master *master);
@@ -277,7 +272,7 @@ struct sim_lane {
     enum sim_lane_state state;
     uint32_t step, steps, attempt;
     struct pccl_peer_op *op;
-    struct pccl_id members[SIM_HOSTS_MAX]; /* whose lengths of blobs `op` tells */
+    struct pccl_id members[SIM_HOSTS_MAX]; /* members whose lengths of blobs `op` returns */
     uint32_t member_count;
     bool decided;
     uint64_t act_at; /* not before */
@@ -298,16 +293,16 @@ enum sim_circle_state { SIM_CIRCLE_OVER, SIM_CIRCLE_FOUNDING, SIM_CIRCLE_WORKING
 /* A subgroup, as its caller sees it. OVER: nothing is done in it in this chapter. */
 struct sim_circle {
     enum sim_circle_state state;
-    uint64_t name; /* 0: there is none */
+    uint64_t name; /* 0: no subgroup */
     struct pccl_id list[SIM_HOSTS_MAX];
     uint32_t count, foundings;
-    uint32_t made[SIM_CIRCLE_LANES];         /* steps since it was founded */
-    struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one founds it, too */
+    uint32_t made[SIM_CIRCLE_LANES];         /* steps since its creation */
+    struct sim_lane lanes[SIM_CIRCLE_LANES]; /* the first one also creates it */
 };
 enum { SIM_STREAMS = 2 * SIM_HOSTS_MAX, SIM_STREAM_LANES = 3 };
-/* What a caller sends to another peer, or receives from it. */
+/* Sends to another peer, or receives from it. */
 struct sim_stream {
-    struct pccl_id other; /* zero: nobody */
+    struct pccl_id other; /* zero: unused */
     bool sends;
     uint64_t joint, sync;
     uint32_t made[2]; /* launched in that era, under either tag */
@@ -326,7 +321,7 @@ struct sim_app {
     struct sim_stream streams[SIM_STREAMS];
     struct pccl_id members[SIM_HOSTS_MAX]; /* when the chapter began */
     uint32_t member_count;
-    enum pccl_class gives_up; /* what it launches next; NONE: it is meant */
+    enum pccl_class gives_up; /* class for its next launch; NONE: a real one */
     bool pending_outstanding, pending_known, pending_value;
     uint64_t wakes_at; /* 0: nothing scheduled */
     bool call_over[8]; /* by enum pccl_call: set by call_done */
@@ -354,12 +349,12 @@ struct sim_state {
     uint64_t content, own, revision; /* own: a tensor that need not be the same everywhere */
     uint64_t mimics;                 /* a liar: other content with the same digest as `content`; 0: not a liar */
     bool torn;                       /* content that an unfinished transfer has written into */
-    /* what it brings to the call */
+    /* Its input to the call: */
     uint8_t strategy;
     bool unequal, odd; /* odd: another list of tensors */
-    /* the transfer */
+    /* The transfer: */
     struct pccl_sync_plan plan;
-    struct pccl_proof proof; /* of what it fetches */
+    struct pccl_proof proof; /* proof of the content that it fetches */
     uint64_t prove_us;       /* the time that computing its proofs takes; 0: random */
     bool fetching, failed;
     uint64_t generation; /* of the plan: events of an older one are void */
@@ -383,7 +378,7 @@ struct sim_use {
     uint64_t joint, sync;
     uint32_t next;
 };
-/* What one life of the master has sent to a peer. */
+/* Messages that one life of the master has sent to a peer. */
 struct sim_tap {
     uint64_t boot, sequence;
     struct pccl_epoch view;
@@ -411,7 +406,7 @@ struct sim_peer {
     struct sim_use uses[SIM_TAGS_KNOWN], *subgroup_uses; /* owned */
     struct sim_tap tap;
     struct pccl_epoch seen_epoch, seen_view;
-    uint64_t told_ring; /* its hash, as the machine told its driver */
+    uint64_t told_ring; /* hash of the ring that the machine sent to its driver */
     uint32_t ops_gone;
     struct pccl_id seen_lineage;
     uint64_t seen_roll;               /* the hash of the members that its callers count on */
@@ -419,7 +414,7 @@ struct sim_peer {
     uint32_t seen_count;
     struct pccl_id *gone; /* owned: removed from its list */
     uint32_t gone_count;
-    struct link_heard *heard; /* owned: what masters heard of its links */
+    struct link_heard *heard; /* owned: reports to masters about its links */
     uint32_t heard_count;
     uint64_t heard_boot, heard_sequence;
     uint64_t to_hub_asked, from_hub_asked; /* 1 + the update before which an operation asked for it; 0: none has */
@@ -447,9 +442,9 @@ void sim_peer_measured(struct sim *sim, struct sim_peer *peer, const struct pccl
                        uint64_t rate);
 /* Steps its machine, checks it and arms its timer. */
 void sim_peer_tell(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
-/* It notices that it has no descriptor. */
+/* Reports to it that it has no descriptor. */
 void sim_peer_note_shortage(struct sim *sim, struct sim_peer *peer);
-extern const struct pccl_text sim_shortage;      /* as its driver would say it */
+extern const struct pccl_text sim_shortage;      /* text of its driver */
 bool sim_peer_runs(const struct sim_peer *peer); /* alive, not stopped, machine there */
 /* Ends links as silent when nothing has arrived for too long. */
 void sim_peer_watch_links(struct sim *sim);
@@ -475,14 +470,14 @@ uint64_t sim_app_after_update(uint64_t joint);
 /* A number that all callers agree on, because it follows from the seed and their position. */
 uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t salt);
 
-/* ---- launch.c: what callers ask for, and what they put in ---- */
+/* ---- launch.c: requests of callers, and their input ---- */
 
 struct sim_request {
     uint64_t subgroup; /* its name; 0: the whole group */
     uint64_t tag, step;
     struct pccl_id other; /* of a send, ... */
-    bool sends;           /* ... and whether this peer is the source */
-    bool anybody;         /* it receives from whoever sends, and `other` is 0 */
+    bool sends;           /* ... and true if this peer is the source */
+    bool anybody;         /* receives from any sender, and `other` is 0 */
     uint8_t collective;   /* enum pccl_collective */
     bool tiny;
     uint64_t count;
@@ -490,15 +485,15 @@ struct sim_request {
     enum pccl_reduce_op reduction;
     uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none, or a share of the time */
     uint8_t budget_percent;
-    const char *label; /* NULL: none */
+    const char *label; /* may be NULL */
     uint32_t timeout_ms;
     uint64_t deadline_us; /* deadline of the attempt that it repeats; 0: none */
     bool counted;         /* it requires the members of the last call, although its form does not depend on them */
     const struct pccl_id *members; /* ... it counts on these instead */
     uint32_t member_count;
-    uint32_t root;              /* where there is one: which of the members */
-    enum pccl_class given_up;   /* NONE: it is meant */
-    struct pccl_peer_op *after; /* it told the lengths of the blobs */
+    uint32_t root;              /* root, if there is one, by its rank in the members */
+    enum pccl_class given_up;   /* NONE: a real launch */
+    struct pccl_peer_op *after; /* the operation that returned the lengths of the blobs */
     void *user;
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
@@ -506,35 +501,35 @@ PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer
 /* The first members, in canonical order, that a peer's callers count on. Returns how many. */
 uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most);
 /*
- * What moves the blobs whose lengths this operation has told; false: it has told none, or all of
- * them have come with their lengths.
+ * Returns the request that moves the blobs with the lengths from this operation. Returns false if it has none, or all
+ * blobs have arrived with their lengths.
  */
 bool sim_follows(const struct pccl_peer_op *op, uint32_t world, struct sim_request *request);
-/* Of a coalesced one: what it consists of; returns where its elements begin in a tiny contribution. */
+/* Returns the offset of the elements in a tiny contribution of a coalesced operation, and its sections. */
 uint32_t sim_sections(const struct pccl_descriptor *descriptor, struct pccl_section sections[2]);
-/* Whose lengths are told first. */
+/* Returns true for collectives that first send lengths. */
 bool sim_is_of_blobs(uint8_t collective);
-/* What a peer puts into a tiny operation of so many members. Returns how many bytes. */
+/* Writes a peer's input of a tiny operation of `world` members. Returns its bytes. */
 uint32_t sim_contribution(const struct pccl_descriptor *descriptor, uint64_t step, uint64_t tag, uint32_t world,
                           const struct sim_peer *peer, uint8_t bytes[PCCL_TINY_BYTES_MAX]);
 
-/* Half of them are all-reduces. */
+/* Draws a collective; half of them are all-reduces. */
 void sim_draw_collective(struct sim_request *request, uint64_t hash);
 void sim_draw_budget(const struct sim *sim, struct sim_request *request);
 
 /* ---- app_subgroups.c ---- */
 
-/* Of the chapter that begins. */
+/* Begins a chapter. */
 void sim_subgroups_begin(struct sim *sim, struct sim_peer *peer);
-/* true: there is nothing more to be done in subgroups in this chapter. */
+/* Returns true if there is nothing more to do in subgroups in this chapter. */
 bool sim_subgroups_work(struct sim *sim, struct sim_peer *peer);
-/* When they want to go on by themselves. */
+/* Wakes the caller when they continue by themselves. */
 void sim_subgroups_wait(struct sim *sim, struct sim_peer *peer);
 void sim_subgroup_close(struct sim *sim, struct sim_peer *peer, struct sim_circle *circle);
-/* The communicator is dead: all has ended. */
+/* Ends all: the communicator is dead. */
 void sim_subgroups_over(struct sim *sim, struct sim_peer *peer);
 
-/* ---- app_pairs.c: sends; each function as that of subgroups ---- */
+/* ---- app_pairs.c: sends; each function as for subgroups ---- */
 
 void sim_pairs_begin(struct sim *sim, struct sim_peer *peer);
 bool sim_pairs_work(struct sim *sim, struct sim_peer *peer);
@@ -545,11 +540,11 @@ void sim_pairs_over(struct sim *sim, struct sim_peer *peer);
 
 void sim_sync_draw_plan(struct sim *sim);
 void sim_topology_draw_plan(struct sim *sim);
-/* Of the chapter that begins. */
+/* Begins a chapter. */
 void sim_sync_begin(struct sim *sim, struct sim_peer *peer);
-/* false: there is nothing more to be synchronized in this chapter. */
+/* Returns false if there is nothing more to synchronize in this chapter. */
 bool sim_sync_work(struct sim *sim, struct sim_peer *peer);
-/* Calls it with the state as it is. */
+/* Makes the call with the current state. */
 PCCL_MUST_CHECK enum pccl_status sim_sync_ask(struct sim *sim, struct sim_peer *peer);
 
 /* ---- topology.c: paths, tests of them, and searches for rings ---- */
@@ -568,8 +563,8 @@ void sim_search_begin(struct sim *sim, const struct sim_master *master, uint64_t
 void sim_search_stop(struct sim *sim, const struct sim_master *master, uint64_t ticket);
 void sim_searches_fini(struct sim *sim);
 /*
- * For scenarios: ends the test with the path's present figures; answers the search, or says that it
- * could not be tried.
+ * For scenarios: ends the test with the path's current figures; answers the search, or reports that it could not be
+ * tried.
  */
 void sim_test_finish(struct sim *sim, struct sim_peer *peer);
 bool sim_search_is_open(const struct sim *sim);
@@ -620,11 +615,11 @@ struct sim_launch {
     uint64_t step;
     struct pccl_descriptor descriptor;
     bool tiny;
-    uint32_t world;       /* that its caller counted on */
-    struct pccl_id *list; /* owned; world members; NULL: it did not count on any */
+    uint32_t world;       /* size of the caller's list */
+    struct pccl_id *list; /* owned; `world` members; NULL: no list */
     bool stillborn;       /* it was aborted before it was launched */
-    bool complete;        /* bulk: its own part is */
-    bool done_sent;       /* the master was told, in this start view */
+    bool complete;        /* bulk: its part is complete */
+    bool done_sent;       /* the master has the report, in this start view */
     uint32_t restarts;    /* for views that only re-planned */
     bool decided;
     bool counts; /* decided as a member, not because its communicator died */
@@ -651,7 +646,7 @@ void sim_check_subgroups_fini(struct sim *sim);
 void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_started(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_done(struct sim *sim, struct sim_peer *peer,
-                    const struct pccl_peer_op *op); /* bulk: the driver said done */
+                    const struct pccl_peer_op *op); /* bulk: the driver reported done */
 void sim_check_failing(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_decided(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op);
 void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call, enum pccl_status status, bool value);
@@ -663,7 +658,7 @@ uint64_t sim_ring_hash(const struct pccl_id *ring, uint32_t count);
 void sim_check_master(struct sim *sim, struct sim_master *master);
 /* Its memory is lost. */
 void sim_check_master_gone(struct sim *sim, const struct sim_master *master);
-/* A machine says that the other side broke the protocol, which nobody does here. */
+/* Handles a complaint of a machine that the other side broke the protocol, which no side does here. */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line);
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind);
 void sim_check_operations_fini(struct sim *sim);
@@ -696,14 +691,14 @@ void sim_check_histories(struct sim *sim);
 void sim_check_converged(struct sim *sim);
 void sim_check_idle(struct sim *sim);
 void sim_check_waiting(struct sim *sim);
-/* The master takes a message; what it is told of links. */
+/* Notes a message that the master takes; its reports about links. */
 void sim_check_heard(struct sim *sim, const struct sim_master *master, const struct sim_conn *conn,
                      const struct pccl_frame *frame, const struct pccl_msg *msg);
 void sim_check_link_asked(struct sim *sim, struct sim_peer *from, const struct pccl_id *to);
 void sim_check_meshes(struct sim *sim);
 void sim_check_dialed(struct sim *sim, struct sim_peer *peer, const struct pccl_id *to);
 void sim_check_idle_links(struct sim *sim);
-/* Until then, what happens to the process may be due to a fault. */
+/* Marks the time until which trouble of the process may be due to a fault. */
 void sim_check_unwell(struct sim *sim, const struct sim_process *process, uint64_t until);
 void sim_check_conn_unwell(struct sim *sim, const struct sim_conn *conn, uint64_t until);
 void sim_check_hosts_unwell(struct sim *sim, uint32_t a, uint32_t b);
@@ -744,7 +739,7 @@ struct sim_plan {
     uint64_t delay_low_us, delay_high_us;
     uint64_t pause_us;        /* of applications between steps */
     uint64_t bulk_us;         /* longest transfer */
-    uint64_t user_timeout_us; /* TCP breaks a connection whose bytes stay unacknowledged so long */
+    uint64_t user_timeout_us; /* time after which TCP breaks a connection with unacknowledged bytes */
     uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
     uint32_t blind_percent, split_percent, timers_first_percent, no_probe_percent;
     uint32_t sync_percent, second_percent, state_failure_percent;
@@ -797,14 +792,14 @@ struct sim {
     struct pccl_prng prng;
     uint64_t hash;
     struct sim_plan plan;
-    uint64_t healed_at; /* everybody is a member again */
-    bool bulk_by_hand;  /* a scenario says when a bulk operation is complete */
-    bool state_by_hand; /* ... and what becomes of transfers of shared state */
+    uint64_t healed_at; /* all are members again */
+    bool bulk_by_hand;  /* a scenario completes bulk operations */
+    bool state_by_hand; /* ... and transfers of shared state */
     bool tests_by_hand, searches_by_hand;
-    bool lies;    /* somebody does */
+    bool lies;    /* a member lies */
     bool secured; /* connections are encrypted */
     struct sim_shake_fault shake_fault;
-    uint32_t revoked;             /* the host from where nobody may come any more; 0: none */
+    uint32_t revoked;             /* host whose peers may not join; 0: none */
     bool behind_one;              /* the master sees all new connections as from one address */
     bool faults_stopped, resting; /* applications stop at joint round rest_joint */
     uint64_t rest_joint;
@@ -827,7 +822,7 @@ struct sim {
     struct sim_memory driver_memory; /* frame readers */
     struct pccl_memory driver_hook;
     struct sim_totals totals;
-    void *jump; /* jmp_buf: where sim_fail goes */
+    void *jump; /* jmp_buf: target of sim_fail */
     char failure[512];
     struct pccl_wire_scratch scratch, tap_scratch;
 };

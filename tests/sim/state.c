@@ -1,11 +1,10 @@
 /*
- * The transfer of shared state, abstracted. A caller's memory is one number, and one more for the
- * tensors that may differ between peers. A caller that is asked to fetch writes into its memory at
- * a random moment after the plan, and has everything a while later, if one of the named donors then
- * gives it: one that runs, whose call of the same round has not ended, that holds what was elected,
- * and that the network reaches. If nobody does for long, the transfer fails with a reason. A later
- * plan replaces an earlier one; everything ends with the call. What the real transfer must prove
- * itself (chunks, digests, connections) has its own tests.
+ * The transfer of shared state, abstracted. A caller's memory is one number, and one more for the tensors that may
+ * differ between peers. A caller that must fetch writes its memory at a random moment after the plan, and has
+ * everything a while later, if one of the named donors then gives it: one that runs, whose call of the same round has
+ * not ended, that holds the elected content, and that the network reaches. If no donor does for long, the transfer
+ * fails with a reason. A later plan replaces an earlier one; everything ends with the call. The real transfer (chunks,
+ * digests, connections) has separate tests.
  */
 #include "sim.h"
 
@@ -43,9 +42,9 @@ void sim_state_init(struct sim *sim, struct sim_peer *peer)
     peer->state.own = sim_mix(sim->seed ^ 0x0e11, peer->process.number);
 }
 
-/* ---- who gives ---- */
+/* ---- donors ---- */
 
-/* What it sends is checked by the proof that the master has told. */
+/* Returns true if it gives the content. Its data is checked by the master's proof. */
 static bool serves(struct sim *sim, const struct sim_peer *from, const struct sim_peer *to)
 {
     struct pccl_proof proof = sim_state_proof(from->state.content);
@@ -57,7 +56,7 @@ static bool serves(struct sim *sim, const struct sim_peer *from, const struct si
            sim_shake_outcome(sim, to->process.host, from->process.host) == 0;
 }
 
-/* One that gives everything, if the tensors that need not be the same are wanted. */
+/* Finds a donor that gives everything, if the tensors that may differ are wanted. */
 static const struct sim_peer *find_server(struct sim *sim, const struct sim_peer *to)
 {
     for (uint32_t i = 0; i < to->state.donor_count; i++) {
@@ -145,7 +144,7 @@ static void on_break(struct sim *sim, void *subject, uint64_t generation, uint64
         tell(sim, peer, false, "the simulated transfer failed");
 }
 
-/* ---- what the machine asks for ---- */
+/* ---- requests of the machine ---- */
 
 static void on_proven(struct sim *sim, void *subject, uint64_t generation, uint64_t unused)
 {

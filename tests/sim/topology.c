@@ -1,13 +1,11 @@
 /*
- * What an optimization of the topology asks of the world: tests of paths, and searches for rings in
- * another thread.
+ * The world of an optimization of the topology: tests of paths, and searches for rings in another thread.
  *
- * Between any two hosts there is a path of some latency and rate, from the seed; measurements of it
- * vary a little. A test ends a while after it was asked for, at its limit at the latest: with what
- * the path carries, if the tested peer runs, is in the call, and is reached; otherwise with the
- * reason why not. Some stall forever, and a few fail for reasons of their own. The real solver does
- * a search, and the answer comes after a while: sometimes that there was no memory for it, and
- * often when nobody waits for it any more.
+ * Between any two hosts there is a path of some latency and rate, from the seed; measurements of it vary a little. A
+ * test ends a while after its request, at its limit at the latest: with the path's figures, if the tested peer runs, is
+ * in the call, and is reached; otherwise with the reason. Some stall forever, and a few fail for other reasons. The
+ * real solver does a search, and the answer arrives after a while: sometimes with the failure of memory for it, and
+ * often when it is no longer needed.
  */
 #include "check.h"
 

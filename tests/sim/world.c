@@ -196,7 +196,7 @@ void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses)
     sim->seed = seed;
     sim->trace = trace;
     sim->mute_uses = mute_uses;
-    sim->now = 10 * SIM_S; /* nobody may take 0 for "never" by accident */
+    sim->now = 10 * SIM_S; /* so that 0 is never mistaken for "never" */
     pccl_prng_seed(&sim->prng, seed * UINT64_C(0x9e3779b97f4a7c15) + 1);
     for (uint32_t i = 0; i < SIM_HOSTS_MAX; i++)
         sim->next_port[i] = SIM_PEER_PORT;
