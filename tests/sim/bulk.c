@@ -1,7 +1,7 @@
 /*
  * An abstract data path: a bulk operation completes at a peer some time after every member of its start view has
- * started the same (instance, start view) and the links it needs are up (direct exchange: all pairs, or those of the
- * root; otherwise the ring), unless a member died or was cut off before its part had left. A member that starts
+ * started the same (instance, start view) and the links it needs are up (direct exchange: all pairs, or only the
+ * root's; otherwise the ring), unless a member died or was cut off before its part had left. A member that starts
  * announces it to the members it receives from. The real data path (segments, restore, buffers) has separate rigs.
  */
 #include "peer/pairs.h"

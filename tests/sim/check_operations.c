@@ -132,9 +132,9 @@ static void take_list(struct sim_launch *launch, const struct pccl_id *members, 
 }
 
 /*
- * Returns true if there is such a view later than `after` and not later than `until` (NULL: any) that did not only
- * re-plan. `undone`: counts those, too, that a restart of the master has undone; a disconnected peer may have received
- * them.
+ * Returns true if there is a view of this group later than `after` and not later than `until` (NULL: any) that did not
+ * only re-plan. `undone`: counts those, too, that a restart of the master has undone; a disconnected peer may have
+ * received them.
  */
 static bool has_firm_view(const struct sim *sim, const struct sim_instance *instance, const struct pccl_epoch *after,
                           const struct pccl_epoch *until, bool undone)

@@ -78,7 +78,7 @@ static uint32_t verdicts_of(const struct sim_peer *peer)
     return found;
 }
 
-/* A report lists one peer eight times; then another member sends such a report. */
+/* A report lists one peer eight times; then another member sends the same. */
 void scenario_accuser_repeats(struct sim *sim)
 {
     begin_group(sim, 3, 4);

@@ -166,7 +166,7 @@ void scenario_crowd_makes_room(struct sim *sim)
 {
     scenario_cluster(sim, p, 2, 2);
     struct crowd *crowd = make_crowd(2, 2, 0);
-    sim->master->machine->config.silence_ms = 10000; /* so many newcomers need longer than usual to join */
+    sim->master->machine->config.silence_ms = 10000; /* a large crowd needs longer than usual to join */
     come(sim, crowd, PCCL_NEWCOMERS_MAX);
     MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_MAX);
     come(sim, crowd, 3);

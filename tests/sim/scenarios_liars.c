@@ -57,8 +57,8 @@ static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct p
 }
 
 /*
- * An epoch that has no successor, and one far from those of all others; as the reporter's epoch, or as the epoch of a
- * round that it claims was answered.
+ * An epoch that has no successor, and one far from all other members' epochs; as the reporter's epoch, or as the epoch
+ * of a round that it claims was answered.
  */
 void scenario_lying_epochs(struct sim *sim)
 {

@@ -1,4 +1,4 @@
-/* Scenarios of PROTOCOL 9.6: calls that can never match, those of them that end, and how the run continues. */
+/* Scenarios of PROTOCOL 9.6: calls that can never match, which of these end, and how the run continues. */
 #include "scenarios.h"
 #include "master/rounds_election.h"
 #include "peer/where.h"

@@ -107,7 +107,7 @@ void scenario_topology_traffic(struct sim *sim)
     scenario_commit_all(sim, p, 4, 1, 1);
 }
 
-/* With so many that the links of the new ring are not up yet: the update waits for them. */
+/* In a group so large that the links of the new ring are not up yet: the update waits for them. */
 void scenario_topology_traffic_many(struct sim *sim)
 {
     begin_many(sim);

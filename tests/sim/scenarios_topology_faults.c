@@ -69,7 +69,7 @@ void scenario_topology_kill_partner(struct sim *sim)
     kill_loaded_peer(sim, 5000);
 }
 
-/* A member that loads the path to a dying one is free at once, regardless of its own report. */
+/* A member that loads the path to a dying one is free at once, regardless of its report. */
 void scenario_topology_kill_loaded(struct sim *sim)
 {
     test_in_a_triangle(sim);

@@ -540,7 +540,7 @@ void scenario_verdicts_death(struct sim *sim)
     WAIT(sim, 1000, known(p[1]) == 0 && known(p[2]) == 0);
 }
 
-/* A restarted master has none, and peers forget those of the last one. */
+/* A restarted master has none, and peers forget the last master's. */
 void scenario_verdicts_restart(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);

@@ -49,7 +49,7 @@ struct sim_event {
 
 void sim_at(struct sim *sim, uint64_t time, void (*run)(struct sim *, void *, uint64_t, uint64_t), void *subject,
             uint64_t a, uint64_t b);
-/* Runs the earliest event. Returns false if there is none. */
+/* Runs the earliest event. Returns false without events. */
 bool sim_step(struct sim *sim);
 /* Runs until the time, or until done(sim) holds (checked after each event). */
 bool sim_run_until(struct sim *sim, uint64_t time, bool (*done)(struct sim *));
