@@ -1,7 +1,6 @@
 /*
- * Connections without sockets: two bounded byte queues each. A sender that finds no room waits with
- * its frame or payload half sent, at any byte. What is written to a broken connection vanishes, as
- * with TCP.
+ * Connections without sockets: two bounded byte queues each. A sender that finds no room waits with its frame or
+ * payload half sent, at any byte. Bytes written to a broken connection vanish, as with TCP.
  */
 #include "rig.h"
 
@@ -102,7 +101,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     const uint32_t peer = side == 0 ? connection->to : connection->from;
     rig_break(world, connection);
     rig_trace(world, "rank %u: connection %u>%u is gone", rank->number, connection->from, connection->to);
-    /* Where its receiver closes it, or hears its good-bye, the sender alone fails what was sent over it. */
+    /* If its receiver closes it, or receives its good-bye, the sender alone fails the data sent over it. */
     const bool complete = side == 1 && below(world, 2) == 0;
     if (!complete)
         note_lost_lane(rank, peer, side == 0);
@@ -119,7 +118,7 @@ void rig_close_end(struct rig_world *world, struct rig_connection *connection, u
     }
 }
 
-/* Of the bytes in flight all, none, or the first ones may still arrive. */
+/* Breaks a connection. Of the bytes in flight all, none, or the first ones may still arrive. */
 void rig_break(struct rig_world *world, struct rig_connection *connection)
 {
     if (connection->broken)
@@ -157,7 +156,7 @@ static uint32_t get_u16(const uint8_t *bytes) { return bytes[0] | (uint32_t)byte
 
 enum { HEADER_BYTES = 4 }; /* body length, type */
 
-/* Where it shows: the ends of a block of 16 bits are rounded when they are unpacked. */
+/* Repacks where it shows: the ends of a block of 16 bits are rounded when they are unpacked. */
 static void repack(struct rig_world *world, const struct rig_end *end, uint32_t peer)
 {
     const struct rig_attempt *attempt = pccl_transfer_user(end->departure.transfer);
@@ -230,10 +229,7 @@ bool rig_may_move(const struct rig_world *world, const struct rig_connection *co
     return end->open && end->sending && (connection->broken || connection->pipes[side].count < world->spec->pipe_bytes);
 }
 
-/*
- * Moves bytes between a queue and plain memory. NULL: zeros are sent, and received bytes are
- * dropped.
- */
+/* Moves bytes between a queue and plain memory. With NULL, sends zeros, and drops received bytes. */
 static void push(struct rig_pipe *pipe, const uint8_t *bytes, uint32_t count)
 {
     while (count > 0) {
@@ -262,7 +258,7 @@ static void pull(struct rig_pipe *pipe, uint8_t *bytes, uint32_t count)
     }
 }
 
-/* How many bytes, of at most `most`, move in one step. */
+/* Returns the bytes that move in one step, at most `most`. */
 static uint32_t portion(struct rig_world *world, uint32_t most)
 {
     return world->spec->whole || below(world, 2) == 0 ? most : 1 + (uint32_t)below(world, most);
@@ -357,7 +353,7 @@ static void receive_frame(struct rig_world *world, struct rig_connection *connec
     end->late = end->arrival.payload;
 }
 
-/* The frame's length as far as it is known, from its header. */
+/* Returns the known length of the frame, from its header. */
 static uint32_t frame_bytes(const struct rig_end *end)
 {
     return end->in_done < HEADER_BYTES ? HEADER_BYTES : HEADER_BYTES + get_u16(end->in);
@@ -405,7 +401,7 @@ void rig_deliver(struct rig_world *world, struct rig_connection *connection, uin
         deliver_frame(world, connection, side);
 }
 
-/* ---- connections come ---- */
+/* ---- opening connections ---- */
 
 static bool lane_has_another(const struct rig_world *world, const struct rig_connection *connection)
 {

@@ -44,13 +44,12 @@ static bool run(const char *which, uint64_t number, const struct rig_fault *faul
 /* ---- exhaustive ---- */
 
 /*
- * What a level tries in each world. Every rank is killed at every step, or (--every) once in so
- * many steps. Standstills and losses come once in so many steps too. All are staggered over the
- * ranks or connections.
+ * The faults that a level tries in each world. Every rank is killed at every step, or (--every) at one step in this
+ * number, as are standstills and losses. All are staggered over the ranks or connections.
  */
 struct level {
     uint32_t kill_stride, freeze_stride, break_stride;
-    uint64_t pairs; /* of kills, evenly picked */
+    uint64_t pairs; /* pairs of kills, evenly picked */
 };
 static const struct level levels[] = {{1, 48, 96, 12}, {1, 1, 1, 600}, {1, 1, 1, 100000}, {1, 1, 1, UINT64_MAX}};
 
@@ -86,7 +85,7 @@ static bool every_single_fault(uint32_t number, const struct level *level, uint3
     return true;
 }
 
-/* Kills two different ranks at any two steps, or at so many of these pairs. */
+/* Kills two different ranks at any two steps, or at this number of these pairs. */
 static bool pairs_of_kills(uint32_t number, const struct level *level, uint32_t steps)
 {
     const uint64_t last = steps + steps / 4, others = spec.ranks - 1;
@@ -164,9 +163,7 @@ static bool random_worlds(uint64_t first, uint64_t count)
 
 /* ---- plants ---- */
 
-/*
- * Runs each plant in a process of its own, because the sanitizer or an assertion ends some of them.
- */
+/* Runs each plant in a separate process, because the sanitizer or an assertion ends some of them. */
 static bool all_plants(void)
 {
     enum { WORLDS = 400 };

@@ -1,6 +1,6 @@
 /*
- * A model of the master: it decides outcomes by PROTOCOL 6 and tells them to all ranks of the view,
- * each after its own delay.
+ * A model of the master: it decides outcomes by PROTOCOL 6 and sends them to all ranks of the view, each after a
+ * separate delay.
  */
 #include "rig.h"
 
@@ -48,7 +48,7 @@ static void decide(struct rig_world *world, uint32_t op, uint32_t use, bool comm
         }
 }
 
-/* Whether a member is dead and the view does not tell yet. */
+/* Returns true if a member is dead and the view does not show it yet. */
 static bool unburied(const struct rig_world *world)
 {
     for (uint32_t i = 0; i < world->spec->ranks; i++)
@@ -81,7 +81,7 @@ void rig_master_hears(struct rig_world *world, uint32_t rank)
         return;
     case RIG_MAIL_FAILED:
         if (mail.class == PCCL_CLASS_PEER_LOST && mail.view_number == world->view_number && unburied(world)) {
-            decision->held = true; /* the view that removes the cause comes first: 6.3 */
+            decision->held = true; /* the view that removes the cause precedes it: 6.3 */
             return;
         }
         decide(world, mail.op, mail.use, false, mail.class);
@@ -94,8 +94,8 @@ void rig_master_hears(struct rig_world *world, uint32_t rank)
 }
 
 /*
- * 6.2: first commits what all remaining ranks have finished; then the view follows, and after it
- * the failures that were held.
+ * Removes a dead rank. 6.2: first commits operations that all remaining ranks have finished; then the view follows, and
+ * after it the failures that were held.
  */
 void rig_master_buries(struct rig_world *world, uint32_t gone)
 {

@@ -1,4 +1,6 @@
-/* What ranks pack and unpack passes here, so that it can be done wrongly: the linker puts this in front of the codecs.
+/*
+ * All packing and unpacking of the ranks passes here, so that faults can be planted: the linker puts this in front of
+ * the codecs.
  */
 #include "rig.h"
 
@@ -14,7 +16,7 @@ void __wrap_pccl_packing_decode(const struct pccl_packing *packing, const struct
                                 const uint8_t *bytes, size_t count, void *elements);
 
 static struct rig_world *packs_for;
-static struct { /* what was packed last */
+static struct { /* last packed block */
     const uint8_t *bytes;
     size_t size;
     uint8_t elements[PCCL_PACKING_BLOCK * sizeof(double)];
@@ -37,7 +39,7 @@ static void remember(const void *elements, size_t size, const uint8_t *bytes)
         memcpy(last.elements, elements, size);
 }
 
-/* The first element that is not finite becomes 0. false: all are. */
+/* Sets the first element that is not finite to 0. Returns false if all are finite. */
 static bool hide(size_t count)
 {
     for (size_t i = 0; i < count; i++) {

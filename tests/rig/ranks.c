@@ -77,8 +77,8 @@ static const uint8_t *original_of(const struct rig_attempt *attempt)
 }
 
 /*
- * Several tensors lie in the caller's memory in the reverse of their order, so that none goes on where
- * the one before it ends. Tells the engine where they are, and returns how many there are.
+ * Stores several tensors in the caller's memory in the reverse of their order, so that no tensor continues another one.
+ * Returns their places and their number.
  */
 static uint32_t lay_out(const struct rig_attempt *attempt, struct rig_tensor *tensors)
 {
@@ -97,7 +97,7 @@ static size_t offset_of(const struct rig_attempt *attempt, const struct rig_tens
     return (size_t)(tensor->input - attempt->given);
 }
 
-/* What lies in the memory, in the order of the tensors; NULL: there is only one. */
+/* Copies the memory in the order of the tensors; returns NULL if there is only one. */
 static uint8_t *copy_in_order(const struct rig_attempt *attempt, const uint8_t *memory, size_t bytes)
 {
     struct rig_tensor tensors[RIG_TENSORS_MAX];
@@ -111,7 +111,7 @@ static uint8_t *copy_in_order(const struct rig_attempt *attempt, const uint8_t *
     return copy;
 }
 
-/* Where the result overwrites the input, only what it leaves of it counts. */
+/* Checks the input; if the result overwrites it, only the rest counts. */
 static void check_input(struct rig_attempt *attempt, bool overwritten, const char *when)
 {
     const size_t bytes = attempt->place.input_bytes;
@@ -152,7 +152,7 @@ static void report(struct rig_attempt *attempt, enum rig_mail_kind kind, enum pc
     rig_post(attempt->world, &rank->to_master, &mail);
 }
 
-/* Whether a member of the view asked for something else. */
+/* Returns true if a member of the view requested another operation. */
 static bool is_mismatched(const struct rig_attempt *attempt)
 {
     const uint32_t odd = attempt->world->spec->ops[attempt->op].odd_rank;
@@ -188,7 +188,7 @@ static bool must_notice(const struct rig_attempt *attempt)
     return needs_part_of(attempt, odd) || pccl_schedules[plan.algorithm]->sends(plan.seat, place->seat.rank, odd);
 }
 
-/* Whether its own part becomes what it is unpacked to. */
+/* Returns true if its own part is replaced by its unpacked value. */
 static bool keeps_packed(const struct rig_attempt *attempt)
 {
     const struct pccl_descriptor *descriptor = &attempt->place.descriptor;
@@ -212,7 +212,7 @@ static bool tells_arrivals(const struct rig_attempt *attempt)
     return pccl_collective_is_of_blobs(attempt->place.descriptor.collective);
 }
 
-/* What this rank has got when the part of the member in this position is there: so many bytes from `at` on. */
+/* Returns the bytes, and their offset, that this rank has when the part of the member in this position has arrived. */
 static size_t part_from(const struct rig_attempt *attempt, uint32_t position, size_t *at)
 {
     const struct rig_place *place = &attempt->place;
@@ -250,7 +250,7 @@ static void on_arrived(void *context, struct pccl_transfer *transfer, uint32_t p
         return;
     attempt->arrived |= UINT32_C(1) << position;
     if (world->decisions[attempt->op][attempt->use].aborted_by != 0 || is_mismatched(attempt))
-        return; /* it may be filler, or what others have asked for */
+        return; /* may be filler, or belong to other requests */
     const uint8_t *expected =
         rig_reference(world->spec, attempt->op, attempt->round, attempt->use, attempt->view, attempt->rank);
     if (rig_plant(world, RIG_PLANT_early_arrival))
@@ -323,8 +323,8 @@ static void on_failed(void *context, struct pccl_transfer *transfer, enum pccl_c
     struct rig_world *world = rank->world;
     rig_trace(world, "rank %u: operation %u use %u fails: %s", attempt->rank, attempt->op, attempt->use, reason->bytes);
     /*
-     * It fails although it was done: what it had sent, or has still to send, may be lost with a
-     * connection; and who has its own share may lack the memory to pass others on.
+     * It fails although it was done: its sent or unsent data may be lost with a connection; and a rank that has its own
+     * share may lack the memory to pass others on.
      */
     const bool relays = rig_passes_on(&world->spec->ops[attempt->op]);
     const bool after_done = attempt->state == RIG_DONE && !attempt->lost &&
@@ -471,12 +471,12 @@ static struct rig_attempt *attempt_make(struct rig_rank *rank, uint32_t op)
         asked->descriptor.collective == PCCL_ALL_TO_ALL_V || asked->descriptor.collective == PCCL_SCATTER_V)
         attempt->in_place = false;
     if (attempt->odd && asked->odd_in_length && attempt->place.in_parts && !asked->given)
-        attempt->in_place = false; /* its own part lies elsewhere for it */
+        attempt->in_place = false; /* its own part is in another place for it */
     make_buffers(attempt, (op + rank->number) % 9);
     return attempt;
 }
 
-/* What an odd rank asks for. */
+/* Makes the request of an odd rank. */
 static void make_odd(struct rig_attempt *attempt)
 {
     const struct pccl_transfer_config *config = &attempt->config;
@@ -515,7 +515,7 @@ static void plant_in(struct rig_attempt *attempt)
     }
 }
 
-/* Each part for another one by itself. Whoever has none is told of none. */
+/* Lists each part for another rank separately. A rank without parts has an empty list. */
 static void list_inputs(struct rig_attempt *attempt)
 {
     const struct rig_place *place = &attempt->place;
@@ -536,7 +536,7 @@ static void list_inputs(struct rig_attempt *attempt)
     attempt->config.buffers.input.count = ranks;
 }
 
-/* Several tensors. Those that are reduced alike are one section. */
+/* Lists several tensors. Those with the same reduction are one section. */
 static void list_tensors(struct rig_attempt *attempt)
 {
     struct pccl_buffers *buffers = &attempt->config.buffers;
@@ -558,7 +558,7 @@ static void list_tensors(struct rig_attempt *attempt)
                 (struct pccl_section){(uint8_t)tensors[i].datatype, (uint8_t)tensors[i].reduction, 0};
         attempt->sections[buffers->section_count - 1].count += tensors[i].count;
     }
-    attempt->config.descriptor.datatype = PCCL_U8; /* types and reductions are those of the sections */
+    attempt->config.descriptor.datatype = PCCL_U8; /* types and reductions are in the sections */
     attempt->config.descriptor.operation = PCCL_SUM;
     attempt->config.descriptor.counts.bytes[0] = 1;
 }
@@ -665,8 +665,8 @@ static void point_into(struct rig_world *world, const struct rig_attempt *attemp
 }
 
 /*
- * As the engine does: a half-sent segment must not be completed, because its receiver may not know
- * that it was removed.
+ * Cuts streams as the engine does: a half-sent segment must not be completed, because its receiver may not know that it
+ * was removed.
  */
 static void cut_senders(struct rig_world *world, const struct rig_rank *rank, const struct pccl_transfer *transfer)
 {
@@ -714,10 +714,7 @@ void rig_stop(struct rig_attempt *attempt, bool committed)
         world->totals->aborts++;
 }
 
-/*
- * Nothing may point to memory that the library says it no longer needs, not even before the
- * outcome.
- */
+/* Checks that nothing points to memory that the library has declared unneeded, even before the outcome. */
 void rig_check_state(struct rig_rank *rank)
 {
     const char *broken = pccl_exchange_check(rank->exchange);
@@ -743,8 +740,8 @@ void rig_check_at_rest(struct rig_rank *rank)
 /* ---- the master's messages ---- */
 
 /*
- * All members of the view in which an outcome is decided learn the same one. Ranks that have died
- * do not count: such a rank may have given the operation up with an earlier view.
+ * Checks that all members of the view in which an outcome is decided learn the same one. Dead ranks do not count: they
+ * may have given the operation up with an earlier view.
  */
 static void note_outcome(const struct rig_rank *rank, uint32_t op, uint32_t use, bool committed)
 {

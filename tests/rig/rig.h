@@ -1,8 +1,8 @@
 /*
- * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded
- * byte queues instead of sockets, under a scheduler that picks the next small step from a seed. A
- * model of the master decides outcomes by PROTOCOL 6. Faults (kills, lost connections, suspended
- * ranks) come at steps given in advance, so that a fault can be placed at every step of a run.
+ * The kill rig of the data plane: the exchanges of several ranks in one process, joined by bounded byte queues instead
+ * of sockets, under a scheduler that picks the next small step from a seed. A model of the master decides outcomes by
+ * PROTOCOL 6. Faults (kills, lost connections, suspended ranks) occur at steps given in advance, so that a fault can be
+ * placed at every step of a run.
  */
 #ifndef PCCL_TESTS_RIG_H
 #define PCCL_TESTS_RIG_H
@@ -70,18 +70,19 @@ enum rig_plant {
         RIG_PLANT_COUNT
 };
 
-/* ---- what a world is ---- */
+/* ---- worlds ---- */
 
 struct rig_op {
     struct pccl_descriptor descriptor;
-    uint32_t segment_elements; /* 0: what the plan says */
+    uint32_t segment_elements; /* 0: as in the plan */
     uint32_t in_place;         /* bit for each rank */
-    uint32_t root;             /* where there is one, while it lives */
-    bool given; /* parts have these lengths, by rank; the count of the descriptor is that of all of them */
+    uint32_t root;             /* root, if there is one, while it lives */
+    bool given;                /* parts have these lengths, by rank; the descriptor's count is their sum */
     uint32_t lengths[RIG_RANKS_MAX];
-    uint32_t tensor_count; /* of a coalesced one: of so many elements each. The last is reduced by another reduction */
+    uint32_t
+        tensor_count; /* coalesced: number of tensors, of these elements each. The last one has another reduction */
     uint32_t tensors[RIG_TENSORS_MAX];
-    uint32_t pairs[RIG_RANKS_MAX][RIG_RANKS_MAX]; /* in an all-to-all instead: by who sends and who receives */
+    uint32_t pairs[RIG_RANKS_MAX][RIG_RANKS_MAX]; /* all-to-all: lengths by sender and receiver */
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
     bool odd_in_length; /* by fewer elements; otherwise by another reduction, root, label or block of the codec */
 };
@@ -93,9 +94,9 @@ struct rig_spec {
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
     bool direct;      /* and a link for each pair */
-    bool long_path;   /* first steps are sent ahead of READY */
-    bool mixed_paths; /* those of every second operation: if that of the others is not long */
-    bool long_turns;  /* turns of given lengths go on to the end of their parts */
+    bool long_path;   /* first steps are sent before READY */
+    bool mixed_paths; /* every second operation is on a path of the other kind */
+    bool long_turns;  /* turns of given lengths continue to the end of their parts */
     bool few;         /* along the ring the last stripe of an all-reduce has no more segments than it fills */
     bool linked;      /* all links stand when the first operation starts */
     bool redialed;    /* a lost connection is replaced even if its lane has others */
@@ -108,7 +109,7 @@ struct rig_spec {
     uint32_t reference_uses[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_VIEWS];
 };
 
-/* A world of the exhaustive part. false: there is none with this number. */
+/* Makes a world of the exhaustive part. Returns false if no world has this number. */
 bool rig_spec_listed(struct rig_spec *spec, uint32_t number);
 void rig_spec_random(struct rig_spec *spec, uint64_t seed);
 void rig_spec_release(struct rig_spec *spec);
@@ -116,27 +117,28 @@ void rig_spec_print(const struct rig_spec *spec);
 uint32_t rig_ring_of(const struct rig_spec *spec, uint32_t view, uint32_t *ranks); /* in ring order; their number */
 struct pccl_cost rig_cost(const struct rig_spec *spec, uint32_t op);
 
-/* One rank's place in an operation and view: whom it names, and what its caller holds. */
+/* One rank's place in an operation and view: the ranks it names, and the memory of its caller. */
 struct rig_place {
     uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
-    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];     /* of parts, by position; in an all-to-all of all pairs */
+    uint64_t
+        starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1]; /* starts of parts, by position; in an all-to-all of all pairs */
     uint32_t parts;
     struct pccl_seat seat;
     bool in_parts;    /* the tensor is */
     bool gives, gets; /* whether its input is read, and whether it has a result */
     size_t input_bytes, result_bytes;
-    size_t own; /* where its part lies in the longer of the two, or in the root's */
+    size_t own; /* offset of its part in the longer of the two, or in the root's */
     size_t part;
     struct pccl_descriptor descriptor;
 };
 struct rig_place rig_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
-/* The same for a rank that takes the next one for the root. */
+/* Returns the place of a rank that takes the next one for the root. */
 struct rig_place rig_odd_place_of(const struct rig_spec *spec, uint32_t op, uint32_t view, uint32_t rank);
-/* Whether a rank may have its result while it still has to pass on those of others. */
+/* Returns true if a rank may have its result while it still has to pass on the others' results. */
 bool rig_passes_on(const struct rig_op *op);
-/* By which a rank multiplies what it contributes to a premultiplied sum. */
+/* Returns a rank's factor in a premultiplied sum. */
 static inline double rig_factor(uint32_t rank) { return 1.75 - 0.75 * rank; }
-/* What the engine is told of them: NULL for equal parts. */
+/* Returns the starts for the engine: NULL for equal parts. */
 const uint64_t *rig_starts(const struct rig_place *place);
 struct rig_tensor {
     const uint8_t *input;
@@ -145,18 +147,21 @@ struct rig_tensor {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
 };
-/* Of a coalesced operation: its tensors without their memory. Returns their number; 0: it is of one tensor. */
+/* Lists the tensors of a coalesced operation, without their memory. Returns their number; 0 for one tensor. */
 uint32_t rig_tensors(const struct rig_op *op, struct rig_tensor *tensors);
-/* Refers to the place. false: alone. */
+/* Makes a plan, which refers to the place. Returns false if the rank is alone. */
 bool rig_plan(const struct rig_spec *spec, uint32_t op, const struct rig_place *place, struct pccl_plan *plan);
-/* The exact result that the operation must have for this rank in this view. NULL: none. */
+/* Returns the exact result of the operation for this rank in this view, or NULL if it has none. */
 const uint8_t *rig_reference(struct rig_spec *spec, uint32_t op, uint32_t round, uint32_t use, uint32_t view,
                              uint32_t rank);
 /* Plans made from now on are for this operation. */
 void rig_plan_for(const struct rig_spec *spec, const struct rig_op *op);
 /* The next plan has segments of another length. */
 void rig_cut_otherwise(void);
-/* packing.c: elements are packed by the ranks of this world from now on; NULL: by a reference. Returns who did. */
+/*
+ * Makes the ranks of this world pack elements from now on; NULL: a reference does. Returns the world before. In
+ * packing.c.
+ */
 struct rig_world *rig_packs_for(struct rig_world *world);
 
 /* ---- faults ---- */
@@ -180,13 +185,13 @@ struct rig_attempt { /* one instance of an operation at one rank */
     struct rig_world *world;
     uint32_t rank, op, round, use, view_number, view;
     enum rig_state state;
-    struct pccl_transfer *transfer; /* NULL: it could not start, or was stopped */
+    struct pccl_transfer *transfer; /* NULL: could not start, or was stopped */
     struct rig_place place;
     struct rig_buffer input, result; /* in place: no result */
     uint8_t *given, *got;            /* the rank's input and result in them */
     bool in_place, odd, at_rest;
-    bool refused;                       /* the exchange did not take it */
-    uint32_t arrived;                   /* bit for each position whose part has been told to be there */
+    bool refused;                       /* the exchange refused it */
+    uint32_t arrived;                   /* bit for each position whose part was reported as arrived */
     bool lost;                          /* failed after it was done */
     uint32_t links_lost;                /* connections that its lanes have lost since it started */
     struct pccl_transfer_config config; /* refers to the following */
@@ -225,7 +230,7 @@ struct rig_rank {
     uint64_t tombstones[RIG_OPS_MAX];         /* bit for each use */
     struct rig_mailbox to_master, from_master;
     bool writable[RIG_RANKS_MAX][2];                /* peer, outgoing */
-    bool rests;                                     /* until the driver lets the exchange go on */
+    bool rests;                                     /* until the driver lets the exchange continue */
     uint64_t announced[RIG_OPS_MAX][RIG_RANKS_MAX]; /* bit for each use */
 };
 
@@ -254,8 +259,8 @@ struct rig_connection {
     uint32_t from, to;
     bool broken;
     bool dialed;              /* at least once */
-    bool late[2];             /* this end notices the break only when nothing else is left to do */
-    struct rig_end ends[2];   /* [0]: the sender of the data, who dialed; [1]: the other one */
+    bool late[2];             /* this end notices the break only when no other step is left */
+    struct rig_end ends[2];   /* [0]: the sender of the data, which dialed; [1]: the other one */
     struct rig_pipe pipes[2]; /* [0]: from ends[0] to ends[1] */
 };
 
@@ -263,15 +268,15 @@ struct rig_decision {
     uint32_t done; /* ranks */
     uint32_t view; /* when it was decided */
     bool decided, committed;
-    bool held;                         /* a failure that waits for the view without the cause of the failure */
-    uint32_t committed_by, aborted_by; /* ranks that have heard of it */
+    bool held;                         /* a failure that waits for the view without its cause */
+    uint32_t committed_by, aborted_by; /* ranks that have received it */
 };
 
 struct rig_totals {
     uint64_t worlds, runs, kills, breaks, freezes, starved, commits, aborts, messages, steps;
     uint64_t held;     /* segments that arrived before the start, or before their stripe was opened */
-    uint64_t used;     /* starts that found some */
-    uint64_t odd_held; /* those of an operation in which peers differ */
+    uint64_t used;     /* number of starts that found some */
+    uint64_t odd_held; /* number in operations in which peers differ */
 };
 
 struct rig_world {
@@ -283,7 +288,7 @@ struct rig_world {
     pccl_assert_handler on_assert;
     enum rig_plant plant;
     bool planted;
-    bool failed; /* a check failed; `words` tells which */
+    bool failed; /* a check failed; the reason is in `words` */
     char reason[512];
     uint32_t step;
     struct rig_rank ranks[RIG_RANKS_MAX];
@@ -304,12 +309,12 @@ struct rig_world {
     struct rig_totals *totals;
 };
 
-/* Runs the spec once under these faults. false: a check failed, and world->words tells which. */
+/* Runs the spec once under these faults. Returns false if a check failed, with the reason in world->words. */
 bool rig_run(struct rig_world *world, struct rig_spec *spec, const struct rig_fault *faults, uint32_t fault_count);
 
 void rig_violation(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rig_trace(struct rig_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Whether to plant the fault now. At most once in a run, sometimes never. */
+/* Returns true if the fault must be planted now. At most once in a run, sometimes never. */
 bool rig_plant(struct rig_world *world, enum rig_plant plant);
 
 /* ranks.c */
@@ -338,9 +343,9 @@ bool rig_may_deliver(const struct rig_connection *connection, uint32_t side);
 void rig_deliver(struct rig_world *world, struct rig_connection *connection, uint32_t side);
 bool rig_may_dial(const struct rig_world *world, const struct rig_connection *connection);
 void rig_dial(struct rig_world *world, struct rig_connection *connection);
-/* To be called when something has changed on this lane. */
+/* Notes a change on this lane. Call when something has changed. */
 void rig_touch(struct rig_world *world, uint32_t from, uint32_t to);
-/* Whether nothing in progress at this rank points into the block. */
+/* Returns true if nothing in progress at this rank points into the block. */
 bool rig_points_into(const struct rig_world *world, uint32_t rank, const uint8_t *block, size_t bytes);
 
 /* master.c */

@@ -1,4 +1,4 @@
-/* The worlds, what their callers put in, and what must come out. */
+/* The worlds, the input of their callers, and the expected results. */
 #include "rig.h"
 
 #include <math.h>
@@ -98,7 +98,10 @@ enum pccl_status __wrap_pccl_plan_make_sections(const struct pccl_descriptor *de
     return status;
 }
 
-/* Of mixed paths every second operation is on one of the other kind, as sends may be, and subgroups. */
+/*
+ * Returns the cost data. With mixed paths every second operation is on one of the other kind, as for sends and
+ * subgroups.
+ */
 struct pccl_cost rig_cost(const struct rig_spec *spec, uint32_t op)
 {
     const bool long_path = spec->long_path != (spec->mixed_paths && op % 2 != 0);
@@ -144,7 +147,9 @@ bool rig_passes_on(const struct rig_op *op)
            scatters_from_root(collective) || exchanges(collective) || scans(collective);
 }
 
-/* In an all-to-all, by position: how many elements lie before the part if those that one gets lie together. */
+/*
+ * All-to-all, by position: returns the elements before this part if the parts are ordered by receiver, then by sender.
+ */
 static uint64_t results_before(const struct rig_place *place, uint32_t from, uint32_t to)
 {
     const uint32_t ranks = place->seat.ranks;
@@ -156,7 +161,7 @@ static uint64_t results_before(const struct rig_place *place, uint32_t from, uin
     return before;
 }
 
-/* Where parts begin. Given lengths are of which members there are. */
+/* Lists the starts of the parts. Given lengths apply to the members that exist. */
 static void list_parts(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
 {
     uint32_t members[RIG_RANKS_MAX], count = 0;
@@ -173,7 +178,7 @@ static void list_parts(const struct rig_spec *spec, const struct rig_op *op, uin
     }
 }
 
-/* What one has for all, and gets of all. */
+/* Measures the data that one rank has for all, and gets from all. */
 static void measure_exchange(struct rig_place *place, size_t bytes)
 {
     const uint32_t ranks = place->seat.ranks, own = place->positions[place->seat.rank];
@@ -184,7 +189,7 @@ static void measure_exchange(struct rig_place *place, size_t bytes)
     place->part = (size_t)(place->starts[own * ranks + own + 1] - place->starts[own * ranks + own]) * bytes;
 }
 
-/* Of the tensor, or of each part of it. */
+/* Measures the tensor, or each part of it. */
 static void measure(const struct rig_spec *spec, const struct rig_op *op, uint32_t view, struct rig_place *place)
 {
     const enum pccl_collective collective = (enum pccl_collective)op->descriptor.collective;
@@ -294,7 +299,7 @@ static uint32_t plan_sections(const struct rig_spec *spec, uint32_t op, const st
     return 2;
 }
 
-/* ---- what goes in ---- */
+/* ---- input ---- */
 
 /* One in a hundred is not finite. */
 static void put_value(struct pccl_prng *prng, enum pccl_datatype datatype, uint8_t *element)
@@ -347,13 +352,13 @@ void rig_spec_release(struct rig_spec *spec)
     memset(spec, 0, sizeof *spec);
 }
 
-/* ---- what must come out ---- */
+/* ---- expected results ---- */
 
 struct fold {
     const struct pccl_plan *plan;
     const struct pccl_kernels *kernels;
-    const void *parts[RIG_RANKS_MAX]; /* of one segment, in the order of the fold */
-    uint32_t ranks[RIG_RANKS_MAX];    /* whose they are */
+    const void *parts[RIG_RANKS_MAX]; /* parts of one segment, in the order of the fold */
+    uint32_t ranks[RIG_RANKS_MAX];    /* ranks of the parts */
     struct pccl_instance instance;
     uint64_t place;
     size_t count;
@@ -401,7 +406,7 @@ static void fold_packed(const struct fold *fold)
     step.to = plan->datatype;
     step.ranks = plan->seat.ranks;
     pccl_combine_step(fold->kernels, &step, fold->result, sum, fold->parts[plan->seat.ranks - 1], fold->count);
-    if (plan->algorithm == PCCL_RING || plan->algorithm == PCCL_DIRECT) /* what others do not get is not packed */
+    if (plan->algorithm == PCCL_RING || plan->algorithm == PCCL_DIRECT) /* data for no other rank is not packed */
         pass_codec(fold, fold->ranks[plan->seat.ranks - 1], &plan->packing, fold->result, &plan->packing, fold->result);
 }
 
@@ -420,7 +425,7 @@ struct reference {
     uint8_t *result;        /* of the whole tensor */
 };
 
-/* The parts in the order in which they are folded: the owner of a share comes last, and so does a root. */
+/* Reduces the parts in the order in which they are folded: the owner of a share is last, and so is a root. */
 static void reduce_segment(const struct reference *reference, struct fold *fold, uint32_t number,
                            const struct pccl_segment *segment)
 {
@@ -443,7 +448,7 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
     fold_segment(fold);
 }
 
-/* Packed once, by whoever has it. */
+/* Copies a segment, packed once by its owner. */
 static void copy_segment(const struct reference *reference, struct fold *fold, uint32_t number,
                          const struct pccl_segment *segment)
 {
@@ -460,7 +465,7 @@ static void copy_segment(const struct reference *reference, struct fold *fold, u
         memcpy(result, given, (size_t)segment->count * plan->element_bytes);
 }
 
-/* Whether the rank packs the piece for others in this stripe. */
+/* Returns true if the rank packs the piece for others in this stripe. */
 static bool is_sent(const struct pccl_plan *plan, uint64_t stripe, uint32_t number, uint32_t rank)
 {
     const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
@@ -471,7 +476,7 @@ static bool is_sent(const struct pccl_plan *plan, uint64_t stripe, uint32_t numb
     return false;
 }
 
-/* What one rank gives to one, cut as it is sent; packed unless it stays. */
+/* Moves the data of one rank for another, cut as it is sent; packed unless it stays. */
 static void move_segment(const struct reference *reference, struct fold *fold, uint64_t stripe, uint32_t number)
 {
     const struct rig_place *place = reference->place;
@@ -482,7 +487,7 @@ static void move_segment(const struct reference *reference, struct fold *fold, u
     const uint32_t from = scatters_from_root(collective) ? root : number;
     const uint32_t giver = segment.part / ranks, taker = segment.part % ranks; /* in an all-to-all */
     const uint64_t start = segment.first - place->starts[segment.part];
-    uint64_t at = segment.first, to = segment.first; /* in what the rank gives, and in the results */
+    uint64_t at = segment.first, to = segment.first; /* offset in the rank's input, and in the results */
     bool stays = number == root;
     if (gathers_at_root(collective))
         at = start;
@@ -667,7 +672,10 @@ static void list_all_reduces(struct rig_spec *spec, uint32_t bits)
     }
 }
 
-/* Of what each has for each some are empty, and one is much longer. What stays is not: so there is something to do. */
+/*
+ * Gives lengths of all pairs: some are empty, and one is much longer. Data that stays is not empty, so there is
+ * something to do.
+ */
 static void give_pairs(const struct rig_spec *spec, struct pccl_prng *prng, uint32_t most, struct rig_op *op)
 {
     const uint32_t all = spec->ranks * spec->ranks, longest = (uint32_t)pccl_prng_below(prng, all);

@@ -25,16 +25,16 @@ enum step_kind {
 struct step {
     enum step_kind kind;
     uint32_t rank, op;         /* of ranks */
-    uint32_t connection, side; /* of connections */
-    uint32_t actor;            /* whose priority counts */
+    uint32_t connection, side; /* for steps of connections */
+    uint32_t actor;            /* actor whose priority counts */
 };
 
 enum { STEPS_MAX = RIG_RANKS_MAX * (RIG_OPS_MAX + 5) + 1, RUN_STEPS_MAX = 800000 };
 
 struct menu {
-    struct step steps[STEPS_MAX]; /* of ranks and the master; those of connections: world->possible */
+    struct step steps[STEPS_MAX]; /* steps of ranks and the master; steps of connections: world->possible */
     uint32_t count;
-    uint32_t total; /* with those of connections */
+    uint32_t total; /* including the steps of connections */
 };
 
 void rig_trace(struct rig_world *world, const char *format, ...)
@@ -70,7 +70,7 @@ bool rig_plant(struct rig_world *world, enum rig_plant plant)
     return true;
 }
 
-/* ---- what is possible ---- */
+/* ---- possible steps ---- */
 
 static void offer_rank(const struct rig_world *world, const struct rig_rank *rank, struct menu *menu)
 {
@@ -193,7 +193,7 @@ static struct step step_of_number(const struct rig_world *world, const struct me
     return step_at(world, end, number);
 }
 
-/* The one whose actor comes first. */
+/* Returns the step whose actor is first. */
 static struct step most_urgent(const struct rig_world *world, const struct menu *menu, uint32_t random)
 {
     struct step best = step_of_number(world, menu, random % menu->total);
@@ -290,7 +290,7 @@ static void step_connection(struct rig_world *world, const struct step *step)
 
 /* ---- faults ---- */
 
-/* Kills a process; a part of what it had written may still arrive. */
+/* Kills a process; a part of its written data may still arrive. */
 static void kill_rank(struct rig_world *world, struct rig_rank *rank)
 {
     break_all(world, rank);
@@ -351,7 +351,7 @@ static void count_disturbances(struct rig_world *world)
     world->disturbances = odd;
     for (uint32_t i = 0; i < world->fault_count; i++) {
         const enum rig_fault_kind kind = world->faults[i].kind;
-        /* a commit without the dead one cuts connections of living ranks that pass on what it had */
+        /* a commit without the dead one cuts connections of living ranks that pass on its data */
         const bool cuts = relays && (kind == RIG_KILL || kind == RIG_FREEZE);
         world->disturbances += each[kind] + cuts;
     }
