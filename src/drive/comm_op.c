@@ -482,8 +482,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
 
 uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation)
 {
-    return operation->op ? operation->op->deadline_us
-                         : UINT64_MAX; /* NULL: this peer is alone, and the operation has ended */
+    return operation->op ? operation->op->deadline_us : UINT64_MAX; /* NULL: alone, and the operation has ended */
 }
 
 enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, const struct pccl_founding *founding,

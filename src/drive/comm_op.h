@@ -55,10 +55,8 @@ struct pccl_comm_composition {
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* handle of the launch */
-    uint64_t
-        name; /* name by which its caller finds it: its tag; another number for a send or the creation of a group */
-    struct pccl_peer_op
-        *op; /* held; NULL: this peer is alone, or the machine is gone and the fields below have the outcome */
+    uint64_t name; /* number by which its caller finds it: its tag; for a send or a new group another number */
+    struct pccl_peer_op *op; /* held; NULL: alone, or the machine is gone and the fields below have the outcome */
     enum pccl_status status;
     struct pccl_why why; /* details from launch on; after a failure also the reason and the departed members */
     uint32_t world;
@@ -66,12 +64,11 @@ struct pccl_comm_op {
     struct pccl_comm_op_job *job; /* job of a bulk operation while the engine has it */
     struct pccl_buffers buffers;  /* tiny: buffers of the result, with owned lists */
     size_t result_bytes;
-    size_t outcome_skip;                 /* tiny: offset of the result in each part of the master's payload */
-    struct pccl_comm_feedback *feedback; /* NULL: no error feedback */
-    const struct pccl_comm_composition
-        *composed; /* NULL: a single operation of the machine, or given up before it was composed */
-    void *part;    /* owned by `composed` */
-    bool goes_on;  /* another operation of the machine follows when the current one has committed */
+    size_t outcome_skip;                          /* tiny: offset of the result in each part of the master's payload */
+    struct pccl_comm_feedback *feedback;          /* NULL: no error feedback */
+    const struct pccl_comm_composition *composed; /* NULL: of the machine, or given up before it was composed */
+    void *part;                                   /* owned by `composed` */
+    bool goes_on; /* another operation of the machine follows when the current one has committed */
     struct pccl_comm_arrivals arrivals;
     uint8_t codec;                         /* codec of the elements, as in the descriptor */
     char why_codec[PCCL_CODEC_WORDS_SIZE]; /* reason for the choice of an automatic codec, once the operation is over */

@@ -21,9 +21,8 @@ struct pcclComm_t {
     bool extended_results;
     struct pccl_group_handle *group; /* NULL: the handle of a communicator */
 
-    struct pccl_communicator
-        *comm;       /* communicator; in a group, valid while a caller is inside, and NULL after its destruction */
-    uint32_t aborts; /* number of calls of pcclAbortOperations; under the communicator's lock */
+    struct pccl_communicator *comm; /* in a group, valid while a caller is inside, and NULL after its destruction */
+    uint32_t aborts;                /* number of calls of pcclAbortOperations; under the communicator's lock */
 };
 
 struct pccl_group_handle {

@@ -18,13 +18,11 @@ struct pccl_op_args {
      * automatic codec depend on the members: pccl_comm_op_launch sets them.
      */
     struct pccl_launch launch;
-    struct pccl_buffers
-        buffers; /* the same buffer for both in a broadcast; memory is NULL where this peer has no input or no result */
+    struct pccl_buffers buffers; /* in a broadcast both are the same; memory is NULL without an input or a result */
     const struct pccl_comm_composition *composed; /* NULL: a single operation of the machine */
-    pcclBlobs_t *out; /* result of blobs; the descriptor's count is the limit of its bytes */
-    uint64_t length;  /* length of a blob, in bytes */
-    const pcclPart_t
-        *blobs; /* scatter_v and all_to_all_v: one blob per member, in place of the input; otherwise NULL */
+    pcclBlobs_t *out;        /* result of blobs; the descriptor's count is the limit of its bytes */
+    uint64_t length;         /* length of a blob, in bytes */
+    const pcclPart_t *blobs; /* scatter_v and all_to_all_v: one blob per member, as the input; otherwise NULL */
     uint32_t blob_count;
     pcclArrivalCallback_t on_arrival; /* for blobs; may be NULL */
     void *user_data;                  /* argument of on_arrival */

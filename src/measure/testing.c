@@ -137,8 +137,7 @@ static bool stands(const struct pccl_measure_test *test)
 static void end(struct pccl_worker_link *link)
 {
     struct pccl_measure_test *test = test_of(link);
-    enum pccl_link_end how =
-        link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: it sent a false report */
+    enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: false report */
     pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                   "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer),
                   pccl_worker_link_why(link)->bytes);

@@ -39,8 +39,7 @@ struct digester {
     enum pccl_status status;
     struct pccl_text reason;
     struct pccl_sync_copiers copiers;
-    struct arrival
-        arrivals[PCCL_DEVICE_BUFFERS]; /* reads in progress, each in the copier's buffer of the same number */
+    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* reads in progress, by the number of the copier's buffer */
     uint32_t first, count;
 };
 

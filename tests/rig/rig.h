@@ -79,8 +79,7 @@ struct rig_op {
     uint32_t root;             /* root, if there is one, while it lives */
     bool given;                /* parts have these lengths, by rank; the descriptor's count is their sum */
     uint32_t lengths[RIG_RANKS_MAX];
-    uint32_t
-        tensor_count; /* coalesced: number of tensors, of these elements each. The last one has another reduction */
+    uint32_t tensor_count; /* coalesced: number of tensors of `count` elements; the last has another reduction */
     uint32_t tensors[RIG_TENSORS_MAX];
     uint32_t pairs[RIG_RANKS_MAX][RIG_RANKS_MAX]; /* all-to-all: lengths by sender and receiver */
     uint32_t odd_rank;  /* this rank's first attempt asks for a different operation; RIG_NOBODY: none does */
@@ -120,8 +119,7 @@ struct pccl_cost rig_cost(const struct rig_spec *spec, uint32_t op);
 /* One rank's place in an operation and view: the ranks it names, and the memory of its caller. */
 struct rig_place {
     uint32_t ring[RIG_RANKS_MAX], positions[RIG_RANKS_MAX]; /* by rank in the ring */
-    uint64_t
-        starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1]; /* starts of parts, by position; in an all-to-all of all pairs */
+    uint64_t starts[RIG_RANKS_MAX * RIG_RANKS_MAX + 1];     /* of parts, by position; in an all-to-all of all pairs */
     uint32_t parts;
     struct pccl_seat seat;
     bool in_parts;    /* the tensor is */

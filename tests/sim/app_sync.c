@@ -225,8 +225,7 @@ void sim_sync_begin(struct sim *sim, struct sim_peer *peer)
     app->sync_asked = app->sync_prepared = false;
     if (hash % 100 < sim->plan.sync_percent)
         app->sync_count = hash / 128 % 100 < sim->plan.second_percent ? 2 : 1;
-    app->sync_old =
-        peer->machine->sync.synced || peer->machine->revision == 0; /* all members are equally old at the beginning */
+    app->sync_old = peer->machine->sync.synced || peer->machine->revision == 0; /* at first all are equally old */
 }
 
 bool sim_sync_work(struct sim *sim, struct sim_peer *peer)

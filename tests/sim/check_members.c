@@ -674,8 +674,7 @@ void sim_check_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call,
 /* I10: a peer that has waited long, while everything was in order, has learned for which members. */
 static void check_wait(struct sim *sim, struct sim_peer *peer, uint64_t since, const char *what)
 {
-    uint64_t patience =
-        6 * sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S; /* repeats the query after five times where_ms */
+    uint64_t patience = 6 * sim->plan.peer.where_ms * SIM_MS + 3 * SIM_S; /* the query is repeated after five */
     if (sim->now < since + patience || sim->now < sim->healed_at + patience)
         return;
     if (pccl_peer_waiting(peer->machine)->length == 0)

@@ -137,8 +137,7 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
         dial_failed(sim, conn, 0);
         return;
     }
-    bool waits =
-        cut == SIM_WHOLE && listener != NULL && listener->starved; /* among those that it has not accepted yet */
+    bool waits = cut == SIM_WHOLE && listener != NULL && listener->starved; /* among those not accepted yet */
     if (waits)
         sim_peer_note_shortage(sim, (struct sim_peer *)listener);
     if (cut == SIM_DROP || waits) {

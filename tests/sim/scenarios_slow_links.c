@@ -8,11 +8,7 @@
 #include "master/roster.h"
 #include "peer/queries.h"
 
-enum {
-    SOUND_US = 30000,
-    SLOW_US = 100000,
-    MIB = 8
-}; /* busy time for each MiB, of the number sent over each link in a second */
+enum { SOUND_US = 30000, SLOW_US = 100000, MIB = 8 }; /* busy time for each MiB; MiB over a link in a second */
 
 static uint64_t pace_us[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* pace by hosts */
 static uint64_t ring_bytes, ring_left;                 /* bytes of operations under way, as all report them */

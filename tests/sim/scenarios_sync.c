@@ -848,8 +848,7 @@ void scenario_sync_abandoned(struct sim *sim)
     sim_peer_kill(sim, p[0], false);
     sim_peer_kill(sim, p[2], false);
     WAIT(sim, 3000, is_lost(sim, p[0]) && is_lost(sim, p[2]));
-    sim_process_stop(sim, &sim->master->process,
-                     sim->now + 10 * SIM_MS); /* it does not answer their probes: both at once */
+    sim_process_stop(sim, &sim->master->process, sim->now + 10 * SIM_MS); /* it answers neither probe: both at once */
     WAIT(sim, 3000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
     scenario_run_ms(sim, 10); /* its welcome is in flight, if it is in */
     if (!pccl_peer_is_connected(n->machine)) {

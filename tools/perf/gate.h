@@ -20,8 +20,8 @@ struct perf_figure {
 
 /* One row of any kind. */
 struct perf_judged {
-    const char
-        *of; /* a collective as in --op, state_equal, state_newcomer, state_part, topology, chaos_kill, chaos_stop */
+    /* a collective as in --op, state_equal, state_newcomer, state_part, topology, chaos_kill or chaos_stop */
+    const char *of;
     size_t bytes;
     bool in_place;
     struct perf_figure figures[PERF_FIGURES_MAX]; /* measured figures; others are missing */

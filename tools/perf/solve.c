@@ -14,8 +14,7 @@
 /* Enough for a report of the most peers in a run, and within a library's 32-bit counts. */
 enum { FILE_BYTES_FIRST = 1 << 16, FILE_BYTES_MAX = 1 << 30 };
 
-static const uint64_t steps_without =
-    4000000; /* default for a file without steps: the number that the master uses in one search */
+static const uint64_t steps_without = 4000000; /* for a file without steps: as the master uses in one search */
 
 struct search {
     const struct perf_options *options;

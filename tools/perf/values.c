@@ -136,7 +136,7 @@ static double levels_of(const pcclQuantizationOptions_t *codec)
     if (codec->algorithm < pcclQuantE4M3)
         return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
     return levels[codec->algorithm] /
-           4; /* scales that are powers of two double the steps, and so does stochastic rounding */
+           4; /* scales that are powers of two double the steps, so does stochastic rounding */
 }
 
 /* Returns the rounding error of the data type, or of the codec in every hop. */
