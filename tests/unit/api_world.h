@@ -94,7 +94,7 @@ static inline int start_world(void **state, int peers, const char *tiny_bytes_ma
     assert_int_equal(pcclMasterGetPort(world.master, &port), pcclSuccess);
     (void)snprintf(world.address, sizeof world.address, "127.0.0.1:%u", port);
     while (world.count < peers)
-        join(&world, world.count == 2 ? "1" : "0"); /* the third wants to know it precisely */
+        join(&world, world.count == 2 ? "1" : "0"); /* the third peer asks for the precise result */
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /*
- * Reports the kernel variants that a test has run on this processor, whose features are found as in
- * production. A variant that the processor supports and that was left out is printed, and in CI it
- * is a failure.
+ * Reports the kernel variants that a test has run on this processor, whose features are detected as in production. A
+ * variant that the processor supports and that the test did not run is printed; in CI it is a failure.
  */
 #ifndef PCCL_TESTS_UNIT_CPU_H
 #define PCCL_TESTS_UNIT_CPU_H
@@ -40,7 +39,7 @@ static inline bool variant_was_run(const char *name)
     return false; /* the build lacks it */
 }
 
-/* Whether the system says so; independent of what the tests and the driver find out. */
+/* Returns true if the system lists the feature; independent of what the tests and the driver detect. */
 static inline bool system_lists(const char *const *reason)
 {
     char line[8192] = "";
@@ -55,7 +54,7 @@ static inline bool system_lists(const char *const *reason)
     return true;
 }
 
-/* Says which variants were run. false: in CI, and this machine has one that was not. */
+/* Prints which variants were run. Returns false in CI if this machine has a variant that was not run. */
 static inline bool all_variants_were_run(void)
 {
     static const struct {

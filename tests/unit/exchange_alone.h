@@ -1,6 +1,4 @@
-/*
- * One exchange, whose other peers send only what the test says; and jobs that add 32-bit numbers.
- */
+/* One exchange whose other peers send only the messages of the test; and jobs that add 32-bit numbers. */
 #ifndef PCCL_TESTS_EXCHANGE_ALONE_H
 #define PCCL_TESTS_EXCHANGE_ALONE_H
 
@@ -43,7 +41,7 @@ static inline bool is_sum(const struct job *jobs, uint32_t ranks, uint32_t rank)
 
 static const struct pccl_instance an_instance = {.joint = 1, .tag = 9, .use = 1};
 
-/* A ring, ours the first; the others only say what the test says. */
+/* A ring with our exchange at rank 0; the other ranks send only the messages of the test. */
 struct alone {
     struct world world;
     struct job job;

@@ -19,8 +19,8 @@ static inline bool is_narrow(enum pccl_datatype datatype)
 }
 
 /*
- * Narrow floats that show where they are rounded: sums beyond the largest one whose average is none,
- * a large number with small ones, any bits at all, and numbers that round in every sum.
+ * Narrow floats that show at which step they are rounded: sums beyond the largest value whose average is in range, a
+ * large number with small ones, random bits, and numbers that round in every sum.
  */
 static inline void put_telling(const struct job *job, size_t index, uint32_t rank, uint64_t random)
 {
@@ -65,8 +65,8 @@ static inline float greater_of(float a, float b)
 }
 
 /*
- * What the header promises of narrow floats, told plainly: in single precision, in the order of the
- * parts, rounded once.
+ * The rule of the header for narrow floats in its simplest form: single precision, in the order of the parts, rounded
+ * once.
  */
 static inline void fold_narrow(const struct pccl_plan *plan, const void *const *parts, size_t index, uint8_t *result)
 {
@@ -95,14 +95,14 @@ static inline bool is_reduce(const struct pccl_plan *plan)
     return plan->algorithm == PCCL_REDUCE_CHAIN || plan->algorithm == PCCL_REDUCE_DIRECT;
 }
 
-/* The i-th rank whose part is folded into this segment: the owner of a share comes last, and so does a root. */
+/* The i-th rank whose part is folded into this segment: the owner of a share is last, and so is a root. */
 static inline uint32_t rank_folded(const struct pccl_plan *plan, uint32_t piece, uint32_t i)
 {
     uint32_t first = is_reduce(plan) ? plan->seat.root + 1 : piece + (plan->positions != NULL);
     return (first + i) % plan->seat.ranks;
 }
 
-/* What a rank contributes of a segment: its elements, or what it makes of them. To be freed. */
+/* The elements that a rank contributes to a segment, after its own conversion. The caller frees them. */
 static inline uint8_t *contribution(const struct pccl_plan *plan, const struct job *job, struct pccl_segment segment)
 {
     const size_t bytes = (size_t)segment.count * plan->element_bytes;
@@ -144,7 +144,7 @@ struct numbers {
     number error;
 };
 
-/* `off`: how much beyond the exact ones the largest may lie. */
+/* `off`: the most by which the largest value may exceed the exact one. */
 static inline number largest(const struct numbers *numbers, number off)
 {
     number most = 0;
@@ -183,7 +183,7 @@ static inline number scaled_error(const struct pccl_descriptor *descriptor, numb
     return descriptor->codec_rounding == PCCL_SCALED_STOCHASTIC ? step : step / 2;
 }
 
-/* Once packed and unpacked. A block's range is at most that of the segment. */
+/* Packs and unpacks the numbers once. A block's range is at most that of the segment. */
 static inline void pack(struct numbers *numbers, const struct pccl_descriptor *descriptor)
 {
     if (descriptor->codec >= PCCL_PACKING_SCALED) {
@@ -233,9 +233,9 @@ static inline struct numbers numbers_of(const struct pccl_plan *plan, const stru
 }
 
 /*
- * Along the ring sums are packed; in direct exchange the parts of all but the owner; at last the
- * result is, unless nobody else gets it. Of 16 bits, sums are floats, and rounded
- * are the result and what is unpacked of it.
+ * Along the ring sums are packed; in direct exchange the parts of all ranks except the owner. The result is packed
+ * last, unless no other rank gets it. With 16 bits the sums are floats; the result and the numbers unpacked from it are
+ * rounded.
  */
 static inline struct numbers fold_numbers(const struct pccl_plan *plan, const struct job *jobs, uint32_t piece,
                                           struct pccl_segment segment)

@@ -1,7 +1,6 @@
 /*
- * Exchanges of several peers in memory: every lane has some connections, whose bytes are moved in
- * random pieces and in a random order. Messages overtake one another, wait in a connection after
- * they were sent, and are cut anywhere.
+ * Exchanges of several peers in memory: every lane has some connections, whose bytes are moved in random pieces and in
+ * a random order. Messages overtake one another, wait in a connection after they were sent, and are cut at any byte.
  */
 #ifndef PCCL_TESTS_EXCHANGE_WORLD_H
 #define PCCL_TESTS_EXCHANGE_WORLD_H
@@ -40,8 +39,8 @@ struct job {
     uint8_t *input, *before, *result;
     size_t bytes, result_bytes;            /* of the input, of the result */
     struct pccl_extent inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
-    bool gives, in_place;                  /* its input is read; its result belongs into the same block */
-    uint32_t arrived;                      /* bit for each position whose blob has been told to be there */
+    bool gives, in_place;                  /* its input is read; its result is written to the same block */
+    uint32_t arrived;                      /* a bit for each position whose blob was reported as present */
     bool done, at_rest, failed, stopped;
     enum pccl_class class;
     struct pccl_text reason;
@@ -67,7 +66,7 @@ struct world {
     const uint64_t *starts; /* of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
-    uint32_t readies;     /* sent so far */
+    uint32_t readies;     /* number sent */
     bool expects_trouble; /* failures of transfers are part of the test */
 };
 
@@ -283,7 +282,7 @@ static inline bool pipe_receive(struct world *w, struct pipe_end *pipe)
         return true;
     }
     if (message->copied < message->length || (pipe->message_count == 1 && pipe->departing))
-        return false; /* the sender has not said that it is all */
+        return false; /* the sender has not reported that the message is complete */
     if (message->length > 0)
         pccl_exchange_received(exchange, &pipe->arrival);
     pipe->arriving = false;
@@ -318,7 +317,7 @@ static inline bool world_go_on(struct world *w)
     return moved;
 }
 
-/* Sweeps until nothing moves any more, or (steps > 0) so many steps. */
+/* Sweeps until no byte moves, or, with `steps` > 0, for `steps` steps. */
 static inline void world_run(struct world *w, uint64_t steps)
 {
     bool moved = true;
@@ -327,7 +326,7 @@ static inline void world_run(struct world *w, uint64_t steps)
         uint32_t first = (uint32_t)world_below(w, w->pipe_count);
         uint32_t stride = (uint32_t)(1 + world_below(w, 7));
         while (w->pipe_count % stride == 0 && stride > 1)
-            stride--; /* not a permutation, but good: the rest comes in the second loop */
+            stride--; /* not a permutation, which is enough: the second loop moves the remaining pipes */
         for (uint32_t i = 0; i < w->pipe_count; i++) {
             moved |= world_step(w, (first + i * stride) % w->pipe_count, true);
             if (steps > 0 && ++step >= steps)
@@ -342,14 +341,14 @@ static inline void world_run(struct world *w, uint64_t steps)
 
 /* ---- operations ---- */
 
-/* Bytes of the first so many parts. */
+/* Bytes of the first `parts` parts. */
 static inline size_t world_parts(const struct world *w, const struct pccl_descriptor *descriptor, uint32_t parts)
 {
     const uint64_t elements = w->starts != NULL ? w->starts[parts] : parts * descriptor->count;
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype);
 }
 
-/* What each gets of the others, or of the root, by itself. */
+/* Allocates each blob that a rank gets from the others, or from the root, separately. */
 static inline void job_allocate_blobs(const struct world *w, struct job *job, uint32_t rank, bool exchanges)
 {
     const uint32_t position = w->positions[rank];

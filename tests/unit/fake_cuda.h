@@ -1,15 +1,13 @@
 /*
- * A CUDA driver in the memory of the host, for tests: the whole table of device/cuda_driver.h, over
- * several devices.
+ * A CUDA driver in the memory of the host, for tests: the whole table of device/cuda_driver.h, over several devices.
  *
- * A copy happens when somebody waits for it and not before. Until then its destination holds
- * FAKE_CUDA_GARBAGE, and its source must stay as it is. Wrong use (a copy without a current
- * context, memory or handles that are gone, a stream of another context) is noted; fake_cuda_end
- * returns what was said of the first one, or what was left over.
+ * A copy is made only when a caller waits for it. Until then its destination holds FAKE_CUDA_GARBAGE, and its source
+ * must stay unchanged. Wrong use (a copy without a current context, freed memory or handles, a stream of another
+ * context) is noted; fake_cuda_end returns the text of the first one, or names what was left over.
  *
- * Any call can be made to fail. Those that give something back (pop, release, destroy, free) do so
- * all the same: CUDA's may return the error of something earlier. One that waits and fails has
- * broken its stream: its copies never happen.
+ * Any call can be made to fail. Calls that give something back (pop, release, destroy, free) do it even when they fail:
+ * CUDA's may return the error of an earlier call. A wait that fails breaks its stream: the copies of that stream are
+ * never made.
  */
 #ifndef PCCL_TESTS_UNIT_FAKE_CUDA_H
 #define PCCL_TESTS_UNIT_FAKE_CUDA_H
@@ -22,7 +20,7 @@
 #include <string.h>
 
 enum { FAKE_CUDA_DEVICES_MAX = 8, FAKE_CUDA_DEPTH_MAX = 16, FAKE_CUDA_GARBAGE = 0xdb };
-/* CUresult, beside those of cuda_driver.h */
+/* values of CUresult, besides those of cuda_driver.h */
 enum {
     FAKE_CUDA_NOT_INITIALIZED = 3,
     FAKE_CUDA_NO_DEVICE = 100,
@@ -40,7 +38,7 @@ struct pccl_cuda_context {
     bool destroyed; /* cuDevicePrimaryCtxReset */
 };
 
-/* Objects are kept until the end, so that a handle that is gone can be told. */
+/* Objects are kept until the end, so that the use of a destroyed handle is detected. */
 struct fake_cuda_block {
     struct fake_cuda_block *next;
     struct pccl_cuda_context *context;
@@ -54,9 +52,9 @@ struct fake_cuda_work {
     struct fake_cuda_work *next;
     uint64_t number; /* of the stream */
     uint8_t *to;
-    const uint8_t *from; /* NULL: filled with `value` */
+    const uint8_t *from; /* NULL: the memory is filled with `value` */
     size_t bytes;
-    uint8_t *before; /* what `from` held; NULL: it may change */
+    uint8_t *before; /* content of `from`; NULL: it may change */
     uint8_t value;
 };
 
@@ -71,7 +69,7 @@ struct pccl_cuda_stream {
 struct pccl_cuda_event {
     struct pccl_cuda_event *next;
     struct pccl_cuda_context *context;
-    struct pccl_cuda_stream *stream; /* recorded in; NULL: never */
+    struct pccl_cuda_stream *stream; /* stream it was recorded in; NULL: never recorded */
     uint64_t number;
     bool live;
 };
@@ -135,7 +133,7 @@ static inline struct pccl_cuda_context *fake_cuda_current(void)
     return fake_cuda_depth > 0 ? fake_cuda_stack[fake_cuda_depth - 1] : NULL;
 }
 
-/* Of the context's device. */
+/* Number of the context's device. */
 static inline int fake_cuda_ordinal(const struct pccl_cuda_context *context)
 {
     return (int)(context - fake_cuda.contexts);
@@ -502,7 +500,7 @@ static inline int fake_cuda_copy(int result, struct pccl_cuda_stream *stream, ui
     if (result != PCCL_CUDA_SUCCESS)
         return result;
     struct fake_cuda_work work = {.to = to, .from = from, .bytes = bytes};
-    if (to_host) { /* device memory may be changed by what was begun before */
+    if (to_host) { /* device memory may be changed by work that began before */
         memset(to, FAKE_CUDA_GARBAGE, bytes);
     } else {
         work.before = fake_cuda_new(bytes);
@@ -534,7 +532,7 @@ static const struct pccl_cuda_driver fake_cuda_driver = {
 
 /* ---- for tests; on any thread, except begin and end ---- */
 
-/* A fresh driver. Devices -1: none, and cuInit says so. */
+/* Starts a new driver. With `devices` -1 there is no device, and cuInit reports that. */
 static inline void fake_cuda_begin(int devices)
 {
     fake_cuda.devices = devices;
@@ -586,10 +584,7 @@ static inline void fake_cuda_fill_later(int device, void *memory, uint8_t value,
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/*
- * As cuDevicePrimaryCtxReset does: all streams, events and page-locked memory of the context are
- * gone.
- */
+/* Does the same as cuDevicePrimaryCtxReset: all streams, events and page-locked memory of the context are destroyed. */
 static inline void fake_cuda_reset(int device)
 {
     struct pccl_cuda_context *context = &fake_cuda.contexts[device];
@@ -608,7 +603,7 @@ static inline void fake_cuda_reset(int device)
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/* Frees everything. NULL: all was well and nothing is left. */
+/* Frees everything. Returns NULL if there was no wrong use and nothing is left. */
 static inline const char *fake_cuda_end(void)
 {
     for (int i = 0; i < FAKE_CUDA_DEVICES_MAX; i++) {

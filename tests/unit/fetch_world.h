@@ -1,7 +1,6 @@
 /*
- * A requester among donors that answer in any order and at any rate, and die, stall or lie. A few
- * words stand in for a chunk's memory; they are written one by one, so that a half-written chunk is
- * seen.
+ * A requester among donors that answer in any order and at any rate, and die, stall or lie. A few words represent the
+ * memory of a chunk; they are written one by one, so that a half-written chunk is detected.
  */
 #ifndef PCCL_TESTS_FETCH_WORLD_H
 #define PCCL_TESTS_FETCH_WORLD_H
@@ -262,7 +261,7 @@ static void world_init(uint64_t seed, uint32_t donors, uint32_t same_per_million
     world.wanted_bytes = world.thrown_bytes = world.sent = world.drops = 0;
 }
 
-/* To be set before world_init: what the world is made of. */
+/* Sets the random seed. Call before world_init. */
 static void world_seed(uint64_t seed)
 {
     memset(&world, 0, sizeof world);
@@ -400,8 +399,7 @@ static void begin_arrival(uint32_t number, const struct pccl_fetch_arrival *arri
 }
 
 /*
- * Alters an answer according to the donor's conduct. true: it is a lie that must be noticed at
- * once.
+ * Alters an answer according to the donor's conduct. Returns true if the answer is a lie that must be detected at once.
  */
 static bool distort(struct donor *donor, struct pccl_msg *answer, struct pccl_proof *proofs)
 {
@@ -537,7 +535,7 @@ static void donor_step(uint32_t number)
     }
 }
 
-/* Answers all that this donor was asked for, whatever more is asked meanwhile. */
+/* Answers everything that this donor was asked for up to now, even if more requests arrive during the call. */
 static void answer_all(uint32_t number)
 {
     struct donor *donor = &world.donors[number];
@@ -552,7 +550,7 @@ static bool can_step(const struct donor *donor)
     return donor->up && donor->stalled_until <= world.now && (donor->sending || donor->queue_count > 0);
 }
 
-/* Chooses by weight, but lets nobody be silent for long unless that is intended. */
+/* Chooses by weight, but no donor is silent for long unless that is intended. */
 static uint32_t choose_donor(void)
 {
     uint64_t weights = 0;

@@ -1,8 +1,7 @@
 /*
- * Other bytes with the XXH3 digest of given ones, as anybody can compute them. XXH3 adds up, in
- * each of eight lanes of a block of 1,024 bytes, the words of the lane, and the products of the
- * halves of each word xor a key that is known. Five words of a lane can be chosen so that both sums
- * come out as they were; the other eleven are free.
+ * Makes other bytes with the same XXH3 digest as given bytes; anybody can compute them. For each of eight lanes of a
+ * block of 1,024 bytes XXH3 adds up the words of the lane, and the products of the halves of each word xor a key that
+ * is public. Five words of a lane can be chosen so that both sums stay the same; the other eleven are free.
  */
 #ifndef PCCL_TESTS_UNIT_FORGE_H
 #define PCCL_TESTS_UNIT_FORGE_H
@@ -31,10 +30,7 @@ static inline uint64_t forge_key(size_t stripe, size_t lane)
 
 static inline uint64_t forge_product(uint64_t mixed) { return (mixed & UINT32_MAX) * (mixed >> 32); }
 
-/*
- * Word `stripe` of the lane becomes the one whose mixture with the key has these halves; returns
- * it.
- */
+/* Sets word `stripe` of the lane to the word whose mixture with the key has these halves. Returns that word. */
 static inline uint64_t forge_put(uint8_t *block, size_t stripe, size_t lane, uint64_t high, uint64_t low)
 {
     uint64_t word = forge_key(stripe, lane) ^ (high << 32 | (low & UINT32_MAX));
@@ -43,8 +39,8 @@ static inline uint64_t forge_put(uint8_t *block, size_t stripe, size_t lane, uin
 }
 
 /*
- * The first eleven stripes of `forged` have the wanted content; the others are chosen so that the
- * lane's sums equal those of `block`.
+ * The first eleven stripes of `forged` hold the wanted content; the others are chosen so that the lane's sums equal
+ * those of `block`.
  */
 static inline void forge_lane(const uint8_t *block, uint8_t *forged, size_t lane)
 {
@@ -57,27 +53,21 @@ static inline void forge_lane(const uint8_t *block, uint8_t *forged, size_t lane
         sum -= forge_get(forged, s, lane);
         products -= forge_product(forge_get(forged, s, lane) ^ forge_key(s, lane));
     }
-    /*
-     * Three products make the sum of products: 1 times a low part, and 2^31 times what is above it,
-     * in two.
-     */
+    /* Three products make the sum of products: 1 times the low part, and 2^31 times the rest, in two products. */
     uint64_t above = products >> 31, half = above < UINT32_MAX ? above : UINT32_MAX;
     sum -= forge_put(forged, 11, lane, products & (((uint64_t)1 << 31) - 1), 1);
     sum -= forge_put(forged, 12, lane, half, (uint64_t)1 << 31);
     sum -= forge_put(forged, 13, lane, above - half, (uint64_t)1 << 31);
-    /*
-     * Two words whose products are zero make the sum of words: one has a half of zero, the other
-     * the other one.
-     */
-    uint64_t key = forge_key(14, lane) & UINT32_MAX; /* the low half of word 14, whatever its high half is */
-    uint64_t last = (sum - key) & UINT32_MAX;        /* the low half of word 15 */
+    /* Two words whose products are zero make the sum of words: in each of them one half is zero, not the same half. */
+    uint64_t key = forge_key(14, lane) & UINT32_MAX; /* low half of word 14, for any high half */
+    uint64_t last = (sum - key) & UINT32_MAX;        /* low half of word 15 */
     sum -= forge_put(forged, 15, lane, 0, last ^ (forge_key(15, lane) & UINT32_MAX));
     memcpy(forged + 14 * 64 + lane * 8, &sum, sizeof sum);
 }
 
 /*
- * Whole blocks only; the rest stays as it is wanted to be. Not the last block, of which XXH3 reads
- * a part twice.
+ * Forges whole blocks only; the remaining bytes keep the wanted content. The last block is left out, because XXH3 reads
+ * a part of it twice.
  */
 static inline void forge_digest(const uint8_t *bytes, uint8_t *forged, size_t length)
 {

@@ -15,7 +15,7 @@
 
 struct held {
     int descriptors, mappings;
-    int memory; /* a descriptor of shared memory; -1: there is none */
+    int memory; /* a descriptor of shared memory; -1: none */
 };
 
 static inline bool held_is_memory(const char *name)

@@ -1,7 +1,7 @@
 /*
- * The checks of the kernels: every variant this processor can run gives the bits of the reference.
- * Free of cmocka, so that the same checks run in test_kernels.c and, compiled for another
- * processor, in kernels_plain.c. A check says what differs and returns false.
+ * The checks of the kernels: every variant that this processor can run produces the bits of the reference. Does not use
+ * cmocka, so that the same checks run in test_kernels.c and, compiled for another processor, in kernels_plain.c. A
+ * check prints the difference and returns false.
  */
 #ifndef PCCL_TESTS_UNIT_KERNELS_CHECK_H
 #define PCCL_TESTS_UNIT_KERNELS_CHECK_H
@@ -343,7 +343,7 @@ static bool step_by_step_of(struct subject s)
 
 static bool step_by_step(const struct pccl_kernels *kernels) { return for_each(kernels, step_by_step_of); }
 
-/* AVG of x is what the reference makes of x and parts that add nothing (-0, or 0). */
+/* AVG of x equals the reference for x and parts that add nothing (-0, or 0). */
 static bool finishes(struct subject s, const uint8_t *source, uint32_t ranks, size_t count)
 {
     enum { RANKS_MAX = 300 };
@@ -404,10 +404,7 @@ static int64_t signed_value(enum pccl_datatype type, uint64_t bits)
     return (int64_t)(bits << shift) >> shift;
 }
 
-/*
- * Against integer arithmetic, also for numbers of ranks that are larger than the type and than what
- * a float holds.
- */
+/* Compares with integer arithmetic, also for numbers of ranks above the range of the type and of exact floats. */
 static bool integers_divide_of(struct subject s)
 {
     static const uint32_t ranks[] = {1,   2,   3,     5,     7,        10,       41,         49,         255,
@@ -425,8 +422,8 @@ static bool integers_divide_of(struct subject s)
         for (size_t i = 0; i < count; i++) {
             uint64_t bits = 0;
             if (size <= 2) {
-                put(left.bytes, i, size, i); /* every value there is */
-            } else if (i % 3 == 0) {         /* around the multiples of the divisor, where rounding might go wrong */
+                put(left.bytes, i, size, i); /* every value of the type */
+            } else if (i % 3 == 0) {         /* close to the multiples of the divisor, where rounding might be wrong */
                 put(left.bytes, i, size, ranks[r] * pccl_prng_u64(&prng) - i % 2);
             }
             memcpy(&bits, left.bytes + i * size, size);
@@ -493,7 +490,7 @@ static bool conversions(const struct pccl_kernels *kernels)
     return true;
 }
 
-/* The same of floats of 8 bits. */
+/* The same check for floats of 8 bits. */
 static bool narrow_conversions(const struct pccl_kernels *kernels)
 {
     enum { STEPS = 5, COUNT = 256 * STEPS + 100000 };
@@ -515,7 +512,7 @@ static bool narrow_conversions(const struct pccl_kernels *kernels)
                   256)) {
             return false;
         }
-        for (uint32_t i = 256; i < COUNT; i++) { /* what follows each value, and any floats, many of them small */
+        for (uint32_t i = 256; i < COUNT; i++) { /* neighbors of each value, and random floats, many of them small */
             uint32_t bits;
             memcpy(&bits, &wide[i % 256], sizeof bits);
             wide[i] =
@@ -533,7 +530,7 @@ static bool narrow_conversions(const struct pccl_kernels *kernels)
     return true;
 }
 
-/* A product with 1 in two steps: what a member contributes, and the sum of it and of nothing. */
+/* A product with 1 in two steps: the contribution of a member, and its sum with nothing. */
 static bool scales_of(struct subject s)
 {
     static const double factors[] = {1, 0.5, -3, 1.0 / 3, 0, 1e300, 1e-40};
@@ -610,7 +607,7 @@ static uint64_t get_float_mode(void)
     __asm__ volatile("stmxcsr %0" : "=m"(word)::"memory");
     return word;
 }
-enum { ODD_FLOAT_MODE = 0xd040 }; /* flush, subnormals are zero, up, all traps but that of inexact results */
+enum { ODD_FLOAT_MODE = 0xd040 }; /* flush to zero, subnormals are zero, up, all traps except that of inexact results */
 #elif defined(__aarch64__)
 static void set_float_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
 static uint64_t get_float_mode(void)
@@ -740,7 +737,7 @@ static bool hashes(const struct pccl_kernels *kernels)
     static const struct {
         const char *message, *hash;
     } messages[] = {
-        /* those of FIPS 180-4 */
+        /* vectors of FIPS 180-4 */
         {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
         {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
         {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
@@ -809,7 +806,7 @@ static bool packs(const struct pccl_kernels *kernels)
     return hash == UINT64_C(0x1f9d35b67357a6ab);
 }
 
-/* The sparse codec, too: what it packs, what it leaves, and sums of it. */
+/* Checks the sparse codec: the bytes it packs, the residual, and sums of decoded elements. */
 static bool packs_the_largest(const struct pccl_kernels *kernels)
 {
     enum { COUNT = 2 * PCCL_SPARSE_CHUNK_ELEMENTS + 77 };

@@ -117,7 +117,7 @@ static void receive(struct world *w, struct pccl_msg msg)
     step(w, (struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = &frame, .msg = &msg});
 }
 
-/* It connects, and waits to be admitted. */
+/* Connects the peer, which waits to be admitted. */
 static void begin(struct world *w)
 {
     struct pccl_peer_effects effects = {.context = w,

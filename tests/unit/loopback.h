@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /*
- * Ends the program when nothing happens for so long: events drive the tests, time only ends those
- * that hang.
+ * Ends the program when nothing happens for this time: events drive the tests, the time limit only ends tests that
+ * hang.
  */
 enum { LOOPBACK_HANG_MS = 120000 };
 
@@ -53,7 +53,7 @@ static inline void loopback_until_readable(uv_loop_t *loop, int bare)
     while (poll(&readable, 1, 1) == 0);
 }
 
-/* Lets go of everything that was closed and shows that nothing else is left. */
+/* Frees everything that was closed and checks that nothing else is left. */
 static inline void loopback_end(uv_loop_t *loop)
 {
     uv_run(loop, UV_RUN_DEFAULT);
@@ -126,7 +126,7 @@ static inline void loopback_read(int bare, void *bytes, size_t length)
     assert_int_equal(recv(bare, bytes, length, MSG_WAITALL), (ssize_t)length);
 }
 
-/* A frame of our protocol with a text in it, to tell frames apart. */
+/* Writes a frame of our protocol that contains a text, to tell frames apart. */
 static inline size_t loopback_frame(const char *reason, uint8_t *bytes, size_t size)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_string(reason)}};

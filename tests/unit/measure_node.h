@@ -126,7 +126,7 @@ static inline int bare_listen(struct pccl_address *address)
     return listening;
 }
 
-/* A tested peer's port by hand: the next connection; its hello is heard and not answered. */
+/* Accepts the next connection to the port of a tested peer that the test plays; reads its hello without an answer. */
 static inline int bare_accept(int listening)
 {
     struct pccl_id ignored;

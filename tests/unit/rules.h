@@ -1,8 +1,8 @@
-/* How the rules of a state are tested (core/rule.h): each is broken by changing one field. */
+/* Tests the rules of a state (core/rule.h): each rule is broken by changing one field. */
 #ifndef PCCL_TESTS_RULES_H
 #define PCCL_TESTS_RULES_H
 
-/* A field that is changed, and what is said of it. */
+/* Changes a field and checks the reason that the rules report. */
 #define BREAKS(check, machine, field, value, reason)                                                                   \
     do {                                                                                                               \
         __typeof__(field) was = (field);                                                                               \

@@ -13,7 +13,7 @@
 
 enum {
     MANY = 3 << 20,
-    TURNS_MAX = 10 << 20, /* of who reads and writes and does not wait: the kernel may be late on a busy machine */
+    TURNS_MAX = 10 << 20, /* for an end that does not wait: on a busy machine the kernel may be late */
 };
 
 struct end {
@@ -139,7 +139,7 @@ static inline void read_some(struct end *end)
         end->failed = got;
 }
 
-/* Both ends send so many bytes, until all have arrived or an end finds that it has failed. */
+/* Both ends send these numbers of bytes, until all have arrived or an end detects that it has failed. */
 static inline void exchange(struct fixture *f, size_t to_server, size_t to_client)
 {
     static uint8_t bytes[MANY];
@@ -168,7 +168,7 @@ static inline struct pccl_key_name link_of(const struct fixture *f)
     return (struct pccl_key_name){.from = f->a, .to = f->b};
 }
 
-/* A link whose ends have the same key. */
+/* Opens a link whose ends have the same key. */
 static inline void link_up(struct fixture *f)
 {
     struct pccl_key_name name = link_of(f);
@@ -187,7 +187,7 @@ static inline void connect_ends(struct fixture *f, enum kind kind)
         control(f, f->peer);
 }
 
-/* Whoever is between the ends: the other sides of their sockets. */
+/* A man in the middle: the other sides of both sockets. */
 struct wire {
     int client, server;
 };
@@ -214,7 +214,7 @@ static inline void untap(struct wire *wire)
     pccl_socket_close(wire->server);
 }
 
-/* Passes so many bytes on, if there are any. */
+/* Passes up to `piece` bytes on, if there are any. */
 static inline void relay(int from, int to, size_t piece)
 {
     uint8_t bytes[8192];
@@ -234,7 +234,7 @@ static inline void shake_hands(struct fixture *f, struct wire *wire)
     }
 }
 
-/* What the end sends, as it travels. */
+/* Makes the end send `content`, and reads the sealed bytes from `at`. Returns their number. */
 static inline size_t seal(struct end *end, int at, const uint8_t *content, size_t length, uint8_t *sealed)
 {
     size_t bytes = length + PCCL_RECORD_OVERHEAD;

@@ -1,6 +1,6 @@
 /*
- * Shared by unit tests: a memory that counts, checks the sizes it is told and fails on demand; a
- * handler that aborts; which of many random cases run; and how a figure is printed.
+ * Shared by unit tests: a memory that counts allocations, checks the sizes that callers pass and fails on demand; a
+ * handler that aborts; the choice of random cases to run; and printing of figures.
  */
 #ifndef PCCL_TESTS_SUPPORT_H
 #define PCCL_TESTS_SUPPORT_H
@@ -21,7 +21,7 @@ struct test_memory {
     size_t live_bytes, live_blocks, peak_bytes;
 };
 
-/* Each block is preceded by its size: a caller that tells another one is caught. */
+/* Each block is preceded by its size, so that a caller that passes another size is detected. */
 enum { TEST_MEMORY_PREFIX = 16 };
 
 static inline void *test_memory_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
@@ -77,8 +77,8 @@ static inline void test_figure(const char *name, double value, const char *unit)
 }
 
 /*
- * Of many random cases one of so many is run by day, fewer where each takes longer (UNIT_ONE_OF,
- * tests/unit/CMakeLists.txt). All are run by night.
+ * In the daytime one random case of `test_one_of` is run, fewer where a case takes longer (UNIT_ONE_OF,
+ * tests/unit/CMakeLists.txt). The nightly run includes all cases.
  */
 static inline uint64_t test_one_of(void)
 {
@@ -99,10 +99,7 @@ static inline uint64_t test_sample(void)
     return sample;
 }
 
-/*
- * Whether case `number` is one of them; they follow none of the patterns in which cases are
- * numbered.
- */
+/* Returns true if case `number` is one of the chosen cases, which are unrelated to the patterns of the numbers. */
 static inline bool test_is_chosen(uint64_t number)
 {
     return ((number * UINT64_C(0x9e3779b97f4a7c15) >> 32) + test_sample()) % test_one_of() == 0;

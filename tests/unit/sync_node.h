@@ -53,7 +53,7 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
         fprintf(stderr, "node %u: %d: %s\n", node->id.bytes[0], (int)level, line);
 }
 
-/* What its synchronizer finds out when it has a plan; if all is memory of the host. */
+/* Sets the proof that the synchronizer computes when it has a plan, provided that all tensors are in host memory. */
 static inline void node_prove(struct node *node)
 {
     struct pccl_tensor tensors[NODE_TENSORS_MAX] = {0};

@@ -7,7 +7,7 @@ enum { LONG_US = (PCCL_STILL_MS + 50) * 1000 };
 struct world {
     uv_loop_t loop;
     struct pccl_alarm alarm;
-    uv_async_t news; /* what has come meanwhile */
+    uv_async_t news; /* signals the news that arrived since the last one */
     uint64_t again_us;
     uint32_t rings, heard, heard_before;
     uint64_t rang_us;

@@ -42,7 +42,7 @@ static pcclFailure_t failure_of(const pcclComm_t *comm)
     return failure;
 }
 
-/* A call that was refused: nothing was launched, and nobody is named. */
+/* Checks a call that was refused: nothing was launched, and the failure names no peer. */
 static void is_refusal(const pcclComm_t *comm, pcclResult_t result)
 {
     pcclFailure_t failure = failure_of(comm);
@@ -50,7 +50,7 @@ static void is_refusal(const pcclComm_t *comm, pcclResult_t result)
     assert_true(!failure.launched && failure.tag == 0 && failure.sequence == 0 && failure.peer_count == 0);
 }
 
-/* The first members of the group, as the topology tells them. */
+/* Reads the ids of the first members of the group from the topology. */
 static void read_ids(const pcclComm_t *comm, char ids[][PCCL_PEER_ID_SIZE], int count)
 {
     char text[4096];
@@ -94,7 +94,7 @@ static void the_last_failure_is_known_by_thread_and_communicator(void **state)
     words_say(comm, "pending_out is NULL"); /* asking changes nothing */
     assert_int_equal(uv_thread_create(&thread, ask_without_a_failure, comm), 0);
     assert_int_equal(uv_thread_join(&thread), 0);
-    /* Its own failures are those of calls without a communicator. */
+    /* Failures of the function itself are those of calls without a communicator. */
     assert_int_equal(pcclGetLastFailure(comm, NULL), pcclInvalidArgument);
     words_say(NULL, "failure_out is NULL");
     words_say(comm, "pending_out is NULL");
@@ -112,7 +112,7 @@ static void the_last_failure_is_known_by_thread_and_communicator(void **state)
     assert_int_equal(pcclDestroyCommunicator(other), pcclSuccess);
 }
 
-/* A port that is free now: the system chose it for a listener that has gone. */
+/* Returns a port that is free now: the system chose it for a listener that was closed. */
 static uint16_t free_port(void)
 {
     pcclMasterInstance_t *master;
@@ -143,7 +143,7 @@ static void connecting_without_a_master_fails_and_may_be_repeated(void **state)
     assert_int_equal(world_of(comm), 1);
     assert_int_equal(pcclInterruptMaster(master), pcclSuccess);
     assert_int_equal(pcclMasterAwaitTermination(master), pcclSuccess);
-    assert_int_equal(pcclUpdateTopology(comm) == pcclSuccess, false); /* the master has said good-bye */
+    assert_int_equal(pcclUpdateTopology(comm) == pcclSuccess, false); /* the master has sent good-bye */
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
     assert_int_equal(pcclDestroyMaster(master), pcclSuccess);
 }
@@ -162,10 +162,7 @@ static void be_held_up(uint64_t ms)
         continue;
 }
 
-/*
- * Overrides libuv's: interrupting the master takes time here, so that the next signal arrives
- * meanwhile.
- */
+/* Replaces libuv's function: interrupting the master takes time here, so that the next signal arrives during it. */
 int uv_async_send(uv_async_t *async)
 {
     if (!wake_at_once.object)
@@ -190,7 +187,7 @@ static void send_signals(void *argument)
     }
 }
 
-/* Programs end their master in a handler, and a second signal may come while that is at work. */
+/* Programs end their master in a signal handler, and a second signal may arrive while the handler runs. */
 static void a_master_is_interrupted_by_signals_within_signals(void **state)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -425,7 +422,7 @@ static void who_waits_tells_how_far_it_is(void **state)
     uv_sem_destroy(&watched.told);
 }
 
-/* What tells is not told within itself, however long it waits. */
+/* A callback is not called from within itself, however long it waits. */
 struct waits_within {
     pcclAsyncReduceOp_t handle;
     pcclResult_t result;
@@ -476,7 +473,7 @@ static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **sta
     float x = 1;
     pcclReduceDescriptor_t sum = floats(1, pcclSum, 123);
     pcclAsyncReduceOp_t handle;
-    /* Peer 1 leaves while its launch is outstanding; peer 0 is told and then is alone. */
+    /* Peer 1 leaves while its launch is outstanding; peer 0 gets the failure and then is alone. */
     assert_int_equal(pcclAllReduceAsync(&x, &x, &sum, world->peers[1], &handle), pcclSuccess);
     assert_int_equal(pcclAllReduceAsync(&x, &x, &sum, world->peers[0], &handle), pcclSuccess);
     assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclSuccess);
@@ -489,12 +486,12 @@ static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **sta
     pcclFailure_t failure = failure_of(world->peers[0]);
     assert_true(failure.launched && failure.tag == 124 && failure.sequence == 0);
     assert_int_equal(failure.peer_count, 1);
-    char left[1][PCCL_PEER_ID_SIZE]; /* who is still there */
+    char left[1][PCCL_PEER_ID_SIZE]; /* the peers that are left */
     read_ids(world->peers[0], left, 1);
     assert_string_equal(failure.peers[0], strcmp(left[0], ids[0]) == 0 ? ids[1] : ids[0]);
     assert_int_equal(world_of(world->peers[0]), 1);
     assert_int_equal(pcclAllReduce(&x, &x, &sum, world->peers[0], NULL), pcclTooFewPeers);
-    is_refusal(world->peers[0], pcclTooFewPeers); /* who left was named before */
+    is_refusal(world->peers[0], pcclTooFewPeers); /* the peer that left was named before */
     pcclReduceOpDescriptor_t list = {&x, &x, sum};
     pcclReduceInfo_t info = {0};
     assert_int_equal(pcclAllReduceMultipleWithRetry(&list, 1, world->peers[0], &info, 1), pcclTooFewPeers);

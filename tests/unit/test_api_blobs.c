@@ -1,6 +1,6 @@
 /*
- * Collectives of blobs through the public functions: three peers here, and a group of two of them, with parts that go
- * through the master and such that do not; launched by functions and as structs; and who sees parts when they come.
+ * Collectives of blobs through the public functions: three peers, and a group of two of them; parts that go through the
+ * master and parts that do not; launched by functions and as structs; and callers that see parts as they arrive.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ struct operation {
     const struct team *team;
     pcclCollective_t kind;
     int peer, root;
-    size_t lengths[PEERS][PEERS]; /* by who sends and who receives */
+    size_t lengths[PEERS][PEERS]; /* lengths by sender and receiver */
     pcclPart_t parts[PEERS];
     pcclBlobs_t blobs;
     pcclAsyncReduceOp_t handle;
@@ -67,7 +67,7 @@ static bool comes(const struct operation *op, int from, int to)
                                                : true;
 }
 
-/* What one has for another; for all alike where it is a blob. */
+/* The length that one peer has for another; a blob has the same length for all. */
 static size_t length_of(const struct operation *op, int from, int to)
 {
     const bool for_each = op->kind == pcclCollectiveScatterV || op->kind == pcclCollectiveAllToAllV;
@@ -160,7 +160,7 @@ static void are_blobs(const struct operation *op)
     assert_int_equal(op->blobs.blobs != NULL, count > 0);
 }
 
-/* Each part once, as it lies among the blobs. */
+/* Checks that each part was seen once, at its place among the blobs. */
 static void were_seen(const struct operation *op)
 {
     assert_int_equal(op->seen.count, op->blobs.count);
@@ -179,7 +179,7 @@ static void end(struct operation *op)
 {
     assert_int_equal(pcclFreeBlobs(&op->blobs), pcclSuccess);
     assert_true(op->blobs.blobs == NULL && op->blobs.count == 0);
-    assert_int_equal(pcclFreeBlobs(&op->blobs), pcclSuccess); /* there are none */
+    assert_int_equal(pcclFreeBlobs(&op->blobs), pcclSuccess); /* no blobs are left */
     for (int i = 0; i < op->team->world; i++)
         free((void *)(uintptr_t)op->parts[i].data);
 }
@@ -214,7 +214,10 @@ static void await(struct operation *op, uint64_t tag)
     assert_true(info.tag == tag && info.world == (uint32_t)op->team->world && info.rank == (uint32_t)op->peer);
 }
 
-/* So many tags in flight at once. Some callers see what comes; others await it again and again. */
+/*
+ * Runs TAGS tags at the same time. Some callers look at parts as they arrive; others await the operation again and
+ * again.
+ */
 static void blobs_come(const struct team *team)
 {
     static struct operation ops[TAGS][PEERS];
@@ -254,7 +257,7 @@ static void blobs_of_all_lengths_come(void **state)
 
 /* ---- provisionally ---- */
 
-/* One gives up when all the others have seen something: what they saw stays where it was until they free it. */
+/* One peer aborts after all the others have seen something: the parts they saw stay in place until they free them. */
 static void what_was_seen_before_an_abort_stays(void **state)
 {
     struct world *world = *state;
@@ -264,14 +267,14 @@ static void what_was_seen_before_an_abort_stays(void **state)
         for (int i = 0; i < PEERS; i++) {
             pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
             ops[i] = (struct operation){.team = &team, .kind = pcclCollectiveAllToAllV, .peer = i};
-            ops[i].lengths[0][1] = 100 * (size_t)LARGE; /* what is empty is seen at once */
+            ops[i].lengths[0][1] = 100 * (size_t)LARGE; /* an empty part is seen at once */
             make_parts(&ops[i]);
             ops[i].seen.thread = uv_thread_self();
             options.on_arrival = see;
             options.user_data = &ops[i].seen;
             launch(&ops[i], &options);
         }
-        while (ops[2].seen.count < PEERS) /* the first of its parts comes with the lengths */
+        while (ops[2].seen.count < PEERS) /* the first of its parts arrives with the lengths */
             if (pcclAwaitOperation(&ops[2].handle, 1, NULL) != pcclTimeout)
                 break;
         assert_int_equal(pcclAbortOperations(world->peers[turn % PEERS]), pcclSuccess);
@@ -289,7 +292,7 @@ static void what_was_seen_before_an_abort_stays(void **state)
     blobs_of_all_lengths_come(state);
 }
 
-/* A caller gives up, when others have not come yet, or while the blobs move. */
+/* A caller aborts before the others have launched, or while the blobs move. */
 static void an_abort_ends_it_for_all(void **state)
 {
     struct world *world = *state;
@@ -374,7 +377,7 @@ static void wrong_arguments_are_explained(void **state)
     blobs_of_all_lengths_come(state); /* nothing was launched */
 }
 
-/* No member may get more than this, and all hear who would. */
+/* No member may get more than this limit, and all learn which member would. */
 static void what_one_cannot_have_nobody_gets(void **state)
 {
     struct world *world = *state;
@@ -397,7 +400,7 @@ static void what_one_cannot_have_nobody_gets(void **state)
         (void)snprintf(source, sizeof source, "the longest is that of peer %.8s", id);
         for (int i = 0; i < PEERS; i++) {
             assert_int_equal(pcclAwaitOperation(&ops[i].handle, UINT32_MAX, NULL),
-                             i == 2 ? pcclPeerMismatch : pcclInvalidUsage); /* it wants to know it precisely */
+                             i == 2 ? pcclPeerMismatch : pcclInvalidUsage); /* it asks for the precise result */
             words_say(world->peers[i], words);
             words_say(world->peers[i], "that max_bytes permits");
             words_say(world->peers[i], source);
@@ -406,7 +409,7 @@ static void what_one_cannot_have_nobody_gets(void **state)
     }
 }
 
-/* All pass these, and fail with this result and these words. */
+/* All peers pass these lengths and limits, and fail with this result and these words. */
 static void fails_for_all(struct world *world, const size_t lengths[PEERS], const uint64_t most[PEERS],
                           pcclResult_t result, const char *words)
 {
@@ -421,14 +424,14 @@ static void fails_for_all(struct world *world, const size_t lengths[PEERS], cons
                          pcclSuccess);
     }
     for (int i = 0; i < PEERS; i++) {
-        bool precise = i == 2 && result == pcclInvalidUsage; /* it wants to know it precisely */
+        bool precise = i == 2 && result == pcclInvalidUsage; /* it asks for the precise result */
         assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), precise ? pcclPeerMismatch : result);
         words_say(world->peers[i], words);
         assert_null(blobs[i].blobs);
     }
 }
 
-/* What it says of a length is all that is read of it: nothing has so much memory. */
+/* Of these lengths only the numbers are read: no machine has that much memory. */
 static void what_all_cannot_have_nobody_gets(void **state)
 {
     struct world *world = *state;
@@ -505,7 +508,7 @@ static void found_thread(void *argument)
     (void)pcclCreateGroup(founding->comm, founding->ids, PEERS - 1, NULL, &founding->group);
 }
 
-/* Of all but the first. */
+/* Creates a group of all peers except the first. */
 static struct team found(const struct world *world)
 {
     struct founding foundings[PEERS];
@@ -534,7 +537,7 @@ static void a_group_has_the_blobs_of_its_members(void **state)
         assert_int_equal(pcclDestroyCommunicator(team.comms[i]), pcclSuccess);
 }
 
-/* It has told how long its blob is, and does not move it any more: that ends the group, and nothing else. */
+/* The peer has announced the length of its blob, and never moves the blob: that ends the group, and nothing else. */
 static void who_closes_a_group_between_the_steps_stays_in_the_run(void **state)
 {
     for (int turn = 0; turn < 10; turn++) {

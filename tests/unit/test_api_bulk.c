@@ -26,7 +26,7 @@ static pcclReduceDescriptor_t describe(size_t count, pcclDataType_t datatype, pc
     return (pcclReduceDescriptor_t){.count = count, .op = op, .tag = tag, .src_descriptor = {.datatype = datatype}};
 }
 
-/* Small numbers, whose sums are exact. */
+/* Returns small numbers, whose sums are exact. */
 static float contribution(size_t index, int peer)
 {
     return (float)((index * 7 + (size_t)peer * 5 + index / 1000) % 3 + 1);
@@ -112,10 +112,7 @@ static void names_two(const struct world *world, const char *words, int odd)
     assert_int_equal(named, 2);
 }
 
-/*
- * One peer asks for something else, each in turn. All are told, with a reason that names both requests,
- * and keep their input.
- */
+/* Each peer in turn asks for something else. All fail with a reason that names both requests, and keep their input. */
 static void differ(struct world *world, const pcclReduceDescriptor_t *ours, const pcclReduceDescriptor_t *theirs,
                    const char *our_word, const char *their_word)
 {
@@ -133,7 +130,7 @@ static void differ(struct world *world, const pcclReduceDescriptor_t *ours, cons
             words_say(world->peers[i], our_word);
             words_say(world->peers[i], their_word);
             names_two(world, pcclGetLastError(world->peers[i]), odd);
-            assert_null(strstr(pcclGetLastError(world->peers[i]), "through the master")); /* nobody chooses that */
+            assert_null(strstr(pcclGetLastError(world->peers[i]), "through the master")); /* no caller chooses that */
             assert_memory_equal(x[i], before, sizeof before);
         }
         all_reduce(world);
@@ -379,7 +376,7 @@ static void a_list_can_be_given_up(void **state)
         make_list(&lists[i], world->peers[i], i, 3);
         assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
     }
-    await_launch(&lists[0], 2); /* peer 2 does not come */
+    await_launch(&lists[0], 2); /* peer 2 does not launch */
     await_launch(&lists[1], 2);
     assert_int_equal(pcclAbortOperations(world->peers[1]), pcclSuccess);
     for (int i = 0; i < 2; i++) {
@@ -394,10 +391,7 @@ static void a_list_can_be_given_up(void **state)
     lists_run(world, (const int[]){1, 1, 1});
 }
 
-/*
- * Whatever was in flight when the list was given up, no peer is left behind in it, and all hear the
- * same.
- */
+/* At any moment at which the list is aborted, no peer is left behind in it, and all get the same result. */
 static void a_list_can_be_given_up_at_any_time(void **state)
 {
     enum { ROUNDS = 12 };
@@ -409,7 +403,7 @@ static void a_list_can_be_given_up_at_any_time(void **state)
             make_list(&lists[i], world->peers[i], i, 1 + (round + i) % 3);
             assert_int_equal(uv_thread_create(&threads[i], list_thread, &lists[i]), 0);
         }
-        for (int i = 0; i < round * 100; i++) { /* the longer, the further it has come */
+        for (int i = 0; i < round * 100; i++) { /* the longer this takes, the more steps are done */
             const pcclAsyncReduceOp_t handle = {world->peers[0], 0};
             bool done;
             assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclInvalidArgument);
@@ -585,7 +579,7 @@ static void a_new_connection_begins_anew(void **state)
         uv_thread_t thread;
         int unused;
         while (pcclGetAttribute(call.comm, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &unused) == pcclSuccess)
-            continue; /* it has not heard the old master's good-bye yet */
+            continue; /* it has not received the old master's good-bye yet */
         assert_int_equal(uv_thread_create(&thread, connect_thread, &call), 0);
         while (world->count > 0 && world_of(world->peers[0]) <= world->count)
             update_all(world);
@@ -594,7 +588,7 @@ static void a_new_connection_begins_anew(void **state)
     }
     assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
     pcclReduceInfo_t info;
-    assert_int_equal(pcclAwaitAsyncReduce(&handles[1], &info), pcclSuccess); /* it had been before */
+    assert_int_equal(pcclAwaitAsyncReduce(&handles[1], &info), pcclSuccess); /* it had completed before */
     assert_int_equal(info.local_world_size, 2);
     assert_true(shared_x[1][0] == contribution(0, 0) + contribution(0, 1));
     all_reduce(world);

@@ -103,7 +103,7 @@ static void who_is_inside_is_sent_out(void **state)
     assert_int_not_equal(waiter.result, pcclSuccess);
     check_refusals(goes);
 
-    while (world != 1) { /* the other one has said that it goes, and the master may still have to hear it */
+    while (world != 1) { /* the other peer has said good-bye, and the master may not have received it yet */
         assert_ok(pcclUpdateTopology(stays));
         assert_ok(pcclGetAttribute(stays, PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE, &world));
     }

@@ -1,4 +1,4 @@
-/* pcclCreateCodec and pcclMeasureCodec: which codecs there are, and what they say of the error. */
+/* pcclCreateCodec and pcclMeasureCodec: the codecs that exist, and the error that they report. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -71,7 +71,7 @@ static pcclComm_t *create(const char *address, const char *settings)
     return comm;
 }
 
-/* A call that blocks, on a thread of its own. */
+/* A blocking call on a thread of its own. */
 struct background {
     pthread_t thread;
     pcclComm_t *comm;
@@ -396,7 +396,7 @@ static void test_create(void **state)
     assert_fails(NULL, pcclCreateCommunicatorWithOptions("host", options, &comm), pcclInvalidArgument, "alone_ms");
     assert_ok(pcclDestroyOptions(options));
     params.master_address.inet.protocol = inetIPv6;
-    params.p2p_connection_pool_size = 100000; /* what PCCL 1.0 takes */
+    params.p2p_connection_pool_size = 100000; /* value that PCCL 1.0 accepts */
     assert_ok(pcclCreateCommunicator(&params, &comm));
     assert_ok(pcclDestroyCommunicator(comm));
     assert_fails(NULL, pcclDestroyCommunicator(NULL), pcclInvalidArgument, "NULL");
@@ -517,7 +517,7 @@ static void test_unconnected(void **state)
                  pcclInvalidUsage, "not connected");
     assert_ok(pcclDescribeWaits(comm, text, sizeof text));
     assert_string_equal(text, "");
-    /* Nobody listens there; and again. */
+    /* No process listens there; the second attempt fails in the same way. */
     assert_fails(comm, pcclConnect(comm), pcclMasterConnectionFailed, "127.0.0.1:1");
     assert_fails(comm, pcclConnect(comm), pcclMasterConnectionFailed, "127.0.0.1:1");
     assert_fails(comm, pcclUpdateTopology(comm), pcclInvalidUsage, "not connected");
@@ -753,7 +753,7 @@ static void test_reduce_arguments(void **state)
     assert_fails(NULL, pcclAwaitAsyncReduce(NULL, NULL), pcclInvalidArgument, "NULL");
     assert_fails(NULL, pcclAwaitAsyncReduce(&(pcclAsyncReduceOp_t){NULL, 1}, NULL), pcclInvalidArgument, "NULL");
     assert_int_equal(send[0] + send[1] + send[2] + send[3], 10);
-    /* None of it was told to the other peer: the first use of the tag meets the other's first. */
+    /* The other peer received none of it: the first use of the tag matches the other's first. */
     reduce = descriptor(1, 4);
     pcclAsyncReduceOp_t other;
     int32_t there[4] = {10, 20, 30, 40};
@@ -898,10 +898,7 @@ static void test_connect_twice(void **state)
     end_master(master);
 }
 
-/*
- * The master ends while calls run: codes by family, then all calls say why the communicator is
- * unconnected. /
- */
+/* The master ends while calls run: codes by family, then all calls report why the communicator is unconnected. */
 static void test_master_ends(void **state)
 {
     (void)state;
@@ -924,7 +921,7 @@ static void test_master_ends(void **state)
     assert_ok(pcclDestroyCommunicator(pair.b));
 }
 
-/* Operations that nobody awaits end with the communicator; in place the input is back. */
+/* Operations that no caller awaits end with the communicator; operations in place restore their input. */
 static void test_destroy_with_operations(void **state)
 {
     (void)state;

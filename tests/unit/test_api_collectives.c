@@ -17,7 +17,7 @@ enum { LARGE = 20011 };
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int update(void **state)
 {
-    update_all(*state); /* the numbers of launches begin anew */
+    update_all(*state); /* the numbers of launches start again */
     return 0;
 }
 static int start_one(void **state) { return start_world(state, 1, "8192"); }
@@ -30,7 +30,7 @@ static int32_t *numbers(size_t count, int peer)
     assert_non_null(made);
     for (size_t i = 0; i < count; i++)
         made[i] = value(peer, i);
-    made[count] = -7; /* nobody's */
+    made[count] = -7; /* belongs to no peer */
     return made;
 }
 
@@ -88,7 +88,7 @@ static void a_barrier_waits_for_all(void **state)
     bool done = true;
     for (int i = 0; i < 2; i++)
         assert_int_equal(pcclBarrierAsync(NULL, world->peers[i], &handles[i]), pcclSuccess);
-    assert_int_equal(pcclAwaitOperation(&handles[0], 50, NULL), pcclTimeout); /* the third has not come */
+    assert_int_equal(pcclAwaitOperation(&handles[0], 50, NULL), pcclTimeout); /* the third peer has not launched */
     words_say(world->peers[0], "still under way");
     assert_int_equal(pcclTestAsyncReduce(&handles[1], &done), pcclSuccess);
     assert_false(done);
@@ -140,7 +140,7 @@ static void members_of(pcclComm_t *comm, pcclPeerId_t *ids)
     assert_int_equal(count, PEERS);
 }
 
-/* One counts on others than the members: all are told, and the next operation works. */
+/* One peer passes a list other than that of the members: all get the failure, and the next operation works. */
 static void a_wrong_list_fails_for_all(void **state)
 {
     struct world *world = *state;
@@ -205,7 +205,7 @@ static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
     pcclAsyncReduceOp_t handles[PEERS];
     pcclCollectiveOptions_t options = tagged(5);
     int32_t given[PEERS] = {1, 20, 300}, got[PEERS] = {0};
-    for (int i = 0; i < 2; i++) { /* the third has not come */
+    for (int i = 0; i < 2; i++) { /* the third peer has not launched */
         assert_int_equal(pcclAllReduceWithOptionsFor(&given[i], &got[i], 1, pcclInt32, pcclSum, &options,
                                                      world->peers[i], 20, &handles[i]),
                          pcclTimeout);
@@ -427,7 +427,7 @@ static pcclResult_t launch_difference(const struct world *world, const struct di
     return pcclStart(&operation, world->peers[peer], handle);
 }
 
-/* What peers pass is compared; all get words, nothing is lost, and the next operation works. */
+/* The arguments of peers are compared; all get a reason, nothing is lost, and the next operation works. */
 static void peers_that_differ_are_told(void **state)
 {
     struct world *world = *state;

@@ -47,7 +47,7 @@ static void a_handler_in_the_middle_of_an_update(void **state)
     uv_thread_t thread, other_threads[2];
     handle_signals(world->peers[2]);
     assert_int_equal(uv_thread_create(&thread, update_thread, &last), 0);
-    while (!is_waiting(world->peers[2])) /* for two seconds, until it asks whom it waits for */
+    while (!is_waiting(world->peers[2])) /* for two seconds, after which it asks which peer it waits for */
         (void)sched_yield();
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
@@ -145,7 +145,7 @@ static void wrong_moments(void **state)
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 
-    struct call newcomer = {.comm = create(world, "1")}; /* nobody admits it */
+    struct call newcomer = {.comm = create(world, "1")}; /* no member admits it */
     uv_thread_t thread;
     assert_int_equal(uv_thread_create(&thread, connect_and_wait, &newcomer), 0);
     char id[PCCL_PEER_ID_SIZE];
@@ -175,7 +175,7 @@ struct program {
     pcclResult_t result;
 };
 
-/* A loop whose program asks for its drain in a handler in the middle of a step, and does nothing else about it. */
+/* A loop whose program requests its drain in the middle of a step, in a signal handler or not, and does no more. */
 static void run_program(void *argument)
 {
     struct program *program = argument;

@@ -1,6 +1,6 @@
 /*
- * Error feedback through the public functions: three peers here. What was delivered and what is kept
- * is what was put in, whatever failed in between.
+ * Error feedback through the public functions, with three peers. The sum of what was delivered and of the residuals
+ * equals the input, after any failure in between.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,14 +42,14 @@ static pcclCollectiveOptions_t options_of(pcclQuantizationAlgorithm_t format, ui
     return options;
 }
 
-/* Of a sequence of operations of one kind. */
+/* A sequence of operations of one kind. */
 struct sequence {
     const char *name;
     pcclQuantizationAlgorithm_t format;
     pcclDataType_t datatype;
     pcclRedOp_t op;
     size_t count;
-    int rounds, aborted; /* every so many rounds one is given up */
+    int rounds, aborted; /* every `aborted` rounds one round is aborted */
     bool in_place, scatters;
 };
 
@@ -107,7 +107,7 @@ static void get_kept(const struct sequence *s, struct world *world)
     }
 }
 
-/* A round that may be given up, in one of two ways; true: it has committed. */
+/* Runs a round that may be aborted, in one of two ways. Returns true if it has committed. */
 static bool run(const struct sequence *s, struct world *world, int round)
 {
     pcclAsyncReduceOp_t handles[PEERS];
@@ -175,7 +175,7 @@ static void all_arrives_sooner_or_later(struct world *world, const struct sequen
     assert_true(missing > 0); /* else nothing was packed, and this showed nothing */
 }
 
-/* Of 50 operations that are given up, some may have been decided before. */
+/* Of 50 operations that are aborted, some may have been decided before. */
 static void sums_of_many(void **state)
 {
     const struct sequence s = {"int4", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 1000, 20, false, false};
@@ -249,7 +249,7 @@ static void it_is_handed_out_and_in(void **state)
         launch(&s, world, i, &handles[i]);
     for (int i = 0; i < world->count; i++)
         assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
-    other.count = COUNT - 1; /* another shape: what was kept is dropped */
+    other.count = COUNT - 1; /* another shape: the residual is dropped */
     assert_true(run(&other, world, 0));
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, NULL, &count), pcclSuccess);
     assert_int_equal(count, COUNT - 1);

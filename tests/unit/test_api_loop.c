@@ -136,7 +136,7 @@ static void test_arguments(void **state)
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
 
-/* Alone; and a struct of a later version, whose members become 0. */
+/* A single member; and a struct of a later version, whose additional members become 0. */
 static void test_outcomes(void **state)
 {
     pcclComm_t *comm = create(*state, "1");
@@ -259,7 +259,7 @@ static void turn_away(void *argument)
         (void)close(fd);
 }
 
-/* connect_ms is the limit of an attempt, too, whose own one is 30 s. */
+/* connect_ms also limits a single attempt, whose own limit is 30 s. */
 static void test_nobody_answers(void **state)
 {
     struct world busy = {.count = 0};
@@ -327,7 +327,7 @@ static void test_another_thread_ends_it(void **state)
     }
 }
 
-/* Its words are this thread's. */
+/* Its texts belong to this thread. */
 static void next_and_why_thread(void *argument)
 {
     struct trainer *trainer = argument;

@@ -23,7 +23,7 @@ struct team {
     const char *name;
     pcclComm_t *comms[PEERS];
     uint32_t world;
-    bool tiny; /* small payloads go through the master */
+    bool tiny; /* small payloads are sent through the master */
 };
 
 /* One peer's memory: two blocks, or one in place, each with its expected contents. */
@@ -397,7 +397,7 @@ static void add_cell(struct cell cell)
     cells[cell_count++] = cell;
 }
 
-/* Adds the cells of a row and a type: every operator, or those whose number has this remainder by `one_of`. */
+/* Adds the cells of a row and a type: every operator or, across all calls, every `one_of`-th cell. */
 static void add_cells(const struct team *team, const struct collective *row, const struct datatype *type,
                       const size_t *counts, size_t counts_length, unsigned one_of)
 {
@@ -427,7 +427,7 @@ static void add_table(const struct team *team, const size_t *counts, size_t coun
             add_cells(team, &collectives[r], &datatypes[t], counts, counts_length, one_of);
 }
 
-/* Shares of given lengths, also none, which one peer says with NULL. */
+/* Shares of given lengths, also empty shares, which one peer passes as NULL. */
 static void add_shares(const struct team *team)
 {
     static const size_t given_shares[][3] = {{2, 0, 5}, {0, 0, 1}, {LARGE, 0, 7}, {0, 3 * LARGE, 0}, {1, LARGE, 2}};
@@ -659,7 +659,7 @@ static void found(void *argument)
     founding->result = pcclCreateGroup(founding->comm, founding->ids, founding->count, NULL, &founding->group);
 }
 
-/* Three of five, whose ranks in the group are others than in the run, whatever the order of the list. */
+/* A group of three of five, whose ranks in the group differ from those in the run, for any order of the list. */
 static void in_a_group(void **state)
 {
     static const int places[] = {1, 2, 4}; /* in the order of their ranks */

@@ -340,7 +340,7 @@ static void alone_or_unconnected_a_peer_is_told(void **state)
 
 /* ---- failures ---- */
 
-/* The others fail with unchanged send buffers, and can start the same struct again. */
+/* The other peers fail with unchanged send buffers, and can start the same struct again. */
 static void when_a_peer_leaves_the_others_can_start_again(void **state)
 {
     struct world *world = *state;

@@ -25,8 +25,8 @@ static const pcclCollective_t collectives[ENTRIES] = {
 enum conduct { REBUILDS, HAS_NO_REBUILD, FAILS, CHANGES_THE_TAG, KEEPS_OLD_MEMBERS, ABORTS, CLOSES };
 
 /*
- * What one peer brings, and finds in the end. Each element that a peer brings is its number plus one, and its blob has
- * as many elements more than the others' arrays.
+ * The input of one peer, and its expected result. Each element of a peer's input is its number plus one, and its blob
+ * has that many elements more than the arrays of the others.
  */
 struct list {
     pcclComm_t *comm;
@@ -72,7 +72,7 @@ static size_t count_of(const struct list *list, size_t index)
     return collectives[index] == pcclCollectiveBarrier ? 0 : index < 4 ? SMALL : list->count;
 }
 
-/* Of the blob that this peer brings. */
+/* Bytes of the blob that this peer contributes. */
 static size_t blob_bytes(const struct list *list, int peer) { return (list->count + (size_t)peer) * sizeof(int32_t); }
 
 static void arrange(struct list *list, size_t index, uint32_t world)
@@ -214,7 +214,7 @@ static void check_entry(const struct list *list, size_t index)
     }
 }
 
-/* What had to do with the first `steps` is of three, the rest of `world`. */
+/* The first `steps` steps were done by three peers, the rest by `world` peers. */
 static void check_success(const struct list *list, size_t steps, uint32_t world)
 {
     assert_int_equal(list->result, pcclSuccess);
@@ -416,7 +416,7 @@ static void without_rebuild_the_members_have_changed(void **state)
     }
 }
 
-/* At one of the two: all hear of it, and no one waits for who does not come. */
+/* The rebuild fails at one of the two: all get the failure, and no peer waits for the absent one. */
 static void who_cannot_rebuild_ends_the_list_for_all(void **state)
 {
     static const struct {
@@ -451,7 +451,7 @@ static void who_cannot_rebuild_ends_the_list_for_all(void **state)
     }
 }
 
-/* In the middle of rebuilding: it ends, and so does the other one, who is alone then. */
+/* In the middle of rebuilding: its list ends, and so does that of the other peer, which is alone then. */
 static void who_closes_its_communicator_ends_its_list(void **state)
 {
     struct world *world = *state;

@@ -1,6 +1,6 @@
 /*
- * Sends and receives through the public functions: up to three peers here, with payloads that go
- * through the master and such that do not.
+ * Sends and receives through the public functions: up to three peers, with payloads that go through the master and
+ * payloads that do not.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static pcclAsyncReduceOp_t launch_receive(struct world *world, uint32_t at, uint
     return handle;
 }
 
-/* It ends like that, and its peer is told so in these words. */
+/* Checks that the operation ends with this result, and its peer in these words. */
 static void must_fail(const pcclAsyncReduceOp_t *handle, pcclResult_t result, const char *words)
 {
     assert_int_equal(pcclAwaitOperation(handle, UINT32_MAX, NULL), result);
@@ -136,7 +136,7 @@ static void tags_are_apart(void **state)
     assert_int_equal(pcclAwaitOperation(&handles[1], UINT32_MAX, NULL), pcclInvalidArgument);
 }
 
-/* As many as may be held wait for a peer that does not receive; one more is refused, and then all arrive. */
+/* The most sends that may be held wait for a peer that does not receive; one more is refused, and then all arrive. */
 static void a_window_of_sends_waits_for_the_receiver(void **state)
 {
     struct world *world = *state;
@@ -159,7 +159,7 @@ static void a_window_of_sends_waits_for_the_receiver(void **state)
 
 /* ---- from anybody ---- */
 
-/* Receives what `from` sent as its `which`-th; false if it met one that was given up. */
+/* Receives the send number `which` of `from`. Returns false if it met one that was aborted. */
 static bool received(struct world *world, uint32_t at, uint32_t from, size_t count, size_t which)
 {
     static int32_t got[LARGE];
@@ -178,7 +178,7 @@ static bool received(struct world *world, uint32_t at, uint32_t from, size_t cou
     return true;
 }
 
-/* Those who send take turns, however much each has sent before, and of each the sends come in order. */
+/* The senders take turns, no matter how much each has sent before, and the sends of one peer arrive in order. */
 static void whoever_sends_is_received(void **state)
 {
     struct world *world = *state;
@@ -190,7 +190,7 @@ static void whoever_sends_is_received(void **state)
             out[i] = launch_send(world, i < FLIGHT - 1 ? 0 : 1, 2, sent[i], counts[c]);
         }
         uint32_t seen[2] = {0};
-        for (uint32_t i = 0; i < FLIGHT; i++) { /* of peer 1, whose send comes last, no later than in the second turn */
+        for (uint32_t i = 0; i < FLIGHT; i++) { /* the send of peer 1, launched last, arrives in turn 2 at the latest */
             int32_t *got = numbers(counts[c], 77);
             pcclPeerId_t ids[2];
             pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
@@ -211,7 +211,7 @@ static void whoever_sends_is_received(void **state)
     }
 }
 
-/* Several are open before anybody has sent; a receive that names its peer is apart from them. */
+/* Several receives are open before any peer has sent; a receive that names its peer is independent of them. */
 static void open_receives_wait_for_whoever_comes(void **state)
 {
     struct world *world = *state;
@@ -243,8 +243,8 @@ static void open_receives_wait_for_whoever_comes(void **state)
 }
 
 /*
- * One that nobody has sent to is aborted alone; what its source has aborted is passed over, or, where the receiver has
- * not heard of its end, met once (PROTOCOL 16.6): then the outcome says so.
+ * A receive without a matching send is aborted alone. A send that its source has aborted is skipped, or, if the
+ * receiver has not learned of its end, met once (PROTOCOL 16.6): then the outcome reports it.
  */
 static void what_is_given_up_meets_nobody(void **state)
 {
@@ -266,7 +266,7 @@ static void what_is_given_up_meets_nobody(void **state)
     }
 }
 
-/* Whoever sends something else than is received is told so, as is the receiver. */
+/* A sender whose send differs from what is received gets that as its failure, and so does the receiver. */
 static void what_does_not_fit_is_told(void **state)
 {
     struct world *world = *state;
@@ -425,7 +425,10 @@ static void a_group_sends_by_its_own_ranks(void **state)
 
 /* ---- who is gone ---- */
 
-/* In each phase: before the other end has come, and in the middle; while a third goes, nothing happens to two. */
+/*
+ * A peer leaves in each phase: before the other end has launched, and in the middle; when a third peer leaves, the two
+ * others continue.
+ */
 static void whoever_is_left_is_told_who_is_gone(void **state)
 {
     struct world *world = *state;

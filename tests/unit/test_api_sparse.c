@@ -1,4 +1,4 @@
-/* pcclPackSparse and its companions: what callers get wrong, and that nothing is written then. */
+/* pcclPackSparse and its companions: wrong arguments, and that nothing is written after them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The book of tokens: who may come, how often and how long; and its text, which survives a restart. */
+/* The book of tokens: which peers are admitted, how often and how long; and its text, which survives a restart. */
 #include "unit.h"
 
 #include "ops/book.h"
@@ -72,7 +72,7 @@ TEST(end_of_time)
     assert_true(f.noted);
     assert_false(comes(&f, number, 2, NOW + 60));
     assert_true(says(&f, "has expired") && says(&f, "for a minute"));
-    assert_true(comes(&f, number, 1, NOW + 999)); /* who came in time comes back */
+    assert_true(comes(&f, number, 1, NOW + 999)); /* a peer that came in time may come back */
     assert_false(f.noted);
     assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1000));
     assert_false(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1001));
@@ -110,8 +110,8 @@ static void fill_with_guests(struct fixture *f, uint32_t pass)
 }
 
 /*
- * Uses are never forgotten; of the others the oldest of the token with the most makes room. Who came with a revoked
- * token takes no place.
+ * Uses are never forgotten; of the other entries the oldest one of the token with the most entries is removed. A peer
+ * that came with a revoked token takes no place.
  */
 TEST(guests_make_room)
 {
@@ -159,7 +159,7 @@ TEST(use_is_taken_back)
     teardown(&f);
 }
 
-/* Who came before there was an end comes back after it, once noted. */
+/* A peer that came before the token had an end comes back after that end, once it was noted. */
 TEST(end_comes_later)
 {
     struct fixture f;
@@ -208,7 +208,7 @@ TEST(names)
     teardown(&f);
 }
 
-/* What lets nobody in makes room; with none of those it is full, and says so. */
+/* Tokens that admit no peer are removed to make room; without such tokens the book is full, and reports it. */
 TEST(full)
 {
     struct fixture f;
@@ -222,7 +222,7 @@ TEST(full)
     assert_null(pccl_book_numbered(&f.book, 500));
     assert_true(comes(&f, limited, 1, NOW));
     assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, limited - 1), NOW));
-    pccl_book_numbered(&f.book, 7)->ends_s = NOW; /* an older one, with which somebody may still come back */
+    pccl_book_numbered(&f.book, 7)->ends_s = NOW; /* an older token, with which a peer may still come back */
     assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
     assert_null(pccl_book_numbered(&f.book, limited - 1));
     assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
@@ -270,7 +270,7 @@ static void says_damaged(struct fixture *f, const struct pccl_print *text, uint3
     teardown(f);
 }
 
-/* Cut anywhere, with one wrong bit, or without a line, it is refused in words. */
+/* Text that is cut at any byte, has one wrong bit, or lacks a line is refused with a reason. */
 TEST(text_is_damaged)
 {
     struct fixture f, again;
@@ -306,7 +306,7 @@ TEST(text_is_damaged)
     teardown(&f);
 }
 
-/* Of a version without checksums: read, and written with them. What cannot be in a book is refused there, too. */
+/* Text of a version without checksums is read, and written with checksums. Impossible values are refused there, too. */
 TEST(text_of_yesterday)
 {
     static const char crowded[] = "pccl-tokens 1 1\n"

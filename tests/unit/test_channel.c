@@ -1,13 +1,13 @@
 /*
- * net/channel over real sockets, and through pipes: payload from and to the caller's memory, silence, the good-bye,
- * why it ended. Frames are tested with connections (test_connection), and what a peer sees of
- * payload with the engine (test_engine_wire).
+ * net/channel over real sockets, and through pipes: payload from and to the caller's memory, silence, the good-bye, and
+ * the reason of the end. Frames are tested with connections (test_connection), and payload as a peer sees it with the
+ * engine (test_engine_wire).
  */
 #include "unit.h"
 #include "loopback.h"
 #include "net/channel.h"
 
-enum { SINK_BYTES = 512, PAYLOAD_BYTES = 32 << 20 /* fits into no socket buffer of the loopback */ };
+enum { SINK_BYTES = 512, PAYLOAD_BYTES = 32 << 20 /* more than the socket buffers of the loopback hold */ };
 
 struct fixture {
     uv_loop_t loop;
@@ -16,7 +16,7 @@ struct fixture {
     uint8_t sink[SINK_BYTES];
     uint8_t *target;
     const uint8_t *payload;
-    /* what the events reported */
+    /* results of the events */
     bool input, late, parting, parted, released, all_received;
     enum pccl_channel_io io;
 };
@@ -82,8 +82,8 @@ static uint8_t *make_payload(void)
 }
 
 /*
- * Checks what the other side receives, while the loop runs. false: a byte differs from byte_of,
- * from `from` on.
+ * Checks the bytes that the other side receives, while the loop runs. Returns false if a byte from offset `from` on
+ * differs from byte_of.
  */
 static bool hears_payload(struct fixture *f, size_t from, size_t to)
 {
@@ -142,7 +142,7 @@ TEST(what_is_taken_back_goes_on_as_filler)
     f.payload = bytes;
     begin_message(&f);
     f.payload = NULL;
-    free(bytes); /* nobody looks at it any more */
+    free(bytes); /* no thread reads it from now on */
     size_t before = f.channel.payload_sent;
     hears_frame(&f, PCCL_MSG_link_bye);
     assert_true(hears_payload(&f, 0, before));
@@ -229,7 +229,7 @@ TEST(our_own_failure_is_told_when_the_end_has_come)
     assert_int_equal(send(f.bare, &byte, 1, MSG_NOSIGNAL), 1);
     assert_false(pccl_channel_put(&f.channel, (const uint8_t *)"two", 2));
     assert_int_equal(pccl_channel_push(&f.channel), PCCL_CHANNEL_ENDED);
-    loopback_until(&f.loop, &f.input); /* what came before is read */
+    loopback_until(&f.loop, &f.input); /* bytes that arrived before the end are read */
     while (f.io != PCCL_CHANNEL_ENDED)
         uv_run(&f.loop, UV_RUN_ONCE);
     assert_int_equal(f.channel.reader.end, 1);
@@ -330,7 +330,7 @@ static const struct pccl_channel_events half_events = {
 
 static void begin_half(struct half *half, uv_loop_t *loop, uv_os_sock_t socket, struct pccl_pipe *pipe)
 {
-    struct pccl_handover handover = loopback_handover(socket, (const uint8_t *)"\0", 1); /* a bell that came early */
+    struct pccl_handover handover = loopback_handover(socket, (const uint8_t *)"\0", 1); /* an early bell */
     handover.pipe = pipe;
     half->watched = UV_READABLE;
     half->channel.sink = half->sink;
@@ -370,7 +370,7 @@ static void end_pair(struct pair *p)
     assert_true(p->here.released && p->there.released);
 }
 
-/* What is there to be done: visits that nothing from outside has to cause. */
+/* Makes the visits that are due without an event from outside. */
 static void settle(struct pair *p)
 {
     for (uint32_t before = UINT32_MAX; before != p->here.visits + p->there.visits;) {
@@ -440,7 +440,7 @@ TEST(a_pipe_brings_everything_and_the_good_bye)
     }
 }
 
-/* What the side that stays still had to say is discarded, and holds up nobody. */
+/* The messages of the side that stays silent are discarded, and delay no other side. */
 TEST(who_leaves_through_a_pipe_discards_what_comes)
 {
     struct pair p;
@@ -488,7 +488,7 @@ TEST(who_watches_for_the_end_alone_is_told_of_no_input)
     end_pair(&p);
 }
 
-/* Without a bell: it had been rung when nobody was interested. */
+/* There is no bell: it was rung when no side was interested. */
 TEST(who_watches_for_input_again_is_told_of_what_is_there)
 {
     struct pair p;
@@ -530,7 +530,7 @@ TEST(what_was_written_into_a_pipe_before_the_end_is_read)
     }
 }
 
-/* Before its next turn the others have had theirs: the other side has read what was sent. */
+/* The other side has its turn before our next one: it has read each message by then. */
 TEST(who_yields_goes_on_after_the_others)
 {
     enum { TURNS = 10 };
@@ -565,7 +565,7 @@ TEST(our_own_failure_ends_a_pipe)
     pccl_channel_fail(&p.here.channel, UV_ENOBUFS);
     assert_int_equal(pccl_channel_push(&p.here.channel), PCCL_CHANNEL_ENDED);
     loopback_until(&p.loop, &p.here.heard_end);
-    assert_int_equal(p.here.messages, 1); /* what came before is read */
+    assert_int_equal(p.here.messages, 1); /* bytes that arrived before the end are read */
     assert_int_equal(p.here.channel.ended, UV_ENOBUFS);
     assert_int_equal(pccl_channel_evidence(&p.here.channel), 0);
     loopback_until(&p.loop, &p.there.heard_end);

@@ -1,4 +1,4 @@
-/* Which codec an automatic one is: on paths whose rate changes, with noise, and for whatever peers say. */
+/* The choice of an automatic codec: on paths whose rate changes, with noise, and for any values that peers report. */
 #include "unit.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static struct pccl_descriptor share(uint8_t percent)
     return asked;
 }
 
-/* What it takes in a ring of PEERS; noise in thousandths. */
+/* The duration in a ring of PEERS; noise in thousandths. */
 static uint32_t takes_us(const struct pccl_descriptor *asked, const struct pccl_choice *choice, uint64_t rate,
                          int64_t noise)
 {
@@ -67,7 +67,7 @@ TEST(the_first_use_goes_by_the_cost)
     assert_int_equal(first(&endless, UINT64_MAX).level, PCCL_LEVEL_4);
 }
 
-/* 1 Gbit/s, 50 Mbit/s, and back: within three uses what fits is chosen, and the budget met. */
+/* 1 Gbit/s, 50 Mbit/s, and back: within three uses a fitting codec is chosen, and the budget met. */
 TEST(it_follows_the_rate_within_three_uses)
 {
     const struct pccl_descriptor asked = all_reduce(150);
@@ -93,9 +93,8 @@ static int64_t noise(struct pccl_prng *prng, uint64_t thousandths)
 }
 
 /*
- * At whatever rate, 200 uses with 10 % of noise: the level changes in the first uses at most, and once
- * later, where the rate is so near to what a level needs that noise decides; 9 in 10 meet the budget if
- * four bits can.
+ * At any rate, 200 uses with 10 % of noise: the level changes at most in the first uses, and once later if the rate is
+ * so near to the threshold of a level that noise decides; 9 of 10 uses meet the budget if four bits can.
  */
 TEST(noise_does_not_make_it_flap)
 {
@@ -133,7 +132,7 @@ TEST(whoever_falls_again_becomes_patient)
     assert_true(rises >= 3 && rises <= 25); /* after 2, 4, ... 64, and then after each 64 */
 }
 
-/* It need not be true, and must not be anything but a choice. */
+/* The values need not be true; the result must always be a valid choice. */
 TEST(whatever_is_said_something_is_chosen)
 {
     struct pccl_prng prng;
@@ -162,7 +161,7 @@ TEST(whatever_is_said_something_is_chosen)
     }
 }
 
-/* As nobody knows how long it took: all stays. And nothing is faster than any link. */
+/* An unknown duration leaves the choice unchanged. A duration that no link could reach is ignored. */
 TEST(what_is_unknown_or_impossible_counts_for_nothing)
 {
     const struct pccl_descriptor asked = all_reduce(100);
@@ -175,7 +174,7 @@ TEST(what_is_unknown_or_impossible_counts_for_nothing)
     assert_true(pccl_choice_next(&asked, &choice, 0).took_us >= 100); /* 1 MiB and more at 10 GB/s */
 }
 
-/* 16 bits of 16 are no level of their own. */
+/* For elements of 16 bits, 16 bits are no separate level. */
 TEST(halves_have_three_levels)
 {
     struct pccl_descriptor asked = all_reduce(100);
@@ -193,14 +192,14 @@ TEST(halves_have_three_levels)
 
 enum { GAP_US = 200000 };
 
-/* A caller who waits for each use, or one whose uses begin every so often whatever they take. */
+/* A caller that waits for each use, or one whose uses begin at a fixed period, however long they take. */
 struct loop {
     const struct pccl_descriptor *asked;
     struct pccl_choice choice;
     uint32_t before_us, period_us; /* 0: GAP_US after the end of each */
 };
 
-/* Launches, and lets it take so long at this rate, after this gap instead if it is not 0. Returns how long. */
+/* Launches a use that takes the time of this rate, after the gap `gap_us` if it is not 0. Returns the duration. */
 static uint32_t one_use(struct loop *loop, uint64_t rate, int64_t thousandths, uint32_t gap_us)
 {
     const uint32_t rest_us = loop->period_us > loop->before_us ? loop->period_us - loop->before_us : 1;
@@ -241,7 +240,7 @@ TEST(before_the_time_between_uses_is_known_it_is_exact)
     assert_true(loop.choice.why == PCCL_CHOICE_LOWERED && loop.choice.level == PCCL_LEVEL_4);
 }
 
-/* Where nothing lies between, every share is too much; where all of the time may be used, nothing is. */
+/* Without a gap every share is exceeded; if all of the time may be used, none is. */
 TEST(no_gap_and_all_of_the_time)
 {
     for (uint8_t percent = 99; percent <= 100; percent++) {
@@ -253,7 +252,7 @@ TEST(no_gap_and_all_of_the_time)
     }
 }
 
-/* One pause, long or none, whenever it comes, changes nothing. */
+/* A single gap that is very long or nearly zero changes nothing. */
 TEST(a_pause_changes_nothing)
 {
     const struct pccl_descriptor asked = share(20);
@@ -270,7 +269,7 @@ TEST(a_pause_changes_nothing)
     }
 }
 
-/* As with milliseconds: 10 % of noise in the rate, and of the time between uses as well. */
+/* The same as with milliseconds: 10 % of noise in the rate, and in the time between uses as well. */
 TEST(noise_does_not_make_a_share_flap)
 {
     const struct pccl_descriptor asked = share(20);
@@ -294,7 +293,7 @@ TEST(noise_does_not_make_a_share_flap)
     }
 }
 
-/* The longest that a peer says counts, and what one does not know is unknown. */
+/* The longest gap that a peer reports counts; a gap unknown to one peer is unknown to all. */
 TEST(of_all_peers_the_longest_gap_counts)
 {
     struct pccl_choice heard = {.gap_us = 5, .gap_1_us = 7, .gap_2_us = 9, .took_us = 3};

@@ -191,8 +191,8 @@ TEST(steps_on_the_grid_are_exact_and_ties_go_to_even)
 /* ---- how close ---- */
 
 /*
- * The bound of docs/CODECS.md for one element: half a step, what float arithmetic loses on the
- * range and on the value itself, and half a unit in the last place of the element.
+ * The bound of docs/CODECS.md for one element: half a step, the error of float arithmetic on the range and on the value
+ * itself, and half a unit in the last place of the element.
  */
 static number bound_of(const struct codec_case *c, number low, number high, number value, unsigned levels)
 {
@@ -332,7 +332,7 @@ TEST(both_ends_and_zeros_are_exact)
             for (uint64_t seed = 0; seed < 5; seed++) {
                 const struct codec_case *c = &codec_cases[k];
                 if (data == HUGE_AND_SUBNORMAL)
-                    continue; /* documented: the smallest of such numbers come out as zero */
+                    continue; /* documented: the smallest of such numbers are decoded as zero */
                 fill((enum data)data, c->datatype, seed, elements, BLOCK);
                 put_element(c->datatype, elements, 7, 0);
                 round_trip(codec_of(c), BLOCK);
@@ -389,10 +389,7 @@ TEST(one_special_value_is_found_wherever_it_is)
 
 /* ---- as a ring uses them ---- */
 
-/*
- * Each rank adds its part to what it decoded, and encodes the sum; the owner decodes its own
- * encoding.
- */
+/* Each rank adds its part to the sum it decoded, and encodes the new sum; the owner decodes its own encoding. */
 static void ring_sum(const struct codec_case *c, uint32_t ranks, size_t count,
                      void (*part)(uint32_t rank, size_t count, const struct codec_case *c))
 {

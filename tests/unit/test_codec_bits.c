@@ -172,7 +172,7 @@ TEST(modes_of_float_arithmetic_make_no_difference)
             }
 }
 
-/* Which zero is the smallest of both depends on the order; the bytes must not. */
+/* The order decides which zero is the smallest one; the bytes must be the same. */
 TEST(zeros_of_both_signs_give_the_same_bytes)
 {
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {

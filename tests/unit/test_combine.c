@@ -1,6 +1,6 @@
 /*
- * What the master makes of the contributions to a tiny operation: in which order they are folded,
- * where they lie in the result, and that nothing is left behind when memory is short.
+ * The master's result of the contributions to a tiny operation: the order of folding, the offsets in the result, and
+ * that nothing is left behind when memory is short.
  */
 #include "unit.h"
 #include "kernels/reduce.h"
@@ -10,7 +10,7 @@
 
 enum { WORLD = 4, COUNT = 3 };
 
-/* Of the members along the ring, how many were admitted before each. */
+/* For each member along the ring, the number of members that were admitted before it. */
 static const uint32_t ranks[WORLD] = {2, 0, 3, 1};
 
 struct fixture {
@@ -58,7 +58,7 @@ static void finish(struct fixture *f)
     assert_int_equal(f->memory.live_bytes, 0);
 }
 
-/* Where the shares of given counts lie the master does not know. */
+/* The master does not know the offsets of shares with given counts. */
 static void is_folded_along_the_ring(enum pccl_collective collective, struct pccl_id counts)
 {
     struct fixture f;
@@ -85,7 +85,7 @@ TEST(test_tensors_are_folded_along_the_ring)
     is_folded_along_the_ring(PCCL_REDUCE_SCATTER, (struct pccl_id){{1}});
 }
 
-/* A share lies where its owner is in the order of admission, and the owner's part comes last. */
+/* A share has the position of its owner in the order of admission, and the owner's part is folded last. */
 TEST(test_shares_are_folded_from_the_owners_successor_on)
 {
     struct fixture f;

@@ -9,7 +9,7 @@ static struct fixture {
     uv_loop_t loop;
     struct pccl_connection *connection;
     int bare;
-    /* what the events reported */
+    /* results of the events */
     struct pccl_text last;
     uint32_t frames;
     bool got_frame, ended, full;
@@ -144,13 +144,13 @@ OPEN_TEST(events_may_change_between_two_frames_of_one_visit)
 
 /* ---- another thread waits for the input ---- */
 
-/* false: a system without the means. */
+/* Returns false on a system without the means. */
 static bool share(struct pccl_socket_wait *wait)
 {
     begin(pccl_heap());
     uv_run(&f.loop, UV_RUN_NOWAIT); /* the loop begins to watch */
     bool can = pccl_socket_wait_open(wait) == 0;
-    assert_false(pccl_connection_share_input(f.connection, wait, true)); /* it may not have told the system yet */
+    assert_false(pccl_connection_share_input(f.connection, wait, true)); /* the system may not have been told yet */
     pccl_connection_polled(f.connection);
     assert_true(!can || pccl_connection_share_input(f.connection, wait, true));
     return can;
@@ -190,7 +190,7 @@ static void write_frame(const char *word)
     write_all(f.bare, bytes, loopback_frame(word, bytes, sizeof bytes));
 }
 
-/* Returns when a thread that waited has been told of it, and has left. The loop was not told. */
+/* Returns when a waiting thread has been woken by it and has left. The loop was not woken. */
 static void write_to_a_waiting_thread(const struct pccl_socket_wait *wait)
 {
     struct waiting waiting = {.wait = wait};
@@ -351,7 +351,7 @@ TEST(lingering_ends_though_the_other_side_stays)
 {
     begin(pccl_heap());
     pccl_connection_close(f.connection, 20);
-    loopback_end(&f.loop); /* returns only if the connection let go */
+    loopback_end(&f.loop); /* returns only after the connection has released its resources */
     close(f.bare);
 }
 

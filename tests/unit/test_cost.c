@@ -20,7 +20,7 @@ TEST(round_trips_move_by_a_factor_of_two)
 {
     assert_true(pccl_rtt_moved(100, 200));
     assert_false(pccl_rtt_moved(100, 199));
-    assert_true(pccl_rtt_moved(100, 1)); /* 50 and less are alike */
+    assert_true(pccl_rtt_moved(100, 1)); /* 50 and less count as equal */
     assert_false(pccl_rtt_moved(99, 1));
     assert_false(pccl_rtt_moved(1, 50));
     assert_true(pccl_rtt_moved(UINT32_MAX, UINT32_MAX / 2));

@@ -1,6 +1,4 @@
-/*
- * tools/master/log_format: every line is one line that programs can read, whatever its parts are.
- */
+/* tools/master/log_format: every record is one line that programs can read, for any content of its parts. */
 #include "unit.h"
 
 #include <string.h>
@@ -8,7 +6,7 @@
 #include "../../tools/master/log_format.h"
 #include "core/prng.h"
 
-enum { PIPE_BYTES = 4096 }; /* what a pipe takes as a whole */
+enum { PIPE_BYTES = 4096 }; /* size of a write to a pipe that is not split */
 
 static const struct timespec noon = {.tv_sec = 1795262400, .tv_nsec = 7999999};
 static const struct pccl_id run = {{0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};

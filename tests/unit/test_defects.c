@@ -1,8 +1,8 @@
 /*
- * An invariant breaks, or memory runs out, on one thread of one of three communicators of this
- * process: calls return, at most one communicator ends, with a reason, and the process, the two
- * others and the master go on. Where the master's thread is hit, the master ends with a reason, and
- * peers find it gone. The linker replaces functions that run on each of the threads by those here.
+ * An invariant breaks, or memory runs out, on one thread of one of three communicators of this process: calls return,
+ * at most one communicator ends, with a reason, and the process, the two others and the master continue. If the
+ * master's thread has the defect, the master ends with a reason, and peers detect that. The linker replaces functions
+ * that run on each of the threads by the functions here.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +43,8 @@
 
 enum { PEERS = 3, COUNT = 20000 };
 enum {
-    TAG = 1,        /* of what all reduce */
-    LONE_TAG = 2,   /* of what nobody reduces but the first peer */
+    TAG = 1,        /* tag of the operation that all peers launch */
+    LONE_TAG = 2,   /* tag of the operation that only the first peer launches */
     DEFECTS_MAX = 3 /* one after another */
 };
 enum place {
@@ -115,7 +115,7 @@ static void await_first_caller(void)
         pass_stage(CALLER_HELD, BYSTANDER_WORKS, CALLER_BROKEN);
 }
 
-/* Whoever comes here first has the defect. */
+/* The first thread that reaches this place has the defect. */
 static void pass(enum place place)
 {
     int expected = (int)place;
@@ -231,7 +231,7 @@ struct pccl_table_node *__wrap_pccl_table_find(const struct pccl_table *table, u
     return __real_pccl_table_find(table, key);
 }
 
-/* It is made, and not yet the engine's. */
+/* The job was made, and does not belong to the engine yet. */
 struct pccl_comm_op_job *__real_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                       const struct pccl_op_args *args);
 struct pccl_comm_op_job *__wrap_pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
@@ -433,7 +433,7 @@ static int end_world(void **state)
 
 /* ---- the tests ---- */
 
-/* The others go on, as if it had been killed. */
+/* The other peers continue as if the peer had been killed. */
 static void others_go_on(struct world *world, int left)
 {
     bool done = false;
@@ -458,12 +458,12 @@ static void others_go_on(struct world *world, int left)
 static void plant(struct world *world, enum place place, enum defect defect)
 {
     for (int i = 0; i < PEERS; i++)
-        world->peers[i].elements[0] = i == 2 ? 3 : 1; /* the third one has to fetch */
+        world->peers[i].elements[0] = i == 2 ? 3 : 1; /* the third peer has to fetch */
     atomic_store(&planted_defect, defect);
     atomic_store(&planted_place, place);
 }
 
-/* Just one communicator ends, with a reason, and everybody else goes on. */
+/* Exactly one communicator ends, with a reason, and all other peers continue. */
 static void one_is_over(struct world *world)
 {
     int broken = 0;
@@ -532,7 +532,7 @@ static void caller_breaks(struct world *world, enum place place, call_function c
     one_is_over(world);
 }
 
-/* No peer has to leave: whatever failed is created again. */
+/* No peer has to leave: the object that failed is created again. */
 static void memory_runs_out(struct world *world, enum place place, call_function call)
 {
     plant(world, place, MEMORY);
@@ -679,18 +679,18 @@ static void caller_that_starts_a_master(void **state)
     others_go_on(world, PEERS);
 }
 
-/* The process goes on: it can have another master, and members of its run. */
+/* The process continues: it can have another master, and members of its run. */
 static void master_breaks(struct world *world, enum place place)
 {
     struct peer *peer = &world->peers[0];
     plant(world, place, INVARIANT);
     all(world, call_update);
-    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError); /* nobody has interrupted it */
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError); /* no caller has interrupted it */
     assert_non_null(strstr(pcclGetLastError(NULL), "the master ended because of an internal error"));
     for (int i = 0; i < PEERS; i++) {
         assert_int_equal(world->peers[i].result, pcclMasterLost);
         assert_non_null(strstr(world->peers[i].reason, "master"));
-        assert_int_equal(call_connect(&world->peers[i]), pcclMasterConnectionFailed); /* nobody listens there */
+        assert_int_equal(call_connect(&world->peers[i]), pcclMasterConnectionFailed); /* no process listens there */
     }
     assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
     assert_int_equal(pcclMasterAwaitTermination(world->master), pcclInternalError);
@@ -749,7 +749,7 @@ int main(void)
                                             TEST(caller_that_leaves),
                                             TEST(caller_without_a_communicator),
                                             TEST(caller_that_starts_a_master)};
-    (void)setenv("PCCL_RECOVER_MS", "200", 1); /* who has lost the master shall know it soon */
+    (void)setenv("PCCL_RECOVER_MS", "200", 1); /* a peer that has lost the master shall detect it soon */
     (void)setenv("PCCL_ALONE_MS", "500", 1);
     (void)setenv("PCCL_MASTER_LOST_MS", "1000", 1);
     int failed = is_development() ? 0 : cmocka_run_group_tests(invariants, NULL, NULL);

@@ -104,7 +104,7 @@ TEST(test_there_is_no_device)
     assert_all_well();
 }
 
-/* Whether this machine has a driver or not: the same answer each time, and a reason if it is no. */
+/* With or without a driver on this machine: the same answer each time, and a reason if there is none. */
 TEST(test_driver_of_the_system)
 {
     struct pccl_device *first = NULL, *second = NULL;
@@ -134,7 +134,7 @@ TEST(test_ranges)
     static const struct {
         size_t at;
         uint64_t bytes;
-        const char *why; /* NULL: it is good */
+        const char *why; /* NULL: the memory is valid */
     } rows[] = {{0, 1000, NULL},         {999, 1, NULL},          {400, 600, NULL},      {0, 1001, "1001 bytes"},
                 {0, 1001, "1000 bytes"}, {400, 601, "600 bytes"}, {999, UINT64_MAX, ""}, {1000, 1, "does not know it"}};
     open_device(2);
@@ -185,7 +185,7 @@ TEST(test_driver_does_not_answer)
 
 /* ---- copies ---- */
 
-/* There and back through the copier, whose buffers hold the bytes afterward. */
+/* Copies bytes to the device and back through the copier, whose buffers hold the bytes afterward. */
 static void carry(uint8_t *target, size_t bytes, uint32_t seed)
 {
     fill(buffer(1), bytes, seed);
@@ -218,10 +218,7 @@ TEST(test_sizes_and_offsets)
     }
 }
 
-/*
- * A copy is only begun by read and write: the content comes with the wait, and waits do not wait
- * for later copies.
- */
+/* Read and write only begin a copy: the content is there after the wait, and a wait does not wait for later copies. */
 TEST(test_several_buffers_at_once)
 {
     begin(1, FAKE_CUDA_DEVICE, (size_t)BUFFERS * CHUNK);
@@ -374,7 +371,7 @@ TEST(test_copiers_in_threads)
     end();
 }
 
-/* A copier may go from one thread to another. */
+/* A copier may be used by one thread after another. */
 static void *use_elsewhere(void *argument)
 {
     struct pccl_text reason;

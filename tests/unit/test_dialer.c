@@ -1,6 +1,6 @@
 /*
- * net/dialer: dialing one peer at several addresses: the order, what single failures prove, and
- * what they prove together.
+ * net/dialer: dialing one peer at several addresses: the order, the proof that single failures give, and the proof that
+ * they give together.
  */
 #include "unit.h"
 
@@ -14,9 +14,9 @@
 #include "net/listener.h"
 #include "os/socket.h"
 
-static bool offers_pipe; /* of the dials that begin */
+static bool offers_pipe; /* in the dials that begin */
 static struct local_folder folder;
-static const struct pccl_local *here; /* of the dials that begin; NULL: TCP only */
+static const struct pccl_local *here; /* for the dials that begin; NULL: TCP only */
 static const struct pccl_keys *keys;
 
 static struct fixture {
@@ -118,7 +118,7 @@ static void until_failed(enum pccl_link_end how, const char *words)
         fail_msg("'%s' is not in: %s", words, f.reason.bytes);
 }
 
-/* An address without a listener: its port is bound, so that nobody else gets it. */
+/* Returns an address without a listener: its port is bound, so that no other process gets it. */
 static struct pccl_address dead_address(int *holder)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -396,7 +396,7 @@ TEST(another_users_door_is_passed_by)
     close_door(door);
 }
 
-/* Whether the peer is alive is for TCP to prove. */
+/* Only TCP can prove whether the peer is alive. */
 TEST(an_end_at_the_door_proves_nothing)
 {
     for (int answers = 0; answers < 2; answers++) {
@@ -423,10 +423,10 @@ TEST(silence_at_the_door_is_silence)
         int listening, door = open_door();
         struct pccl_address address = live_address(&listening);
         uint8_t byte;
-        begin_here(known ? &address : NULL, 20); /* the kernel accepts; nobody answers */
+        begin_here(known ? &address : NULL, 20); /* the kernel accepts; no process answers */
         until_failed(PCCL_LINK_TIMEOUT, "on this host");
         end();
-        /* It is not asked again, over TCP, by a dialer that waits for no answer. */
+        /* A dialer that waits for no answer does not ask it again over TCP. */
         struct pollfd waiting = {.fd = listening, .events = POLLIN};
         if (poll(&waiting, 1, 0) == 1) {
             int bare = accept(listening, NULL, NULL);
@@ -446,7 +446,7 @@ static struct host {
     struct pccl_hash_key hash;
     struct pccl_handover handover;
     bool refuses, has_answered;
-    struct pccl_dialer *canceled; /* when the hello has come; NULL: none */
+    struct pccl_dialer *canceled; /* canceled when the hello arrives; NULL: none */
 } host;
 
 static void on_hello(struct pccl_connection *connection, const struct pccl_frame *frame)
@@ -579,7 +579,7 @@ static bool tell_ticket(void *context, const struct pccl_id *from, const struct 
     return pccl_id_equal(to, &self);
 }
 
-/* Also where the link goes on in the clear after its handshake. */
+/* The same if the link is in the clear after its handshake. */
 TEST(with_keys_there_is_no_pipe)
 {
     const struct pccl_token token = {.secret = {{1}}};
@@ -610,7 +610,7 @@ static void bytes_go_over_the_socket(int bare)
     pccl_handover_drop(&dialed);
 }
 
-/* The other side does not hear offers, or says that it does and does not; or there is no door, so it is TCP. */
+/* The other side ignores offers, or claims to accept and does not; or there is no door, so that TCP is used. */
 TEST(without_a_pipe_bytes_go_over_the_socket)
 {
     enum { DEAF, LIES, OVER_TCP, CASES };

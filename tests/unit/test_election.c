@@ -1,11 +1,10 @@
 /*
- * The election of a shared state: every rule by examples, and random elections against a plain
- * second version of the rules, in every order of the ballots.
+ * The election of a shared state: every rule by examples, and random elections against a simple second version of the
+ * rules, in every order of the ballots.
  *
- * An example's members are written as strategy (E enforces what is popular, R receives only, S
- * sends only), revision, content (a letter), and then any of: f fresh, t torn, u unequal, /n
- * another list of tensors. What becomes of each: = keeps what it has, < fetches, u fetches only
- * what need not be the same, * fetches both, x is expelled.
+ * An example's members are written as strategy (E enforces what is popular, R receives only, S sends only), revision,
+ * content (a letter), and then any of: f fresh, t torn, u unequal, /n another list of tensors. The verdict of each
+ * member: = keeps its content, < fetches, u fetches only the unequal tensors, * fetches both, x is expelled.
  */
 #include "unit.h"
 #include "core/prng.h"
@@ -16,7 +15,7 @@
 
 enum { MEMBERS_MAX = 8, CROWD = PCCL_PEERS_MAX };
 
-/* ---- one election, told by peer instead of by place ---- */
+/* ---- one election, reported by peer instead of by position ---- */
 
 struct verdict {
     bool expelled, lacks, takes_unequal, gives;
@@ -129,7 +128,7 @@ static uint64_t plain_revision(const struct pccl_ballot *members, uint32_t count
     return revision;
 }
 
-/* MEMBERS_MAX: nobody. */
+/* Returns MEMBERS_MAX if there is no winner. */
 static uint32_t plain_winner(const struct pccl_ballot *members, uint32_t count, uint64_t revision)
 {
     uint32_t best = MEMBERS_MAX;
@@ -164,10 +163,10 @@ static enum reason late_reason(const struct pccl_ballot *member, const struct pc
     return member->revision != winner->revision ? SENDS_OLD : STAYS;
 }
 
-/* What each member fetches, after an election in which all stay. */
+/* Finds the content that each member fetches, after an election in which all stay. */
 static void plain_shares(const struct pccl_ballot *members, uint32_t count, uint32_t winner, struct result *plain)
 {
-    bool is_held = false; /* what need not be the same, by one who may give it */
+    bool is_held = false; /* a member that may give the unequal tensors has them */
     for (uint32_t i = 0; i < count; i++) {
         plain->verdicts[i].lacks = members[i].torn || !same_content(&members[i], &members[winner]);
         is_held =
@@ -235,7 +234,7 @@ static void expect_plain(const struct result *result, const struct result *plain
 
 /* ---- the order of the ballots changes nothing ---- */
 
-/* The next order of these numbers; false: that was the last. */
+/* Makes the next order of these numbers. Returns false if that was the last. */
 static bool advance(uint32_t *order, uint32_t count)
 {
     uint32_t i = count - 1, k = count - 1;
@@ -271,7 +270,7 @@ static void expect_same(const struct result *a, const struct result *b, uint32_t
     }
 }
 
-/* prng: so many random orders are enough; NULL: all. */
+/* Elects in 100 random orders of `prng`, or in all orders if it is NULL. All results must be the same. */
 static struct result elect_in_many_orders(const struct pccl_ballot *members, uint32_t count, uint64_t next,
                                           struct pccl_prng *prng)
 {
@@ -322,11 +321,11 @@ static void expect_sense(const struct pccl_ballot *members, uint32_t count, cons
 }
 
 /*
- * Holds elections until nobody is expelled any more. Returns the verdicts of all, with the reason
- * of their election for the expelled.
+ * Holds elections until no member is expelled. Returns the verdicts of all; an expelled member has the reason of its
+ * election.
  */
 struct course {
-    struct result last; /* end EXPELS: nobody is left */
+    struct result last; /* end EXPELS: no member is left */
     uint32_t elections;
 };
 
@@ -366,9 +365,9 @@ static struct course elect_until_settled(const struct pccl_ballot *members, uint
 struct example {
     const char *name;
     uint64_t next;
-    const char *members, *verdicts; /* NULL: it fails for all */
+    const char *members, *verdicts; /* NULL: the election fails for all */
     uint64_t revision;
-    const char *reason; /* of those who are expelled, or of the failure */
+    const char *reason; /* reason of those that are expelled, or of the failure */
 };
 
 static const struct example examples[] = {
@@ -612,7 +611,7 @@ TEST(test_random_elections)
     assert_true(without_anybody > 100);
 }
 
-/* The elected content stays elected when the members that do not match are gone. */
+/* The elected content is elected again after the members that do not match have left. */
 TEST(test_the_winner_stays)
 {
     struct pccl_prng prng;

@@ -239,7 +239,7 @@ PAIR_TEST(peers_that_differ_fail_in_words)
     }
 }
 
-/* And what another peer says of it later is not taken for news of one that is still to be launched. */
+/* A later message of another peer about it is not taken for news of a job that is still to be launched. */
 PAIR_TEST(a_job_stopped_before_it_began_is_released)
 {
     enum { MANY = 64 };
@@ -258,7 +258,7 @@ PAIR_TEST(a_job_stopped_before_it_began_is_released)
     }
     work_prepare(&last, &world.nodes[0], MANY, 2, 64, input, results[0]);
     work_start(&last);
-    node_until(&world.nodes[0], &last.done); /* so all that was said before has come */
+    node_until(&world.nodes[0], &last.done); /* then all messages sent before have arrived */
     assert_true(world.nodes[0].seen.announced <= 1);
     work_stop(&last, PCCL_JOB_ABORTED);
     for (uint32_t i = 0; i <= MANY; i++)
@@ -302,7 +302,7 @@ TEST(only_the_slot_that_is_meant_is_closed)
     assert_true(pccl_engine_holds(world.nodes[0].engine, &world.nodes[1].id, true, 0));
     assert_false(pccl_engine_holds(world.nodes[0].engine, &world.nodes[1].id, true, 1));
     assert_true(pccl_engine_holds(world.nodes[0].engine, &world.nodes[1].id, true, 2));
-    run(1, 300000, false, false); /* over what is left */
+    run(1, 300000, false, false); /* over the remaining connections */
     assert_int_equal(world.nodes[1].seen.ended, 1);
     assert_int_equal(world.nodes[0].seen.ended, 0);
     world_end(&world);
@@ -420,8 +420,8 @@ static bool figures(uint32_t from, uint32_t to, uint32_t *rtt_us, uint64_t *rate
 }
 
 /*
- * Traffic of one link says nothing about others, and little traffic says nothing at all. Closed
- * connections do not count.
+ * The traffic of one link gives no figure for others, and little traffic gives none at all. Closed connections do not
+ * count.
  */
 TEST(links_are_measured_as_data_flows)
 {

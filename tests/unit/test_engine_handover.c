@@ -78,7 +78,7 @@ TEST(the_engine_goes_on_where_the_frames_ended)
 {
     uint8_t bytes[4096], ok[256];
     size_t hello, length = conversation(bytes, &hello);
-    for (size_t cut = hello; cut <= length; cut += (length - hello) / 13) { /* how much comes along with the hello */
+    for (size_t cut = hello; cut <= length; cut += (length - hello) / 13) { /* bytes that arrive with the hello */
         struct fixture f;
         struct pccl_msg link_ok = {.type = PCCL_MSG_link_ok};
         begin(&f);

@@ -95,7 +95,7 @@ static void scene_end(struct scene *scene)
         munmap(scene->result, BYTES);
 }
 
-/* The node starts a sum and the peer says that it is ready for all of it. */
+/* The node starts a sum, and the peer sends READY for all of it. */
 static void start(struct scene *scene)
 {
     struct pccl_text reason;
@@ -164,9 +164,7 @@ static void stop(struct scene *scene) { stop_with(scene, PCCL_JOB_ABORTED); }
 
 /* ---- stopped in the middle ---- */
 
-/*
- * The others may still be told of a success: they must not take filler for the rest of a segment.
- */
+/* The other peers may still get a success: they must not take filler for the rest of a segment. */
 TEST(what_is_half_sent_is_cut_unless_all_is_aborted)
 {
     static const enum pccl_job_end ends[] = {PCCL_JOB_GIVEN_UP, PCCL_JOB_COMMITTED};
@@ -315,7 +313,7 @@ TEST(a_good_bye_is_heard_although_our_output_is_refused)
     scene_end(&scene);
 }
 
-/* ---- what was read after the handshake ---- */
+/* ---- bytes that were read after the handshake ---- */
 
 TEST(the_rest_of_the_handshake_is_read_first)
 {
@@ -393,12 +391,12 @@ TEST(who_finds_no_room_waits_for_it)
         bare[LANES + 1] = connect_ahead(&scene.node, 11 + LANES, 0, true);
         node_until_count(&scene.node, &scene.node.seen.ended, 1);
         const struct pccl_id last = node_id(11 + LANES);
-        assert_true(pccl_id_equal(&scene.node.seen.ended_peer, &last)); /* the one before it has not been heard out */
+        assert_true(pccl_id_equal(&scene.node.seen.ended_peer, &last)); /* the one before it was not read to its end */
         assert_int_equal(scene.node.seen.ended, 1);
         if (end == 0)
-            say_bye(bare[0]); /* what it held is free */
+            say_bye(bare[0]); /* its memory is free */
         else
-            shutdown(bare[LANES], SHUT_WR); /* it waits for nothing any more */
+            shutdown(bare[LANES], SHUT_WR); /* it waits for nothing from now on */
         node_until_count(&scene.node, &scene.node.seen.ended, end == 0 ? 3 : 2);
         assert_true(scene.node.seen.ended_purposely);
         for (uint32_t i = 0; i < LANES + 2; i++)
@@ -485,7 +483,7 @@ static void is_rejected(struct scene *scene, const char *part)
     assert_true(scene->node.seen.ended_rejected);
 }
 
-/* The node has said ready, and waits for the other side. */
+/* The node has sent READY, and waits for the other side. */
 static void begin_waiting(struct scene *scene, struct pccl_msg *ready)
 {
     scene_begin(scene);
@@ -535,7 +533,7 @@ TEST(an_invalid_message_is_answered_with_the_reason)
     }
 }
 
-/* The other side receives each segment whole. */
+/* The other side receives each segment completely. */
 TEST(a_segment_is_completed_before_an_invalid_message_is_answered)
 {
     struct scene scene;

@@ -173,7 +173,7 @@ TEST(details_go_with_the_failure)
     assert_string_equal(failure.peers[0], "");
     pccl_errors_describe(61, &failure);
     assert_int_equal(failure.result, pcclSuccess);
-    /* Whoever is forgotten has no failure, and a reason may be empty. */
+    /* A communicator that was forgotten has no failure, and a reason may be empty. */
     pccl_text_clear(&why.reason);
     assert_int_equal(pccl_errors_fail(60, PCCL_FAMILY_REDUCE, true, PCCL_TIMEOUT, &why), pcclTimeout);
     assert_string_equal(pccl_errors_last(60), pccl_status_text(PCCL_TIMEOUT));

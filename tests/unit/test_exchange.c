@@ -70,7 +70,7 @@ static void check_all_reduced(const struct pccl_plan *plan, const struct job *jo
     check_reduced(plan, jobs, jobs[0].result, jobs[0].bytes);
 }
 
-/* Where the part of a rank lies, in bytes. */
+/* Offset of the part of a rank, in bytes. */
 static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
 {
     const uint32_t position = plan->positions[rank];
@@ -78,12 +78,12 @@ static size_t part_at(const struct pccl_plan *plan, uint32_t rank)
     return (size_t)first * plan->element_bytes;
 }
 
-/* From where in the plan stochastic rounding counts, and whose it is. */
+/* Position in the plan from which stochastic rounding counts, and the seed of its rank. */
 struct packed_by {
     uint64_t place, seed;
 };
 
-/* What somebody has; packed once and unpacked, with a codec, unless nobody sends it. */
+/* Checks what a rank has; with a codec it was packed once and unpacked, unless no rank sends it. */
 static void check_copy(const struct pccl_plan *plan, const uint8_t *given, uint32_t count, const struct packed_by *by,
                        const uint8_t *result)
 {
@@ -102,7 +102,7 @@ static void check_copy(const struct pccl_plan *plan, const uint8_t *given, uint3
     free(packed);
 }
 
-/* What a segment's owner has, everybody has. */
+/* Checks that all ranks have what the segment's owner has. */
 static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint64_t stripe, uint32_t piece)
 {
     const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
@@ -115,7 +115,7 @@ static void check_copied_segment(const struct pccl_plan *plan, const struct job 
         check_copy(plan, given, segment.count, &by, jobs[rank].result + at);
 }
 
-/* The part of one rank at another one, where it lies there and here, cut as it was. */
+/* Compares the part of one rank with that at another rank, at the offsets there and here, cut as it was. */
 static void check_part(const struct pccl_plan *plan, const struct job *from, size_t from_at, const struct job *to,
                        size_t to_at)
 {
@@ -146,7 +146,10 @@ static void check_exchanged(const struct pccl_plan *plan, const struct job *jobs
             check_part(plan, &jobs[from], part_at(plan, to), &jobs[to], part_at(plan, from));
 }
 
-/* Which blob a rank gets of another one, and how far it is from the beginning of its result; false: none. */
+/*
+ * Finds the blob that a rank gets from another one, and its distance from the beginning of the result. Returns false if
+ * there is none.
+ */
 static bool find_blob(const struct pccl_plan *plan, uint32_t from, uint32_t to, uint32_t *blob, uint64_t *at)
 {
     const uint32_t ranks = plan->seat.ranks, sender = plan->positions[from], receiver = plan->positions[to];
@@ -252,7 +255,7 @@ static bool scans(enum pccl_collective collective)
     return collective == PCCL_EXCLUSIVE_SCAN || collective == PCCL_INCLUSIVE_SCAN;
 }
 
-/* What a rank puts in is as it was, but where the result of it belongs and is another one. */
+/* Checks that the input of a rank is unchanged, except where its own result belongs there and differs. */
 static void check_inputs(const struct trial *trial, const struct job *jobs)
 {
     const struct pccl_plan plan = plan_of(trial);
@@ -281,10 +284,7 @@ static void check_results(const struct trial *trial, const struct job *jobs)
     collectives[collective].check(&plan, jobs);
 }
 
-/*
- * What the rules say may be in scratch: of the minimal window or the budget, and what departs
- * besides.
- */
+/* The most that may be in scratch by the rules: the minimal window or the budget, and departing segments. */
 static void check_scratch(const struct trial *trial, size_t budget)
 {
     struct pccl_plan plan = plan_of(trial);
@@ -454,7 +454,7 @@ TEST(every_shape)
             }
 }
 
-/* Of 8 and 16 bits, with every number of peers: short and long paths, one group and several. */
+/* Floats of 8 and 16 bits, with every number of peers: short and long paths, one group and several. */
 TEST(narrow_floats_are_rounded_once)
 {
     static const enum pccl_datatype datatypes[] = {PCCL_BF16, PCCL_F16, PCCL_F8_E4M3FN, PCCL_F8_E5M2};
@@ -479,8 +479,8 @@ TEST(narrow_floats_are_rounded_once)
 }
 
 /*
- * The same of sums that are packed: 40,000 is exact in every block, and the sum beyond what is seen
- * at the end.
+ * The same for sums that are packed: 40,000 is exact in every block, and the sum is out of range, which shows only at
+ * the end.
  */
 TEST(quantized_halves_are_rounded_at_the_end)
 {
@@ -521,7 +521,7 @@ TEST(windows)
                                                      .codec = (variant & 4) != 0 ? PCCL_CODEC_MIN_MAX : PCCL_CODEC_NONE,
                                                      .codec_datatype = PCCL_U16,
                                                      .count = (window == 1 ? 104001 : 101003) * ranks}};
-                if ((variant & 4) != 0) { /* the same in what travels */
+                if ((variant & 4) != 0) { /* the same number of bytes on the wire */
                     trial.descriptor.datatype = PCCL_F32;
                     trial.descriptor.count *= 4;
                 }
@@ -579,7 +579,7 @@ TEST(scans_of_every_type_and_operation)
             }
 }
 
-/* Parts of such lengths, by position, again and again: some empty, some long; and what they make up. */
+/* Gives parts these lengths, by position, repeated: some empty, some long; and computes their starts. */
 static void give_lengths(struct trial *trial, const uint32_t *lengths, uint32_t length_count, uint64_t *starts)
 {
     const bool exchanges = trial->descriptor.collective == PCCL_ALL_TO_ALL_V;
@@ -613,7 +613,7 @@ TEST(parts_of_given_lengths)
             }
 }
 
-/* Each blob in memory of its own; the turns of an all-to-all go on to the end of their parts, or change each time. */
+/* Each blob has its own memory; the turns of an all-to-all continue to the end of their parts, or change each time. */
 TEST(blobs_for_each)
 {
     static const enum pccl_collective kinds[] = {PCCL_GATHER_V, PCCL_SCATTER_V, PCCL_ALL_TO_ALL_V};
@@ -712,7 +712,7 @@ TEST(the_other_collectives_in_groups)
                 trial.descriptor.count = whole ? 600001 : 150001;
                 if (i >= 8 && scans(others[other])) {
                     trial.descriptor.datatype = PCCL_BF16;
-                } else if (i >= 8) { /* the same in what travels */
+                } else if (i >= 8) { /* the same number of bytes on the wire */
                     trial.descriptor.datatype = PCCL_F64;
                     trial.descriptor.codec = PCCL_CODEC_MIN_MAX;
                     trial.descriptor.codec_datatype = PCCL_U32;
@@ -723,7 +723,7 @@ TEST(the_other_collectives_in_groups)
             }
 }
 
-/* New credit is told when a part of the window has come together: on a long path a sixteenth. */
+/* New credit is sent when a share of the window is free: on a long path a sixteenth. */
 TEST(credit_is_batched)
 {
     struct trial trial = {.ranks = 2,

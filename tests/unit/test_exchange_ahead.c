@@ -1,6 +1,6 @@
 /*
- * What is sent ahead on a long path, before the receiver's READY: how much, what becomes of it, and
- * that no peer learns of a success before the peers have been compared.
+ * Data sent ahead on a long path, before the receiver's READY: its amount, its fate, and that no peer learns of a
+ * success before the peers have been compared.
  */
 #include "unit.h"
 #include "core/limits.h"
@@ -9,10 +9,10 @@
 static struct world world;
 
 enum {
-    SEGMENT = 64 << 10,                /* of a long path */
+    SEGMENT = 64 << 10,                /* segment on a long path */
     MOST = PCCL_AHEAD_BYTES / SEGMENT, /* segments ahead on a lane */
     HELD_MOST = PCCL_AHEAD_HELD_BYTES / SEGMENT,
-    SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST), /* and in those that have none of their own */
+    SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST), /* for peers without room of their own */
 };
 static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
 static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
@@ -95,13 +95,13 @@ TEST(a_part_is_sent_without_ready)
     start_alone();
     assert_int_equal(send_all(0), 0);
     end_alone();
-    be_alone_with(elements_of(3, 3 * MOST), &long_ring, &narrow); /* only what is open here */
+    be_alone_with(elements_of(3, 3 * MOST), &long_ring, &narrow); /* only the operation that is open here */
     start_alone();
     assert_int_equal(send_all(0), 1);
     end_alone();
 }
 
-/* Flows that go over one line at the same time have one allowance, and one window. */
+/* Flows that use one line at the same time have one allowance, and one window. */
 TEST(who_sends_to_all_at_once_sends_no_more_ahead)
 {
     enum { STRIPES = MOST / 2 + 8 };
@@ -113,7 +113,7 @@ TEST(who_sends_to_all_at_once_sends_no_more_ahead)
     grant(STRIPES);
     assert_int_equal(send_all(0), STRIPES - MOST / 2);
     end_alone();
-    config.window_bytes = 8 * SEGMENT; /* 4 stripes of two flows; less if that is not all, since results come on top */
+    config.window_bytes = 8 * SEGMENT; /* 4 stripes of two flows; fewer if there are more, as results take room */
     for (uint64_t stripes = 3; stripes <= 5; stripes++) {
         be_alone_with(elements_of(3, stripes), &long_mesh, &config);
         start_alone();
@@ -174,7 +174,7 @@ static uint32_t next_step(void)
     return departure.msg.as.data.step;
 }
 
-/* What has the longest way left goes first; on a short path what came in first. */
+/* The segment with the longest way left is sent first; on a short path the one that arrived first. */
 TEST(earlier_steps_go_first)
 {
     for (int is_long = 0; is_long < 2; is_long++) {
@@ -317,8 +317,8 @@ TEST(it_is_held_until_the_group_opens)
     start_alone();
     hear(2, 1, 0, SEGMENT);
     assert_int_equal(held(), 2 * SEGMENT);
-    expect_malformed(2, false, data_of(1, 0, SEGMENT)); /* twice */
-    expect_malformed(2, false, data_of(1, 1, SEGMENT)); /* a later step of what is not granted */
+    expect_malformed(2, false, data_of(1, 0, SEGMENT)); /* for the second time */
+    expect_malformed(2, false, data_of(1, 1, SEGMENT)); /* a later step of a stripe that is not granted */
     job_stop(&alone.world, &alone.job, 0, false);
     assert_int_equal(held(), 0);
     assert_int_equal(pccl_exchange_scratch_bytes(mine(), NULL), 0);
@@ -334,7 +334,7 @@ ALONE_TEST(what_breaks_off_is_not_held)
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     pccl_exchange_dropped(mine(), NULL, &arrival);
     pccl_exchange_disconnected(lane_of(&alone.world.ring[2], false), false);
-    assert_int_equal(held(), SEGMENT); /* what came whole is good */
+    assert_int_equal(held(), SEGMENT); /* a complete segment is good */
     struct pccl_transfer_config other = alone.job.config;
     other.instance.tag++; /* needs the lane */
     struct pccl_transfer *transfer;
@@ -401,8 +401,7 @@ ALONE_TEST(what_is_over_is_not_held)
 }
 
 /*
- * More than is held: all of it goes, with the connection, and the sender fails whatever runs over
- * it.
+ * More data arrives than may be held: all of it is dropped, with the connection, and the sender fails whatever uses it.
  */
 ALONE_TEST(what_is_held_is_bounded)
 {
@@ -494,12 +493,12 @@ static void others_take_all_room(void)
 }
 
 /*
- * Peers that take part in no operation share one room and wait for it. A peer that sends to an
- * operation of the view has room of its own, and is dropped if it takes more while none is left.
+ * Peers that take part in no operation share one room and wait for it. A peer that sends to an operation of the view
+ * has room of its own, and is dropped if it takes more while none is left.
  */
 ALONE_TEST(all_that_is_held_is_bounded)
 {
-    start_alone(); /* the peer of rank 2 is before us */
+    start_alone(); /* rank 2 precedes us on the ring, and sends to us */
     others_take_all_room();
     for (uint32_t i = 0; i < OTHERS; i++)
         assert_int_equal(tell_from(&others[i], SPARE + i), PCCL_LIMIT);
@@ -509,7 +508,7 @@ ALONE_TEST(all_that_is_held_is_bounded)
     struct pccl_msg more = data_of(MOST + 40, 0, 4 << 20);
     more.as.data.instance.tag = 501;
     expect_refused(2, false, more, PCCL_MEMORY);
-    assert_int_equal(pccl_exchange_room(mine()), room); /* what it had of its own is no room for others */
+    assert_int_equal(pccl_exchange_room(mine()), room); /* its own room is no room for others */
     assert_int_equal(held(), SPARE * SEGMENT);
     pccl_exchange_disconnected(lane_of(&others[0], false), false);
     assert_int_not_equal(pccl_exchange_room(mine()), room);
@@ -519,9 +518,7 @@ ALONE_TEST(all_that_is_held_is_bounded)
     assert_int_equal(held(), 0);
 }
 
-/*
- * The shared room is used up: members have room of their own, before their first message and after.
- */
+/* The shared room is used up: members have room of their own, before their first message and after. */
 TEST(newcomers_leave_members_their_room)
 {
     for (int early = 0; early < 2; early++) {
@@ -539,7 +536,7 @@ TEST(newcomers_leave_members_their_room)
         pccl_exchange_admit(mine(), ring, 2); /* it is out */
         assert_int_equal(tell_from(&ring[2], MOST), PCCL_LIMIT);
         const uint64_t room = pccl_exchange_room(mine());
-        pccl_exchange_admit(mine(), others, 1); /* what it holds is its own: the others have that now */
+        pccl_exchange_admit(mine(), others, 1); /* its data is in its own room: the others have the shared room now */
         assert_int_not_equal(pccl_exchange_room(mine()), room);
         end_alone();
     }
@@ -562,7 +559,7 @@ ALONE_TEST(a_start_concerns_few_that_wait)
     const uint64_t room = pccl_exchange_room(mine());
     waiting.view.number++;
     start_alone();
-    assert_int_not_equal(pccl_exchange_room(mine()), room); /* by what it made past */
+    assert_int_not_equal(pccl_exchange_room(mine()), room); /* changed by the streams that the start made obsolete */
     assert_int_equal(held(), 0);
     assert_true(pccl_exchange_is_due(lane_of(&alone.world.ring[2], false), &waiting));
     assert_true(pccl_exchange_is_due(lane_of(other, false), &old));
@@ -570,10 +567,10 @@ ALONE_TEST(a_start_concerns_few_that_wait)
     assert_false(pccl_exchange_is_due(lane_of(other, false), &waiting));
     const uint64_t room_then = pccl_exchange_room(mine());
     struct pccl_transfer *next = start_another(10);
-    assert_int_equal(pccl_exchange_room(mine()), room_then); /* it changes nothing for anybody */
+    assert_int_equal(pccl_exchange_room(mine()), room_then); /* it changes nothing for other peers */
     hear(2, 1, 0, SEGMENT);
     pccl_exchange_stop(mine(), next, false);
-    assert_int_equal(pccl_exchange_room(mine()), room_then); /* what a lane has of its own is no room of others */
+    assert_int_equal(pccl_exchange_room(mine()), room_then); /* a lane's own room is no room for others */
 }
 
 /* Aborted and never started here: data sent ahead is dropped, and later data is not held. */
@@ -582,7 +579,7 @@ ALONE_TEST(what_is_gone_is_not_held)
     struct test_memory *memory = &alone.world.peers[0].memory;
     struct pccl_msg data = data_of(0, 0, SEGMENT);
     struct pccl_arrival under_way;
-    for (uint64_t i = 0; i < 3 * MOST; i++) { /* as many as a sender begins that starts anew behind each abort */
+    for (uint64_t i = 0; i < 3 * MOST; i++) { /* the number that a sender begins that starts again after each abort */
         data.as.data.instance.tag = 100 + i;
         assert_true(take(&data));
         data.as.data.stripe++;
@@ -642,7 +639,7 @@ static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
     end_alone();
 }
 
-/* Whatever comes first, READY or data: it is no breach of the protocol, and no lost connection. */
+/* READY or data arrives first: neither is a breach of the protocol, or a lost connection. */
 TEST(what_does_not_fit_is_a_mismatch)
 {
     alone.job.config.view = (struct pccl_epoch){1, 5};
@@ -699,7 +696,7 @@ TEST(nobody_is_done_without_comparing)
 
 TEST(the_last_one_may_be_done_at_once)
 {
-    be_alone_among(2, 1, &long_ring, &roomy); /* it comes to us, and nothing else */
+    be_alone_among(2, 1, &long_ring, &roomy); /* a single element, which arrives here; we send none */
     alone.job.config.ring = (struct pccl_id[2]){alone.world.ring[1], alone.world.ring[0]};
     grant(1);
     hear(1, 0, 0, 4);
@@ -806,10 +803,7 @@ TEST(many_operations_come_ahead)
     }
 }
 
-/*
- * A connection is lost before some of the ranks start: its sender fails, and no other is told a
- * success.
- */
+/* A connection is lost before some of the ranks start: its sender fails, and no other rank gets a success. */
 TEST(connections_break_before_the_start)
 {
     uint32_t with_something_held = 0;

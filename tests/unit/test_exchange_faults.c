@@ -1,6 +1,6 @@
 /*
- * Faults of an exchange: lost connections, stops at any moment, short memory, hardly any scratch,
- * peers that differ or lie.
+ * Faults of an exchange: lost connections, stops at any moment, short memory, hardly any scratch, peers that differ or
+ * lie.
  */
 #include "core/limits.h"
 #include "unit/exchange_alone.h"
@@ -93,7 +93,7 @@ struct scene {
     bool direct, long_path, in_place, codec, half; /* direct exchange is on a long path */
     bool near;                                     /* but not here */
     uint64_t count;
-    uint32_t root, odd; /* the odd rank takes itself for the root; the root: nobody does */
+    uint32_t root, odd; /* odd: rank that names itself as the root; equal to `root`: none does */
 };
 
 enum { LAST_ALL_REDUCE = 200, LAST_SEED = 420 }; /* later seeds are of the other collectives */
@@ -181,7 +181,7 @@ static void start_all(struct job *jobs)
     struct pccl_text reason;
     for (uint32_t rank = 0; rank < world.ranks; rank++) {
         assert_int_equal(job_start(&world, &jobs[rank], rank, &reason), PCCL_OK);
-        world_run(&world, 1 + world_below(&world, 100)); /* what is sent ahead comes before the start of others */
+        world_run(&world, 1 + world_below(&world, 100)); /* data sent ahead arrives before the others start */
     }
 }
 
@@ -203,7 +203,7 @@ TEST(stops_at_any_moment_restore)
     }
 }
 
-/* Whether the operation has a flow there. */
+/* Returns true if the operation has a flow on this lane. */
 static bool is_used(const struct job *job, uint32_t from, uint32_t to)
 {
     const struct pccl_seat seat = {.ranks = world.ranks, .rank = from, .root = world.root};
@@ -232,7 +232,7 @@ TEST(broken_connections_fail_both_ends)
         bool sender_rested = jobs[from].at_rest, receiver_done = jobs[to].done;
         world_break(&world, index);
         bool used = is_used(&jobs[from], from, to);
-        assert_int_equal(jobs[from].failed, used); /* at rest or not: who knows what has arrived */
+        assert_int_equal(jobs[from].failed, used); /* at rest or not: nobody knows which bytes have arrived */
         assert_int_equal(jobs[to].failed, used && !receiver_done);
         for (uint32_t rank = 0; rank < scene.ranks; rank++) {
             assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_PEER_LOST);
@@ -350,7 +350,7 @@ TEST(peers_that_differ_are_named)
     }
 }
 
-/* The callers of the others mean the first root. Nobody is done whose successor means another one. */
+/* The callers of the other ranks name the first root. A rank whose successor names another one never finishes. */
 static void run_odd_root(enum pccl_collective collective, uint32_t ranks, uint32_t odd, bool long_path, bool direct,
                          uint64_t seed)
 {
@@ -369,7 +369,7 @@ static void run_odd_root(enum pccl_collective collective, uint32_t ranks, uint32
     uint32_t failed = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
         assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_MISMATCH);
-        if (jobs[rank].failed && !long_path) /* else what came ahead may have shown it */
+        if (jobs[rank].failed && !long_path) /* otherwise the data sent ahead may have shown it */
             assert_non_null(strstr(jobs[rank].reason.bytes, "for the root"));
         failed += jobs[rank].failed;
     }
@@ -423,7 +423,7 @@ TEST(lies_are_refused_and_harmless)
     expect_malformed(2, false, data_of(0, 4, 4000));
     expect_malformed(2, false, data_of(0, UINT32_MAX, 4000));
     expect_malformed(2, false, data_of(0, 0, 3999));
-    expect_malformed(2, false, data_of(0, 2, 4000)); /* the result of what we have not sent yet */
+    expect_malformed(2, false, data_of(0, 2, 4000)); /* the result of a part that we have not sent yet */
     expect_malformed(1, false, data_of(0, 0, 4000)); /* not from there */
     expect_malformed(2, true, data_of(0, 0, 4000));  /* on a connection for our data */
     expect_malformed(1, false, ready_of(1));
@@ -518,7 +518,7 @@ TEST(ready_before_the_start_is_kept)
     assert_true(next_to(1, true, &departure));
     assert_int_equal(departure.msg.type, PCCL_MSG_data);
     job_stop(&alone.world, &alone.job, 0, false);
-    assert_int_equal(tell_ready(1, &ready), PCCL_OK); /* it has ended: nobody is told */
+    assert_int_equal(tell_ready(1, &ready), PCCL_OK); /* it has ended: no caller gets it */
     assert_int_equal(*announced, 1);
     end_alone();
 }
@@ -564,7 +564,7 @@ TEST(announcements_are_bounded)
     }
     assert_int_equal(memory->live_blocks, blocks);
     assert_int_equal(alone.world.peers[0].announced, PCCL_OPS_PER_PEER_MAX + 1000);
-    /* The view that comes later clears them all away. */
+    /* A later view removes them all. */
     alone.job.config.view.number++;
     start_alone();
     assert_true(memory->live_blocks < 100);
@@ -617,10 +617,7 @@ TEST(operations_share_a_lane_in_turn)
     end_alone();
 }
 
-/*
- * Groups that the exchange has granted on this lane and not told yet: it is asked for all its
- * READYs.
- */
+/* Returns the groups that the exchange has granted on this lane and not announced yet, by asking for all its READYs. */
 static uint64_t granted_to(uint32_t from)
 {
     uint64_t granted = 0;
@@ -632,10 +629,7 @@ static uint64_t granted_to(uint32_t from)
     return granted;
 }
 
-/*
- * Starts so many operations of so many whole groups each. The groups that all of them may have open
- * at once.
- */
+/* Starts `operations` operations of whole groups. Returns the groups that all of them may have open at once. */
 static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct pccl_cost *cost, size_t scratch)
 {
     const struct pccl_exchange_config config = {.scratch_bytes_max = scratch, .window_bytes = 1 << 20};
@@ -658,7 +652,7 @@ static uint64_t stripes_open(uint32_t operations, uint64_t stripes, const struct
 }
 
 /*
- * On a short path 12 MiB for all operations, on a long one all there is; who finds it used up has
+ * On a short path 12 MiB for all operations, on a long one all of the scratch; an operation that finds it used up has
  * one group.
  */
 TEST(short_paths_share_what_the_caches_hold)
@@ -736,8 +730,8 @@ static void begin_again(struct job *job, uint32_t rank, const struct pccl_id *ri
 }
 
 /*
- * All begin it again along another ring, each at a moment of its own; some start it only then. Who is in the later view
- * already sends ahead to those who are in the earlier one, and gets what is filler from now on.
+ * All ranks begin it again along another ring, each at its own moment; some start it only then. A rank that is in the
+ * later view already sends ahead to those that are in the earlier one, and gets filler from now on.
  */
 static void run_again(const struct pccl_cost *cost, bool in_place, uint64_t seed)
 {
@@ -783,8 +777,8 @@ TEST(operations_begin_again)
 }
 
 /*
- * The sender has closed a connection that it did not need any more, and then opened another one for this operation. The
- * good-bye of the first one arrives in the middle of it, or before any data.
+ * The sender has closed a connection that it did not need, and then opened another one for this operation. The good-bye
+ * of the first one arrives in the middle of it, or before any data.
  */
 TEST(a_late_good_bye_ends_nothing)
 {

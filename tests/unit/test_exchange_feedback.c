@@ -1,6 +1,6 @@
 /*
- * Error feedback in every schedule: what all ranks were given and had kept is what comes out and what
- * they keep next, and each writes each place of that.
+ * Error feedback in every schedule: the inputs and residuals of all ranks equal the results and the next residuals, and
+ * each rank writes each place of its residual.
  */
 #include "unit.h"
 #include "unit/exchange_world.h"

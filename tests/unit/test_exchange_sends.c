@@ -74,7 +74,7 @@ TEST(either_end_may_come_first)
     }
 }
 
-/* Over the next connection the same message would come. */
+/* The same message would arrive over the next connection. */
 TEST(an_invalid_message_ends_what_has_not_begun)
 {
     for (uint32_t rank = SOURCE; rank <= DESTINATION; rank++) {
@@ -142,7 +142,7 @@ TEST(a_late_good_bye_ends_nothing)
     for (uint64_t seed = 700; seed < 760; seed++) {
         set_up(seed, 1, sizes[2]);
         world_connect(&world, SOURCE, DESTINATION);
-        world.pipes[0].broken = world.pipes[1].broken = true; /* nothing moves over the old one any more */
+        world.pipes[0].broken = world.pipes[1].broken = true; /* no byte moves over the old one from now on */
         pccl_exchange_disconnected(world.pipes[0].lanes[0], false);
         start(&destination, DESTINATION);
         start(&source, SOURCE);

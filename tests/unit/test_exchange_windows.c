@@ -1,6 +1,6 @@
 /*
- * Which of several operations opens stripes: the oldest gets what becomes free, and none stands still. And how many
- * open at once that need no message.
+ * The operation that opens stripes next, among several: the oldest gets the room that becomes free, and none stands
+ * still. And the number of stripes that are open without a message.
  */
 #include "unit.h"
 #include "unit/exchange_alone.h"
@@ -8,7 +8,7 @@
 #include "collective/internal.h"
 
 enum { RANKS = 4, OLD = 0, YOUNG = 1, STRIPES = 8, WINDOW = 4 };
-/* A window of such stripes, three segments of 256 KiB each, is all that operations that move may have. */
+/* A window of WINDOW such stripes, three segments of 256 KiB each, is the limit of all operations that move. */
 static const uint64_t elements = (uint64_t)STRIPES * RANKS * (256 << 10) / 4;
 
 static struct world world;
@@ -75,7 +75,7 @@ TEST(the_oldest_that_moves_has_the_room)
     end();
 }
 
-/* It has its window, and so has the one that moves. */
+/* it has its window, and so has the one that moves */
 TEST(who_waits_for_peers_takes_no_room)
 {
     set_up(&no_mesh);
@@ -93,7 +93,7 @@ TEST(who_waits_for_peers_takes_no_room)
 /* However many they are. */
 TEST(many_that_wait_for_peers_take_no_room)
 {
-    enum { WAITING = 4 }; /* so many have all the room that those on short paths share */
+    enum { WAITING = 4 }; /* these have all the room that operations on short paths share */
     static struct job waiting[WAITING];
     const struct pccl_descriptor descriptor = sum_of(elements / 2);
     struct pccl_text reason;
@@ -115,7 +115,7 @@ TEST(many_that_wait_for_peers_take_no_room)
     end();
 }
 
-/* It holds more than those on short paths may have together. */
+/* It holds more than operations on short paths may have together. */
 TEST(what_moves_on_a_long_path_takes_no_room_from_others)
 {
     set_up(&long_ring);
@@ -127,7 +127,7 @@ TEST(what_moves_on_a_long_path_takes_no_room_from_others)
     end();
 }
 
-/* How many segments of the long part are in the result. */
+/* Number of segments of the long part that are in the result. */
 static uint32_t copied(const struct job *job, size_t segment, uint32_t segments)
 {
     uint32_t count = 0;

@@ -1,7 +1,4 @@
-/*
- * A requester and its donors, in fetch_world.h: every fetch ends, whichever donors die, stall or
- * lie.
- */
+/* A requester and its donors, in fetch_world.h: every fetch ends, no matter which donors die, stall or lie. */
 #include "unit.h"
 #include "unit/fetch_world.h"
 
@@ -109,7 +106,7 @@ TEST(short_memory)
                 if (!failed)
                     check_complete();
                 for (uint32_t i = 0; i < world.donor_count && failing; i++)
-                    answer_all(i); /* what is in flight arrives */
+                    answer_all(i); /* data in flight arrives */
                 check_truth();
                 world.memory.fail_at = 0;
                 world_begin(true);
@@ -149,7 +146,7 @@ TEST(nothing_to_be_done)
     add_tensor(3 * MEGABYTE, false);
     add_tensor(0, true);
     world_init(1, 1, 1000000);
-    world_start(true); /* what is not equal everywhere is empty */
+    world_start(true); /* the unequal tensor is empty */
     check_complete();
     donor_connect(0);
     assert_int_equal(world.sent, 0);
@@ -211,7 +208,7 @@ TEST(another_source)
     world_fini();
 }
 
-/* It dies when all that only it had is there. */
+/* It dies after all content that only it had has arrived. */
 TEST(source_not_needed_any_more)
 {
     world_seed(14);
@@ -231,10 +228,7 @@ TEST(source_not_needed_any_more)
     world_fini();
 }
 
-/*
- * The memory's content, half of it written, is elected: with the other tensor as it is, or
- * different.
- */
+/* The memory's content, half of it written, is elected: with the other tensor unchanged, or different. */
 TEST(election_of_a_mixture)
 {
     for (uint32_t changed = 0; changed < 2; changed++) {
@@ -316,7 +310,7 @@ TEST(silence)
     world_fini();
 }
 
-/* All are silent: nobody is blamed. When one is heard again, the others get a moment longer. */
+/* All donors are silent: none is blamed. When one sends again, the others get a moment longer. */
 TEST(silence_of_all)
 {
     world_seed(12);
@@ -344,7 +338,7 @@ TEST(silence_of_all)
     world_fini();
 }
 
-/* One that is silent is not asked for more. */
+/* A silent donor gets no more requests. */
 TEST(silence_and_new_work)
 {
     world_seed(13);
@@ -372,7 +366,7 @@ TEST(silence_and_new_work)
     world_fini();
 }
 
-/* We were away for long; the donors were not, and have a moment to be heard. */
+/* We were suspended for long; the donors were not, and have a moment to answer. */
 TEST(own_absence)
 {
     world_seed(7);
@@ -427,8 +421,8 @@ TEST(silent_source)
 }
 
 /*
- * An idle donor is asked for what another one has not begun. The first to begin writes; the other
- * copy is dropped.
+ * An idle donor is asked for a chunk that another one has not begun. The first one to begin writes; the other copy is
+ * dropped.
  */
 TEST(help_at_the_end)
 {
@@ -453,7 +447,7 @@ TEST(help_at_the_end)
     for (uint32_t i = 0; i < 4 && !(world.donors[0].sending && world.donors[0].chunk == 1); i++)
         donor_step(0);
     assert_true(world.donors[0].sending && world.donors[0].chunk == 1 && !world.donors[0].wanted);
-    donor_disconnect(1); /* nobody else is to deliver it now: asked for again */
+    donor_disconnect(1); /* no other donor has it to deliver now: it is requested again */
     answer_all(0);
     check_complete();
     assert_int_equal(world.thrown_bytes, MEGABYTE);
@@ -490,10 +484,7 @@ TEST(strangers)
     world_fini();
 }
 
-/*
- * An empty tensor has only one possible root: no peer can hold an elected content that says
- * otherwise.
- */
+/* An empty tensor has only one possible root: no peer can hold an elected content with another one. */
 TEST(content_that_cannot_be)
 {
     world_seed(11);

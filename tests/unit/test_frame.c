@@ -11,9 +11,7 @@
 static struct pccl_wire_scratch made;
 static uint8_t bytes[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_BODY_MAX];
 
-/*
- * Feeds bytes as the buffer has room. false: memory is short, and *length tells what did not fit.
- */
+/* Feeds bytes as the buffer has room. Returns false if memory is short; *length is then the number of bytes left. */
 static bool feed(struct pccl_frame_reader *reader, const uint8_t *data, size_t *length)
 {
     while (*length > 0) {
@@ -156,8 +154,7 @@ TEST(test_limits_of_length)
 }
 
 /*
- * The buffer follows the bytes that came, not the length that was claimed; it ends at one frame and
- * shrinks again.
+ * The buffer follows the bytes that arrived, not the length that was claimed; it ends at one frame and shrinks again.
  */
 TEST(test_buffer_follows_the_bytes)
 {
@@ -221,10 +218,7 @@ TEST(test_a_full_buffer_of_small_frames_moves_on)
     pccl_frame_reader_fini(&reader);
 }
 
-/*
- * Each allocation fails once: what was collected is still there and the frame arrives after another
- * try.
- */
+/* Each allocation fails once: the collected bytes are still there, and the frame arrives after another attempt. */
 TEST(test_short_memory_loses_nothing)
 {
     for (uint64_t fail_at = 1; fail_at <= 9; fail_at++) {

@@ -1,7 +1,7 @@
 /*
- * The byte-level rig: two sessions over a faked socket pair with short reads and writes, EAGAIN,
- * EINTR, one-byte segments, flipped bits, resets at any byte and short memory. What arrives on each
- * side is exactly what the other sent, in order. A failure names its seed:  test_frame_stream 17  runs that one alone.
+ * The byte-level rig: two sessions over a faked socket pair with short reads and writes, EAGAIN, EINTR, one-byte
+ * segments, flipped bits, resets at any byte and short memory. Each side receives exactly what the other sent, in
+ * order. A failure names its seed:  test_frame_stream 17  runs that one alone.
  */
 #include "unit.h"
 #include "core/limits.h"
@@ -35,7 +35,7 @@ struct side {
     struct test_memory memory;
     uint8_t *waiting; /* bytes for the socket */
     size_t waiting_start, waiting_end;
-    bool greeted;           /* the other's hello has come on this connection */
+    bool greeted;           /* the other's hello has arrived on this connection */
     uint64_t pushed, taken; /* votes and payloads: numbered by the application */
     uint64_t quota;
 };
@@ -98,7 +98,7 @@ static int fake_read(struct world *w, struct pipe *pipe, uint8_t *data, size_t l
     return (int)part;
 }
 
-/* ---- what travels: votes and payloads whose contents follow from their number ---- */
+/* ---- content: votes and payloads that follow from their number ---- */
 
 static uint32_t make_message(uint64_t number, bool from_second, struct pccl_msg *msg, uint8_t *payload)
 {
@@ -136,7 +136,7 @@ static void check_message(const struct pccl_msg *msg, uint64_t number, bool from
         assert_memory_equal(msg->as.done.payload.data, payload, length);
 }
 
-/* ---- a side: what a driver and a machine do with their socket ---- */
+/* ---- a side: the work of a driver and a machine on their socket ---- */
 
 static void queue_bytes(struct side *side, const uint8_t *data, size_t length)
 {
@@ -166,9 +166,8 @@ static void say_heartbeat(struct side *side)
 }
 
 /*
- * Both sides greet alike here; the acknowledgment in the header says what has arrived before.
- * Sometimes it tells of less, as a hello does that was written before the last bytes of the old
- * connection were read: duplicates follow.
+ * Both sides greet alike here; the acknowledgment in the header states which messages have arrived. Sometimes it states
+ * fewer, like a hello that was written before the last bytes of the old connection were read: duplicates follow.
  */
 static void say_hello(struct side *side)
 {
@@ -187,8 +186,11 @@ static void application(struct side *side)
     struct pccl_bytes frame;
     uint64_t burst = pccl_prng_below(&w->prng, 4);
     if (burst == 0 && side->greeted && side->waiting_start == side->waiting_end)
-        say_heartbeat(
-            side); /* a driver's timer: else the other's queue would stay full when this side has no more to say */
+        /*
+         * a driver's timer: otherwise the other's queue would stay full when this side has nothing
+         *                                 to send
+         */
+        say_heartbeat(side);
     for (; burst > 0 && side->pushed < side->quota && side->session.queued_count < 60; burst--) {
         (void)make_message(side->pushed + 1, side == &w->sides[1], &msg, payload);
         enum pccl_status status = pccl_session_push(&side->session, &msg, 0, &frame);

@@ -1,6 +1,6 @@
 /*
- * Greetings between builds that do not understand each other, and the digest that tells them apart. The bytes here were
- * made by hand and are frozen for all versions: a change that needs other bytes must not be made.
+ * Greetings between builds that do not understand each other, and the digest that distinguishes them. The bytes here
+ * were made by hand and are frozen for all versions: a change that needs other bytes must not be made.
  */
 #include "unit.h"
 #include "support.h"
@@ -144,7 +144,7 @@ static void says(struct pccl_build a, struct pccl_build b, const char *advice)
         fail_msg("\"%s\" does not end in \"%s\"", text.bytes, advice);
 }
 
-/* The version tells first, then the time of the commits, then the release. */
+/* The version decides first, then the time of the commits, then the release. */
 TEST(test_which_to_upgrade)
 {
     struct pccl_build other = own;

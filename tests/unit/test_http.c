@@ -1,4 +1,4 @@
-/* ops/http: which heads are requests, and what the others are told. */
+/* ops/http: which heads are requests, and the answers to the others. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ struct expected {
     const char *bytes;
     enum pccl_http_reading reading;
     uint16_t code;
-    const char *path; /* NULL: no request */
+    const char *path; /* NULL: not a request */
     bool head;
 };
 
@@ -128,7 +128,7 @@ TEST(who_commands)
         {"Host: master.example:1\r\nOrigin: http://master.example:1\r\n", true},
         {"", false},
         {"Host:\r\n", false},
-        {"Host: evil.example:48180\r\n", false}, /* whose address is that of the master */
+        {"Host: evil.example:48180\r\n", false}, /* its address is that of the master */
         {"Host: evil.example:48180\r\nOrigin: http://evil.example:48180\r\n", false},
         {"Host: 127.0.0.1:48180\r\nOrigin: http://evil.example\r\n", false},
         {"Host: 127.0.0.1:48180\r\nOrigin: https://127.0.0.1:48180\r\n", false},

@@ -251,7 +251,7 @@ CLOSED_TEST(any_address_takes_both_families)
     close(v4);
 }
 
-/* Whether somebody who dials this id gets in. */
+/* Returns true if a peer that dials this id is let in. */
 static bool comes_to(const struct pccl_id *id)
 {
     uv_os_sock_t dialed;
@@ -353,7 +353,7 @@ static void greet(int socket, size_t length)
 }
 
 /*
- * Handshakes are begun at a limited rate. Of those that wait the crowded address makes room, and who comes
+ * Handshakes are begun at a limited rate. Among those that wait, the crowded address has to make room, and an arrival
  * from elsewhere has the next turn.
  */
 TEST(handshakes_wait_for_their_turn)
@@ -373,12 +373,12 @@ TEST(handshakes_wait_for_their_turn)
         greet(bare[i] = loopback_connect(f.listener.port), WHOLE);
     int slow = loopback_connect_from(INADDR_LOOPBACK + 1, f.listener.port);
     greet(slow, WHOLE);
-    while (f.from_elsewhere == 0) /* the last that came */
+    while (f.from_elsewhere == 0) /* the last one that arrived */
         accept_more(1);
     uint32_t all = FLOOD + 1 - f.crowded_out;
-    assert_true(f.from_elsewhere < all); /* it did not wait for all that came before it */
+    assert_true(f.from_elsewhere < all); /* it did not wait for all that arrived before it */
     f.listener.handshakes = (struct pccl_budget){.per_s = FLOOD, .burst = FLOOD};
-    if (f.accepted < all) /* nobody else is forgotten */
+    if (f.accepted < all) /* none of the others is forgotten */
         accept_more(all - f.accepted);
     for (int i = 0; i < FLOOD; i++)
         close(bare[i]);
@@ -401,7 +401,7 @@ KEYS_TEST(half_greetings_begin_no_handshake)
     assert_int_equal(send(plain, "hello", 5, 0), 5); /* gets a refusal in words */
     loopback_until(&f.loop, &f.one_refused);
     assert_int_equal(f.refused[PCCL_ARRIVAL_PLAIN], 1);
-    assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have gone first */
+    assert_true(f.early == HALF + 1 - QUEUE || f.early == HALF + 2 - QUEUE); /* `plain` may have been removed first */
     static const uint8_t rest[105];
     assert_int_equal(send(whole, rest, sizeof rest, 0), sizeof rest);
     accept_more(1);
@@ -419,7 +419,7 @@ OPEN_TEST(one_that_lingers_makes_room_too)
     for (int i = 0; i < 4; i++) {
         bare[i] = loopback_connect(f.listener.port);
         accept_more(1);
-        pccl_connection_close(f.newest, 60000); /* refused; the other side does not go */
+        pccl_connection_close(f.newest, 60000); /* refused; the other side stays */
     }
     assert_int_equal(f.listener.strangers.count, 4);
     bare[4] = loopback_connect(f.listener.port);
@@ -599,7 +599,7 @@ SPARE_TEST(with_a_spare_one_after_another_is_heard)
         pccl_connection_close(f.newest, 60000);
         char bytes[3];
         assert_int_equal(recv(bare[i], bytes, sizeof bytes, 0), 2);
-        assert_int_equal(shutdown(bare[i], SHUT_RDWR), 0); /* it goes, but this process gets no descriptor by that */
+        assert_int_equal(shutdown(bare[i], SHUT_RDWR), 0); /* it ends, but this process gets no descriptor from that */
     }
     loopback_until(&f.loop, &f.listener.has_spare); /* in its place again */
     assert_int_equal(f.crowded_out, 0);
@@ -629,7 +629,7 @@ SPARE_TEST(who_speaks_is_kept_for_an_older_one_that_does_not)
     assert_int_equal(f.listener.on_spare.count, 0);
     assert_true(pccl_listener_can_keep(&f.listener, speaker));
     char byte;
-    assert_int_equal(recv(bare[0], &byte, 1, 0), 1); /* it was told */
+    assert_int_equal(recv(bare[0], &byte, 1, 0), 1); /* it got the refusal */
     assert_int_equal(recv(bare[0], &byte, 1, 0), 0);
     hoard_over(&hoard);
     close(bare[0]);
@@ -643,13 +643,11 @@ SPARE_TEST(nobody_sits_on_the_spare_in_silence)
     bare[0] = loopback_connect(f.listener.port);
     bare[1] = loopback_connect(f.listener.port);
     hoard_all(&hoard, bare[1]);
-    f.wanted = 2; /* the second one may come in the very visit in which the first one goes */
+    f.wanted = 2; /* the second one may arrive in the same visit in which the first one ends */
     loopback_until(&f.loop, &f.enough_accepted);
     assert_true(f.one_ended);
     assert_int_equal(f.how, PCCL_END_TIMEOUT);
-    /*
-     * Whoever must not be turned away is adopted; then there is no spare, and the next one waits.
-     */
+    /* A connection that must not be turned away is adopted; then there is no spare, and the next one waits. */
     pccl_listener_adopt(f.newest);
     hoard_over(&hoard);
     int late = loopback_connect(f.listener.port);

@@ -330,7 +330,7 @@ static void end(struct pair *p)
     local_folder_remove(&p->folder);
 }
 
-/* Creates a TCP socket whose last close() waits: its other end does not read. */
+/* Creates a TCP socket whose last close() waits, because its other end does not read. */
 static int lingering(struct pair *p)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};

@@ -1,4 +1,4 @@
-/* Log lines that anybody can cause: a few of each cause within a minute, then only their number. */
+/* Log lines that any sender can cause: a few of each cause within a minute, then only their number. */
 #include "unit.h"
 #include "core/log_limit.h"
 
@@ -6,7 +6,7 @@
 
 enum { SECOND_US = 1000000 };
 
-/* Lines of a cause, one each step_us; how many were admitted. */
+/* Writes lines of a cause, one each step_us. Returns the number of lines that were admitted. */
 static uint32_t flood(struct pccl_log_limit *limit, enum pccl_log_cause cause, uint32_t lines, uint64_t *now_us,
                       uint64_t step_us)
 {
@@ -22,7 +22,7 @@ TEST(a_flood_is_cut_and_told)
     struct pccl_log_omission omission;
     uint64_t now_us = 5 * SECOND_US;
     assert_int_equal(flood(&limit, PCCL_LOG_CAUSE_REFUSED, 50000, &now_us, 1000), 100);
-    assert_false(pccl_log_limit_over(&limit, now_us, &omission)); /* the minute goes on */
+    assert_false(pccl_log_limit_over(&limit, now_us, &omission)); /* the minute is not over */
     now_us = 65 * SECOND_US;
     assert_true(pccl_log_limit_over(&limit, now_us, &omission));
     assert_int_equal(omission.lines, 49900);

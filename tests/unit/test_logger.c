@@ -18,7 +18,7 @@
 #include "log/queue.h"
 #include "log/logger.h"
 
-/* For ThreadSanitizer: children here may have threads of their own. */
+/* For ThreadSanitizer: children in these tests may have threads of their own. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 
@@ -213,7 +213,7 @@ TEST_IN(removal_waits_for_a_running_callback, quiet, NULL)
 
 /* ---- forks ---- */
 
-/* The exit status of a child; what it does must end, or it is killed. */
+/* Returns the exit status of a child; -1 if a signal ended it. */
 static int status_of(pid_t child)
 {
     int status = -1;
@@ -346,7 +346,7 @@ TEST_IN(nobody_waits_for_a_callback, quiet, NULL)
     assert_false(collected.disorder);
 }
 
-/* It ends after a moment of patience. */
+/* It ends after a short wait. */
 TEST_IN(a_process_ends_with_a_callback_that_never_returns, quiet, NULL)
 {
     static struct gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -389,7 +389,7 @@ TEST_IN(the_last_lines_before_the_end_are_not_lost, quiet, NULL)
 
 /* ---- the thread ---- */
 
-/* Where the system does not say, 1. */
+/* Returns 1 if the system has no number. */
 static int threads(void)
 {
     int count = 0;
@@ -402,7 +402,7 @@ static int threads(void)
     return count;
 }
 
-/* One that was joined may be listed for a moment yet. */
+/* Waits until there are `count` threads: a thread that was joined may be listed a moment longer. */
 static void await_threads(int count)
 {
     while (threads() > count)
@@ -531,7 +531,7 @@ static void remove_itself(pcclLogLevel_t level, const char *subsystem, const cha
     pccl_logger_set_callback(NULL, NULL);
 }
 
-/* Those behind it go where all go from then on. */
+/* The lines behind it are written to the place of all lines from then on. */
 TEST_IN(a_callback_may_remove_itself, quiet, NULL)
 {
     static struct heard heard;

@@ -106,7 +106,7 @@ TEST(out_of_memory_changes_nothing)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-/* They come one by one: not a copy of the whole for each. */
+/* Members are added one by one, without a copy of the whole matrix for each. */
 TEST(grows_in_few_steps)
 {
     struct test_memory memory;

@@ -11,10 +11,10 @@
 
 enum {
     LIMIT_MS = 5000,
-    AT_ONCE_MS = 300, /* where nothing else has to happen within it */
-    SOON_MS = 3000,   /* where it is waited for, and a busy machine has to do something before */
+    AT_ONCE_MS = 300, /* for events that depend on nothing else */
+    SOON_MS = 3000,   /* for events that depend on the work of a busy machine */
     FRAME_BYTES = PCCL_FRAME_HEADER_BYTES + 4 + PCCL_FLOOD_BYTES_MAX,
-    ECHOES = 3, /* what a tester asks for before it loads the path */
+    ECHOES = 3, /* number that a tester requests before it loads the path */
 };
 
 /* ---- measurers among themselves ---- */
@@ -33,7 +33,7 @@ static void measure_one_path(uint32_t streams_short)
                 "MB/s");
     assert_int_equal(tester.warned + answerer.warned, 0);
     assert_int_equal(answerer.measured, 0);
-    node_until_count(&answerer, &answerer.over, 1); /* it hears of the end */
+    node_until_count(&answerer, &answerer.over, 1); /* it learns of the end */
     node_finish(&tester);
     node_finish(&answerer);
 }
@@ -75,10 +75,10 @@ TEST(three_measure_all_their_paths)
 
 /* ---- a path that lets little through ---- */
 
-/* A peer played by hand, on a thread of its own, whose clock lets only so many bytes through. */
+/* A peer played by hand, on a thread of its own, whose clock limits the bytes that pass. */
 struct slow {
     int bare;
-    uint64_t rate, read, let_through; /* let_through: what came of it, bytes per second */
+    uint64_t rate, read, let_through; /* let_through: rate that resulted, bytes per second */
     uv_thread_t thread;
 };
 
@@ -165,7 +165,7 @@ TEST(what_answers_to_a_hello_is_told_apart)
     bare_welcome(bare, 8);
     node_expect_failure(&tester, 1, PCCL_LINK_OTHER);
     close(bare);
-    node_order(&tester, 2, 9, &address, LIMIT_MS); /* says so itself */
+    node_order(&tester, 2, 9, &address, LIMIT_MS); /* it reports that itself */
     bare = bare_accept(listening);
     refusal.as.refused.code = PCCL_REFUSAL_IDENTITY;
     bare_say(bare, &refusal);
@@ -185,7 +185,7 @@ TEST(what_answers_to_a_hello_is_told_apart)
     bare_write(bare, "GET / HTTP/1.1\r\nHost: nowhere.example\r\n\r\n", 41);
     node_expect_failure(&tester, 5, PCCL_LINK_OTHER);
     close(bare);
-    node_order(&tester, 6, 2, &other.address, LIMIT_MS); /* and it goes on working */
+    node_order(&tester, 6, 2, &other.address, LIMIT_MS); /* and it continues to work */
     (void)node_expect_rate(&tester, 6);
     close(listening);
     node_finish(&tester);
@@ -204,7 +204,7 @@ TEST(who_never_answers_is_given_up)
     struct node tester;
     struct pccl_address address;
     node_make_with(&tester, AT_ONCE_MS);
-    int listening = bare_listen(&address); /* the system accepts, and nobody else */
+    int listening = bare_listen(&address); /* the system accepts, and no other process */
     node_order(&tester, 1, 9, &address, LIMIT_MS);
     node_expect_failure(&tester, 1, PCCL_LINK_TIMEOUT);
     close(listening);
@@ -230,10 +230,7 @@ TEST(who_says_no_more_is_given_up)
     node_finish(&tester);
 }
 
-/*
- * One echo is enough for a round trip if the others are late; after that nothing is seen of what is
- * sent.
- */
+/* One echo is enough for a round trip if the others are late; after that no sent byte is acknowledged. */
 TEST(who_never_sees_anything_is_silent)
 {
     struct node tester;
@@ -251,7 +248,7 @@ TEST(who_never_sees_anything_is_silent)
     node_finish(&tester);
 }
 
-/* The peer played by hand whose connection carries load now; it does not read. */
+/* Returns the connection of the peer played by hand, which is under load now; the peer does not read. */
 static int bare_loaded(struct node *tester, int listening, const struct pccl_address *address, uint64_t test,
                        uint32_t limit_ms)
 {
@@ -261,7 +258,7 @@ static int bare_loaded(struct node *tester, int listening, const struct pccl_add
     for (int i = 0; i < ECHOES; i++)
         bare_echo(bare);
     static uint8_t frame[FRAME_BYTES];
-    loopback_read(bare, frame, sizeof frame); /* so many may be claimed */
+    loopback_read(bare, frame, sizeof frame); /* the most that may be claimed */
     assert_int_equal(frame[4], PCCL_MSG_flood);
     return bare;
 }
@@ -410,7 +407,7 @@ struct drain {
     uv_thread_t thread;
 };
 
-/* Reads and reports everything, until the other side ends it or it has read as much as it wants. */
+/* Reads and reports everything, until the other side ends the connection or the limit of this end is reached. */
 static void drain_main(void *argument)
 {
     struct drain *drain = argument;
@@ -462,7 +459,7 @@ TEST(the_rest_goes_on_when_one_breaks)
 
 /* ---- a suspended measurer ---- */
 
-/* The measurer's thread stands, inside a log line, from now until node_set. */
+/* Stops the measurer's thread inside a log line, from now until node_set. */
 static void stand_still(struct node *node, int bystander)
 {
     node_set(node, &node->hold, true);
@@ -499,7 +496,7 @@ TEST(a_measurer_that_stood_still_looks_first)
     bare_say(bare, &echo);
     let_time_pass(since, STILL_MS);
     node_set(&tester, &tester.hold, false);
-    bare_hear(bare, &echo); /* the next one, which nobody answers: it is not waited for */
+    bare_hear(bare, &echo); /* the next one, which gets no answer: the test does not wait for it */
     assert_int_equal(echo.type, PCCL_MSG_echo);
     assert_int_equal(uv_thread_create(&drain.thread, drain_main, &drain), 0);
     (void)node_expect_rate(&tester, 1);

@@ -1,6 +1,4 @@
-/*
- * core/memory: allocating and growing, also when memory is short; and what is said of every status.
- */
+/* core/memory: allocating and growing, also when memory is short; and the text of every status. */
 #include "unit.h"
 #include "core/memory.h"
 #include "core/status.h"

@@ -9,23 +9,23 @@ enum { STEP_US = 100, SEGMENT = 1448, KB = 1000, MB = 1000000, MS = 1000, BEGUN_
 enum sender { AT_ONCE, SLOW_START, PACED_SLOW_START, BBR };
 
 /*
- * A bottleneck with a token bucket, and a sender in front of it. Windowed senders send what they
- * may at once (SLOW_START) or over half a round trip, and double it each round trip until the queue
- * has overflown; then they keep the queue. BBR doubles its rate until it sees no growth, and then
- * goes round the eight phases of its probing.
+ * A bottleneck with a token bucket, and a sender in front of it. Windowed senders send their first window at once
+ * (SLOW_START) or over half a round trip, and double it each round trip until the queue has overflowed; then they keep
+ * the queue full. BBR doubles its rate until it sees no growth, and then cycles through the eight phases of its
+ * probing.
  */
 struct path {
     const char *name;
     uint64_t rate;
-    uint64_t line;  /* what comes through while there are tokens; 0: as fast as the bottleneck */
-    uint64_t burst; /* bytes of tokens in the bucket at first */
-    uint64_t queue; /* bytes that fit into it; 0: twice what is in flight */
+    uint64_t line;  /* rate while there are tokens; 0: as fast as the bottleneck */
+    uint64_t burst; /* bytes of tokens in the bucket at the start */
+    uint64_t queue; /* bytes that fit into it; 0: twice the bytes in flight */
     enum sender sender;
     uint32_t rtt_us;
-    uint32_t relay_us;              /* what has come through is handed on this often only */
+    uint32_t relay_us;              /* interval at which bytes that have passed are handed on */
     uint32_t dip_every_us, dip_us;  /* half the rate now and then */
-    uint32_t stall_us, stall_at_us; /* nothing at all for a while */
-    uint32_t scatter;               /* percent: the rate of each 5 ms differs by up to so much */
+    uint32_t stall_us, stall_at_us; /* stall during which no byte passes */
+    uint32_t scatter;               /* percent by which the rate of each 5 ms differs at most */
     uint32_t sample_us, jitter_us;  /* of reports; each is late by up to this */
     /* The expected result of the meter. */
     uint32_t limit_ms, settled_ms; /* settled_ms 0: must not settle */
@@ -45,12 +45,12 @@ static uint64_t under_way(const struct path *path) { return path->rate * path->r
 
 static uint64_t queue_of(const struct path *path) { return path->queue != 0 ? path->queue : 2 * under_way(path); }
 
-/* What the sender adds to the queue in this step. */
+/* Adds the bytes that the sender puts into the queue in this step. */
 static void send_windowed(struct run *run)
 {
     const struct path *path = run->path;
     uint64_t round = run->now_us / path->rtt_us, before = (run->now_us - STEP_US) / path->rtt_us;
-    if (run->filled) { /* from now on one comes in for each that gets out */
+    if (run->filled) { /* from now on one byte is added for each that leaves */
         run->queued = pccl_max_u64(run->queued, queue_of(path) / 2);
         return;
     }
@@ -133,7 +133,7 @@ static struct result measure(const struct path *path, uint64_t seed)
         assert_true(run.now_us < limit_us);
         step(&run);
         if (run.now_us == sample_us)
-            seen = run.handed; /* reported, and the report comes a bit later */
+            seen = run.handed; /* reported now; the report arrives a bit later */
         if (run.now_us == sample_us + late_us) {
             pccl_meter_add(&meter, BEGUN_US + run.now_us, seen);
             sample_us += path->sample_us;
@@ -307,7 +307,7 @@ TEST(nothing_arrives)
     assert_int_equal(pccl_meter_rate(&meter), 0);
 }
 
-/* It was fast, and then it was dead: not as fast as it was, and not nothing. */
+/* It was fast, and then it stopped: its figure is neither the old one nor 0. */
 TEST(what_has_stopped_is_slow)
 {
     struct pccl_meter meter;
@@ -327,10 +327,7 @@ TEST(what_has_stopped_is_slow)
     assert_int_equal(pccl_meter_rate(&meter), 1); /* less than a byte per second */
 }
 
-/*
- * This process stands still: a sample after a long time, or all that have waited, at the same
- * moment or one by one.
- */
+/* This process is suspended: a sample after a long time, or all delayed samples, at the same moment or one by one. */
 TEST(standing_still_does_no_harm)
 {
     for (uint32_t how = 0; how < 3; how++) {
@@ -409,7 +406,7 @@ TEST(a_trend_is_not_settled)
     }
 }
 
-/* What comes late with the sample that ends a window belongs to it, not to the next one. */
+/* Bytes that arrive late, with the sample that ends a window, belong to that window, not to the next one. */
 TEST(samples_of_the_same_moment_are_one)
 {
     struct pccl_meter meter;
@@ -421,7 +418,7 @@ TEST(samples_of_the_same_moment_are_one)
     assert_int_equal(pccl_meter_rate(&meter), 100 * MB);
 }
 
-/* Once settled, its figure stays, whatever it is told later. */
+/* Once settled, its figure does not change, for any later samples. */
 TEST(settled_is_settled)
 {
     struct pccl_meter meter;
@@ -436,7 +433,7 @@ TEST(settled_is_settled)
     assert_in_range(pccl_meter_rate(&meter), 99 * MB, 101 * MB);
 }
 
-/* Whatever it is told, it keeps within its bounds: the sanitizers look on. */
+/* For any samples, it keeps within its bounds: the sanitizers check the rest. */
 TEST(anything_may_be_told)
 {
     struct pccl_prng prng;

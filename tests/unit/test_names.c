@@ -21,7 +21,7 @@ static void check_words(const struct pccl_names *names, const char *words, const
     pccl_names_add_to(names, &text);
     assert_string_equal(text.bytes, expected);
     assert_int_equal(text.length, strlen(expected));
-    pccl_names_add_to(names, &text); /* what has got its names keeps them */
+    pccl_names_add_to(names, &text); /* the names are added only once */
     assert_string_equal(text.bytes, expected);
 }
 
@@ -48,7 +48,7 @@ TEST(test_words_get_names)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* Names come from strangers: none can contain more than a name, or pass for another peer. */
+/* Names are given by untrusted peers: no name can contain more than a name, or be taken for that of another peer. */
 TEST(test_a_name_stays_a_name)
 {
     struct test_memory m;

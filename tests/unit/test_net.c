@@ -156,7 +156,8 @@ TEST(a_closed_other_side_raises_no_signal)
 }
 
 /*
- * As a restarted master must be able to: the system may have given its port to a socket that dials.
+ * Returns true if a port that a dialing socket uses can be listened on. A restarted master needs this: the system may
+ * have given its port to such a socket.
  */
 static bool can_listen_where_one_dials(void)
 {

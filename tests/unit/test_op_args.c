@@ -141,7 +141,7 @@ TEST(what_a_kind_does_not_use_changes_nothing)
     }
 }
 
-/* Fills in what the launch derives from the members, as if the peer was the root. */
+/* Fills in the fields that the launch derives from the members, as if the peer was the root. */
 static struct pccl_descriptor launched(const struct pccl_op_args *args)
 {
     struct pccl_descriptor descriptor = args->launch.descriptor;

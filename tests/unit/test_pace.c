@@ -5,14 +5,13 @@
 enum { RTT_US = 50000, STEP_US = 1000, MB = 1000000 };
 
 /*
- * Sends as fast as the bound and the path allow for so long, in steps; what arrives is acknowledged
- * in bursts.
+ * Sends as fast as the bound and the path allow for this time, in steps; bytes that arrive are acknowledged in bursts.
  */
 struct path {
     struct pccl_pace pace;
     uint64_t now_us, sent, delivered;
     uint64_t rate, burst_us;
-    uint64_t percent; /* of what it may send, it sends */
+    uint64_t percent; /* share of the bytes allowed that it sends, in percent */
     bool starving;
     bool waits; /* for credit */
 };
@@ -164,8 +163,8 @@ TEST(pauses_leave_it_as_it_is)
 }
 
 /*
- * Operations of two round trips: what was granted is sent at once, and nobody looks until the first
- * of it is known to be delivered.
+ * Operations of two round trips: granted bytes are sent at once, and the sender looks again only when the first of them
+ * is known to be delivered.
  */
 TEST(the_first_round_trip_is_no_part_of_a_sample)
 {

@@ -1,4 +1,4 @@
-/* master/figures, metrics, pages: what a master tells of itself, with known answers. */
+/* master/figures, metrics, pages: the reports of a master about itself, with known answers. */
 #include "unit.h"
 #include "support.h"
 
@@ -248,7 +248,7 @@ TEST(minutes_are_counted)
     char expected[256];
     for (size_t i = 0; i < sizeof zeros - 1; i++)
         zeros[i] = i % 2 == 0 ? '0' : ',';
-    uint64_t span_us = PCCL_TALLY_SPAN_US, begin_us = 1000 * span_us; /* whatever came long before has no place */
+    uint64_t span_us = PCCL_TALLY_SPAN_US, begin_us = 1000 * span_us; /* an outcome of long before has no column */
     pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 1, 1, begin_us - PCCL_TALLY_SPANS * span_us);
     pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 100, 1, begin_us);
     pccl_tally_outcome(&f.tally, PCCL_BARRIER, true, 10, 1, begin_us + 5);
@@ -355,7 +355,7 @@ TEST(metrics_have_known_answers)
     expect_line(text, with_version("\npccl_build_info{version=\"1.2.3\",protocol=\"", "\"} 1\n"));
 }
 
-/* As many peers as there can be, each with all that it can say. */
+/* The largest possible number of peers, each with the longest possible text. */
 TEST(the_largest_run_fits)
 {
     struct test_memory memory = fresh_memory();

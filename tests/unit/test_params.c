@@ -103,7 +103,7 @@ TEST_IN(defaults_load, forget_environment, NULL)
     }
 }
 
-/* ---- where values come from ---- */
+/* ---- sources of values ---- */
 
 TEST_IN(option_beats_environment_beats_default, forget_environment, NULL)
 {
@@ -263,7 +263,7 @@ TEST_IN(bad_variables_name_the_variable, forget_environment, NULL)
     assert_words(&reason, "PCCL_PORT");
     assert_words(&reason, "'many'");
     assert_words(&reason, "from 0 to 65535");
-    /* It is no concern of a master, nor of a communicator that does not read it. */
+    /* A master does not read this setting, and a communicator that has its own value does not read the environment. */
     assert_int_equal(pccl_params_load(NULL, pcclParameterMaster, &params, &reason), PCCL_OK);
     pcclOptions_t *options = pccl_options_create();
     assert_int_equal(pccl_options_set(options, "port", "1", &reason), PCCL_OK);

@@ -30,7 +30,7 @@ static void begin_member(struct world *w)
 
 static void fail_request(struct world *w, uint64_t number) { w->memory.fail_at = w->memory.requests + number; }
 
-/* ---- what ends ---- */
+/* ---- calls and operations that end ---- */
 
 TEST(connect_ends_once_whatever_the_welcome_lacks)
 {
@@ -120,7 +120,7 @@ TEST(leaving_stops_what_moves_data)
     end(&w);
 }
 
-/* ---- what must not begin any more ---- */
+/* ---- calls that must not begin after the end ---- */
 
 TEST(a_lost_master_is_the_last_thing_in_a_tick)
 {
@@ -141,7 +141,7 @@ TEST(a_lost_master_is_the_last_thing_in_a_tick)
     end(&w);
 }
 
-/* ---- a step that is abandoned between the note of the end and what follows from it ---- */
+/* ---- a step that is abandoned between the note of the end and its consequences ---- */
 
 TEST(what_breaks_while_it_ends_is_ended_by_the_next_event)
 {

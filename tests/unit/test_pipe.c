@@ -1,7 +1,7 @@
 /*
- * net/pipe: both ends in one process, over a socket pair: the agreement, bytes through many wraps, who is rung and
- * when, the end, and another side that lies. The test knows nothing of the layout of the memory: it maps it too, and
- * finds the positions by the numbers that they must show.
+ * net/pipe: both ends in one process, over a socket pair: the agreement, bytes through many wraps, which end is rung
+ * and when, the end, and another side that lies. The test does not know the layout of the memory: it maps it too, and
+ * finds the positions by the values that they must have.
  */
 #include "unit.h"
 #include "core/prng.h"
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 
 enum {
-    OFFERED_MAX = 32,       /* by one process, at a time */
+    OFFERED_MAX = 32,       /* most offers of one process at a time */
     PIECE_MAX = 700001,     /* bytes of one call */
     PATTERN_PERIOD = 65521, /* no power of two, so that bytes from the wrong round differ */
     PAGE_BYTES = 4096,      /* at the beginning of the memory, with the positions */
@@ -33,8 +33,8 @@ static const uint8_t hello[] = "hello";
 struct end {
     struct pccl_pipe *pipe;
     uv_os_sock_t socket;
-    uint64_t written, read; /* the model */
-    uint64_t capacity;      /* of what it writes */
+    uint64_t written, read; /* bytes of the model */
+    uint64_t capacity;      /* capacity of the direction it writes */
 };
 
 static struct fixture {
@@ -156,7 +156,7 @@ static void make_pattern(void)
         pattern[i] = pattern[i - PATTERN_PERIOD];
 }
 
-/* Of a stream, from this byte on. */
+/* Returns the bytes of a stream from this position on. */
 static const uint8_t *bytes_from(uint64_t position) { return pattern + position % PATTERN_PERIOD; }
 
 static ptrdiff_t write_two(struct end *end, size_t first, size_t second)
@@ -169,7 +169,7 @@ static ptrdiff_t write_two(struct end *end, size_t first, size_t second)
 
 static ptrdiff_t write_some(struct end *end, size_t length) { return write_two(end, length, 0); }
 
-/* What was read is right, and nothing behind it was touched. */
+/* Checks that the bytes read are right, and that no byte after them was changed. */
 static ptrdiff_t read_two(struct end *end, size_t first, size_t second)
 {
     static _Thread_local uint8_t bytes[PIECE_MAX + 2];
@@ -239,7 +239,7 @@ static struct view map(int descriptor)
     return view;
 }
 
-/* Of the pipe that is offered and not sent yet. */
+/* Maps the pipe that is offered and not sent yet. */
 static struct view view_offered(void)
 {
     int memory = held_now().memory;
@@ -249,7 +249,7 @@ static struct view view_offered(void)
 
 static void unmap(struct view *view) { assert_int_equal(munmap(view->bytes, view->length), 0); }
 
-/* The only word that says so. */
+/* Returns the only word with this value. */
 static uint32_t *word_saying(const struct view *view, uint32_t value)
 {
     uint32_t *words = (uint32_t *)(void *)view->bytes, *found = NULL;
@@ -292,7 +292,7 @@ PIPE_TEST(an_offer_is_taken)
 {
     struct held with = held_now();
     assert_int_equal(with.descriptors,
-                     held_before.descriptors + 2); /* the sockets: nobody needs the memory's any more */
+                     held_before.descriptors + 2); /* the sockets: the memory needs no descriptor from now on */
     assert_int_equal(with.mappings, held_before.mappings + 2);
     assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
 }
@@ -338,12 +338,12 @@ ENDS_TEST(the_offer_goes_with_the_first_byte_that_is_sent)
     }
     struct pccl_pipe *taken = f.taking.pipe;
     send_offer();
-    assert_false(read_offer()); /* it comes once */
+    assert_false(read_offer()); /* an offer arrives once */
     f.taking.pipe = taken;
     assert_true(pccl_pipe_is_agreed(f.dialed.pipe));
 }
 
-/* ---- what is not taken ---- */
+/* ---- offers that are rejected ---- */
 
 static int sealed(size_t bytes) { return make_memory(bytes, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }
 static int open_ended(size_t bytes) { return make_memory(bytes, 0); }
@@ -397,13 +397,13 @@ TEST(only_memory_of_the_right_kind_is_taken)
     for (size_t i = 0; i < PCCL_COUNT_OF(makers); i++) {
         (void)set_up(NULL);
         send_descriptor(makers[i](bytes));
-        assert_int_equal(read_offer(), makers[i] == sealed); /* whoever sends it */
+        assert_int_equal(read_offer(), makers[i] == sealed); /* for any sender */
         is_closed_later = makers[i] != sealed;
         (void)tear_down(NULL);
     }
 }
 
-/* One that is right, and one more, whatever it may be. */
+/* A valid descriptor, and one more of any kind. */
 ENDS_TEST(of_two_descriptors_none_is_left)
 {
     union {
@@ -430,7 +430,7 @@ static void limit_descriptors(rlim_t most)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* Of descriptors or memory: the connection does without a pipe. */
+/* Descriptors or memory are short: the connection works without a pipe. */
 TEST(shortage_is_no_failure)
 {
     struct rlimit limit;
@@ -547,7 +547,7 @@ PIPE_TEST(bytes_arrive_in_order)
     }
     assert_true(f.dialed.written > 10 * f.dialed.capacity);
     assert_true(f.taking.written > 10 * f.taking.capacity);
-    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0); /* nobody has asked */
+    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0); /* no end has asked for a bell */
 }
 
 PIPE_TEST(nothing_moves_where_there_is_nothing_or_no_room)
@@ -587,7 +587,7 @@ PIPE_TEST(who_waits_for_input_is_rung_once)
         assert_int_equal(write_some(writes, 3), 3);
         assert_int_equal(bells(reads), 0);
         assert_int_equal(read_some(reads, 6), 6);
-        assert_int_equal(bells(writes), 0); /* who does not wait for room is not rung */
+        assert_int_equal(bells(writes), 0); /* an end that does not wait for room is not rung */
     }
 }
 
@@ -599,7 +599,7 @@ PIPE_TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
         fill(writes);
         assert_int_equal(bells(reads), 0);
         assert_int_equal(read_some(reads, 1), 1);
-        assert_int_equal(bells(writes), 0); /* nobody has asked */
+        assert_int_equal(bells(writes), 0); /* no end has asked for a bell */
         assert_int_equal(write_some(writes, 1), 1);
         assert_false(pccl_pipe_await_room(writes->pipe));
         int rung = 0;
@@ -628,7 +628,7 @@ PIPE_TEST(bells_are_heard_and_wake_nobody_twice)
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
 }
 
-/* A side that hears nothing holds up nobody. */
+/* A side that reads no bell delays no other side. */
 PIPE_TEST(bells_that_nobody_hears_are_no_failure)
 {
     static const uint8_t many[64 << 10];
@@ -641,7 +641,7 @@ PIPE_TEST(bells_that_nobody_hears_are_no_failure)
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
 }
 
-/* Where it is the other side's turn: asleep until it rings. */
+/* Waits for the other side's turn: sleeps until it rings. */
 static void sleep_until_rung(struct end *end)
 {
     struct pollfd rung = {.fd = end->socket, .events = POLLIN};
@@ -728,7 +728,7 @@ TEST(what_was_written_before_the_end_is_read)
         pccl_pipe_destroy(goes->pipe);
         goes->pipe = NULL;
         hang_up(goes);
-        assert_false(pccl_pipe_has_ended(stays->pipe)); /* nobody has looked */
+        assert_false(pccl_pipe_has_ended(stays->pipe)); /* no end has looked */
         pccl_pipe_hear(stays->pipe, stays->socket);
         assert_true(pccl_pipe_has_ended(stays->pipe));
         assert_int_equal(write_some(stays, 1), UV_EPIPE);
@@ -741,7 +741,7 @@ TEST(what_was_written_before_the_end_is_read)
     }
 }
 
-/* The system calls it a reset when bells were not heard; but nothing is lost with them. */
+/* The system reports a reset when bells were not read; but no byte of the stream is lost. */
 PIPE_TEST(a_bell_that_was_not_heard_is_no_reset)
 {
     assert_false(pccl_pipe_await_input(f.taking.pipe));
@@ -773,7 +773,10 @@ static struct positions begin_viewed(struct view *view, struct end *writes, stru
     return (struct positions){word_saying(view, (uint32_t)writes->written), word_saying(view, (uint32_t)reads->read)};
 }
 
-/* The reader is told that more is there than can be; 0x80000000 is the farthest, -1 is before what it has read. */
+/*
+ * The reader is told that more bytes are there than possible; 0x80000000 is the farthest position, -1 is before the
+ * bytes it has read.
+ */
 static void a_lie_about_what_was_written_is_no_input(const struct end *reads, struct positions at, uint32_t capacity)
 {
     const uint32_t lies[] = {capacity + 1, UINT32_C(0x80000000), UINT32_MAX};
@@ -845,7 +848,7 @@ static int make_all(void **state)
 {
     (void)state;
     make_pattern();
-    pccl_fork_lock(); /* from now on children close what is remembered */
+    pccl_fork_lock(); /* from now on children close the descriptors that are remembered */
     pccl_fork_unlock();
     return 0;
 }

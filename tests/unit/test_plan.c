@@ -6,7 +6,7 @@
 #include "collective/plan.h"
 #include "unit/support.h"
 
-/* Positions of up to so many parts: not in the order of the ring. */
+/* Positions of at most PARTS_MOST parts: not in the order of the ring. */
 enum { PARTS_MOST = 96 };
 static const uint32_t *mixed(uint32_t ranks)
 {
@@ -17,7 +17,7 @@ static const uint32_t *mixed(uint32_t ranks)
     return positions;
 }
 
-/* The same cost everywhere, the root at rank 1. */
+/* Makes a plan with the same cost everywhere, and the root at rank 1. */
 static struct pccl_plan make_for(enum pccl_collective collective, uint64_t count, enum pccl_datatype datatype,
                                  uint32_t ranks, uint32_t rank, const struct pccl_cost *cost)
 {
@@ -93,7 +93,7 @@ TEST(segments_cover_everything)
             }
 }
 
-/* Every part is cut by itself, and lies where its position says. */
+/* Every part is cut separately, and is at the offset of its position. */
 static void check_parts(const struct pccl_plan *plan)
 {
     check_sizes(plan);
@@ -116,7 +116,7 @@ static void check_parts(const struct pccl_plan *plan)
     }
 }
 
-/* Each of the turns cuts what all ranks get in it, and each pair of an all-to-all has a turn. */
+/* Each turn cuts the part that all ranks get in it, and each pair of an all-to-all has a turn. */
 static void check_turns(const struct pccl_plan *plan)
 {
     const uint64_t ranks = plan->seat.ranks, rounds = plan->stripes / plan->turns;
@@ -185,7 +185,7 @@ TEST(parts_of_given_lengths_are_cut)
             }
 }
 
-/* What each has for each, in the order of the positions: every element is in one segment, of the right part. */
+/* Lengths by pair, in the order of the positions: every element is in one segment, of the right part. */
 TEST(blobs_of_pairs_are_cut)
 {
     static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
@@ -212,7 +212,7 @@ TEST(blobs_of_pairs_are_cut)
             }
 }
 
-/* Of parts of about the same length one is complete early; one that is much longer does not hold up the others. */
+/* Of parts of about the same length one is complete early; a much longer one does not delay the others. */
 TEST(turns_go_on_where_that_costs_little)
 {
     const struct pccl_cost cost = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};
@@ -233,7 +233,7 @@ TEST(turns_go_on_where_that_costs_little)
     assert_int_equal(make_for(PCCL_ALL_TO_ALL, 16 << 20, PCCL_U8, 4, 0, &cost).turn_stripes, 1);
 }
 
-/* By what the busiest rank, pair or link of the ring carries. */
+/* Chosen by the bytes that the busiest rank, pair or link of the ring carries. */
 TEST(blobs_go_directly_where_that_is_faster)
 {
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};
@@ -351,7 +351,7 @@ TEST(scaled_codecs_reduce_directly)
             }
 }
 
-/* How several sections go follows from the bytes that are sent: packed, there are fewer. */
+/* The way of several sections follows from the bytes that are sent: packed, there are fewer. */
 TEST(sections_are_judged_by_what_travels)
 {
     const struct pccl_cost cost = {.mesh = 1, .rtt_us = 1000, .rate = 1000000000, .mesh_rate = 100000000};
@@ -435,7 +435,7 @@ static uint32_t filled_pieces(const struct pccl_plan *plan)
     return filled;
 }
 
-/* In a large group, as far as the view's figures say that this delays no step by much. */
+/* In a large group there are fewer segments only if the view's figures show that this delays no step by much. */
 TEST(small_tensors_have_few_segments_in_large_groups)
 {
     static const struct {
@@ -467,7 +467,10 @@ TEST(small_tensors_have_few_segments_in_large_groups)
     assert_true(plan.segment_elements == 512 && filled_pieces(&plan) == 32);
 }
 
-/* `ready` tells the elements of a segment: members whose figures differ and who cut in another way find out by it. */
+/*
+ * `ready` names the elements of a segment: members whose figures differ, and that therefore cut in another way, detect
+ * it by this number.
+ */
 TEST(who_agrees_on_segments_agrees_on_the_cut)
 {
     static const uint64_t rates[] = {0, 1000000, 12500000, 125000000, 1250000000};
@@ -509,7 +512,7 @@ TEST(huge_buffers_do_not_overflow)
     assert_true(end.first + end.count == plan.count);
 }
 
-/* What may have to be restored. */
+/* `own`: the elements that may have to be restored; only the root of a collective has any. */
 TEST(only_the_root_has_both_sides)
 {
     const struct pccl_cost cost = {0};
@@ -522,7 +525,7 @@ TEST(only_the_root_has_both_sides)
     assert_int_equal(make_for(PCCL_ALL_TO_ALL, 5, PCCL_U8, 3, 1, &cost).own, 0);
 }
 
-/* Of one side all parts, of the other one only the own. */
+/* All parts of one side, and only the own part of the other one. */
 TEST(parts_lie_beyond_4_gib)
 {
     const uint64_t count = UINT64_C(3) << 30;
@@ -565,7 +568,7 @@ TEST(the_algorithm_follows_the_cost)
                      PCCL_RING); /* 2 x 262144 bytes there: 210 ms */
     assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &slow_pair).algorithm, PCCL_DIRECT);
     assert_int_equal(make(1 << 12, PCCL_F32, 4, 0, &far_pair).algorithm, PCCL_RING);
-    /* Where sums so far are wide, the ring has more to send; not those of integers. */
+    /* If partial sums are wide, the ring has more to send; integers are not widened. */
     assert_int_equal(make(4 << 20, PCCL_F16, 4, 0, &lan).algorithm, PCCL_DIRECT);
     assert_int_equal(make(32 << 20, PCCL_BF16, 8, 0, &lan).algorithm, PCCL_DIRECT);
     assert_int_equal(make((32 << 20) + 1, PCCL_BF16, 8, 0, &lan).algorithm, PCCL_RING);
@@ -580,7 +583,9 @@ TEST(the_algorithm_follows_the_cost)
     assert_int_equal(make(32 << 20, PCCL_F16, 16, 0, &extreme).algorithm, PCCL_DIRECT);
 }
 
-/* With more members than make a mesh only what the ring relays goes directly, where the view has its hubs. */
+/*
+ * With more members than a mesh has, only the bytes that the ring relays are sent directly, if the view has its hubs.
+ */
 TEST(hubs_are_for_what_the_ring_relays)
 {
     static const struct {
@@ -674,7 +679,7 @@ TEST(a_line_that_pairs_share_holds_direct_exchange_up)
     assert_int_equal(make(1 << 18, PCCL_F32, 8, 0, &cost).algorithm,
                      PCCL_DIRECT); /* one line each: an eighth of that */
     assert_int_equal(make_for(PCCL_GATHER, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_TO_ROOT_DIRECT);
-    cost.mesh_share = 3125000 / 16; /* two sites of four, whose line all sixteen pairs share */
+    cost.mesh_share = 3125000 / 16; /* two sites of four, whose line is shared by all sixteen pairs */
     assert_int_equal(make(1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_RING);
     assert_int_equal(make_for(PCCL_BROADCAST, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_CHAIN);
     assert_int_equal(make_for(PCCL_GATHER, 1 << 18, PCCL_F32, 8, 0, &cost).algorithm, PCCL_TO_ROOT_DIRECT);
@@ -698,7 +703,7 @@ TEST(the_other_collectives_follow_it_too)
     static const struct {
         enum pccl_collective collective;
         enum pccl_algorithm ring, direct;
-        bool relays; /* directly each byte goes over fewer links, however many there are */
+        bool relays; /* directly each byte uses fewer links, no matter how many there are */
     } rows[] = {{PCCL_BROADCAST, PCCL_CHAIN, PCCL_SPREAD, false},
                 {PCCL_ALL_GATHER, PCCL_GATHER_RING, PCCL_GATHER_DIRECT, false},
                 {PCCL_REDUCE_SCATTER, PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, false},

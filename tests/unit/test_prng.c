@@ -47,10 +47,7 @@ TEST(test_below_is_within_and_even)
         assert_int_equal(pccl_prng_below(&prng, 1), 0);
         assert_true(pccl_prng_below(&prng, UINT64_MAX) < UINT64_MAX);
     }
-    /*
-     * A bound of 3 * 2^62 wraps 2^64 unevenly: without rejection the lowest third would come half
-     * the time.
-     */
+    /* A bound of 3 * 2^62 does not divide 2^64: without rejection the lowest third would be drawn half the time. */
     uint32_t low = 0;
     for (int i = 0; i < 30000; i++)
         low += pccl_prng_below(&prng, UINT64_C(3) << 62) < UINT64_C(1) << 62;

@@ -25,7 +25,7 @@ enum {
 
 struct world {
     struct pccl_reactor reactor;
-    bool by_turns; /* the other thread waits until it was heard */
+    bool by_turns; /* the other thread waits until its news was received */
     uv_sem_t heard_of;
     atomic_uint sent;
     uint32_t woken, wakes_left, ticks, heard, heard_before, polls;
@@ -272,7 +272,7 @@ static void count_polls(struct pccl_reactor *reactor, uint64_t heard_us)
     world_of(reactor)->polls++;
 }
 
-/* A loop that never waited again would come round thousands of times. */
+/* A loop that never waits again would turn thousands of times. */
 TEST(who_was_in_a_hurry_once_waits_again)
 {
     static const struct pccl_reactor_events events = {.polled = count_polls, .ticked = note_tick};
@@ -479,7 +479,7 @@ TEST(who_stops_it_is_not_told_the_time)
     static const struct pccl_reactor_events events = {.woken = stop_it, .ticked = note_tick};
     struct world world;
     open_world(&world, &events);
-    for (uint32_t i = 1; i < 3; i++) { /* what is in it stays, and it may go on */
+    for (uint32_t i = 1; i < 3; i++) { /* its content stays, and it may continue */
         pccl_reactor_wake(&world.reactor);
         assert_true(pccl_reactor_run(&world.reactor));
         assert_int_equal(world.woken, i);
@@ -515,7 +515,7 @@ static int open_and_close(void)
     return error;
 }
 
-/* With so many descriptors to be had. */
+/* Opens a reactor with only this number of free descriptors. */
 static int open_with(int free_files)
 {
     struct rlimit before, few;
@@ -535,10 +535,7 @@ static int open_with(int free_files)
     return error;
 }
 
-/*
- * libuv makes what lives as long as the process with its first loop, and does not bear that this
- * fails.
- */
+/* libuv creates its objects of the process with its first loop, and cannot handle a failure of that. */
 TEST(the_first_loop_of_a_process_may_fail)
 {
     int status;
@@ -578,10 +575,7 @@ int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callbac
     return no_wake ? UV_ENOMEM : __real_uv_async_init(loop, async, callback);
 }
 
-/*
- * Serves libuv's allocations. If libuv ends the process for want of memory, the test cannot help
- * it.
- */
+/* Provides libuv's allocations. If libuv ends the process for lack of memory, the test cannot prevent it. */
 TEST(want_of_memory_is_told)
 {
     assert_int_equal(open_and_close(), 0);

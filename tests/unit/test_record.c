@@ -1,7 +1,4 @@
-/*
- * Records of links: known answers of a model, every split, and everything that is not what was
- * sealed.
- */
+/* Records of links: known answers of a model, every split, and all kinds of bytes that were not sealed like that. */
 #include "unit.h"
 
 #include "support.h"
@@ -75,7 +72,7 @@ static void check_answer(const char *word, unsigned i, struct pccl_record_line *
     pccl_record_reader_fini(&reader);
 }
 
-/* The words of a line, one after another; NULL: it has no more. */
+/* Returns the next word of a line, or NULL after the last one. */
 static char *next_word(char **rest)
 {
     char *word = *rest + strspn(*rest, " \n");
@@ -103,7 +100,7 @@ TEST(test_answers_of_the_model)
         char *word;
         for (unsigned i = 0; (word = next_word(&rest)) != NULL; i++)
             check_answer(word, i, &seals, &opens);
-        /* What is kept opens nothing that an earlier key has sealed. */
+        /* The current secret opens nothing that an earlier key has sealed. */
         assert_int_equal(memcmp(&opens.secret, &of, sizeof of) != 0, blocks_max < 1000);
         pccl_record_end(&seals);
         pccl_record_end(&opens);
@@ -116,8 +113,8 @@ TEST(test_answers_of_the_model)
 
 struct stream {
     uint8_t sealed[STREAM_MAX], content[STREAM_MAX];
-    size_t at[RECORDS_MAX + 1];    /* where each record begins */
-    size_t until[RECORDS_MAX + 1]; /* how many bytes of content come before it */
+    size_t at[RECORDS_MAX + 1];    /* offset at which each record begins */
+    size_t until[RECORDS_MAX + 1]; /* number of bytes of content before it */
     size_t records, bytes;
 };
 
@@ -157,7 +154,7 @@ static void stop_end(struct end *end)
     pccl_record_reader_fini(&end->reader);
 }
 
-/* Takes what there is, into places of these sizes. false: it is broken. */
+/* Takes all content that is there, into buffers of these sizes. Returns false if the stream is broken. */
 static bool take_all(struct end *end, size_t first, size_t second)
 {
     ptrdiff_t got;
@@ -171,7 +168,7 @@ static bool take_all(struct end *end, size_t first, size_t second)
     return got == 0;
 }
 
-/* Receives bytes in pieces. false: it is broken. */
+/* Receives bytes in pieces. Returns false if the stream is broken. */
 static bool receive(struct end *end, const uint8_t *bytes, size_t length, size_t piece, size_t first, size_t second)
 {
     while (length > 0 && end->reader.met != PCCL_RECORD_END) {
@@ -215,7 +212,7 @@ TEST(test_every_split)
             }
             for (size_t piece = 1; piece < 40; piece++) {
                 begin_end(&end, blocks_max);
-                end.reader.ahead = piece % 3; /* what follows the last record belongs to somebody else */
+                end.reader.ahead = piece % 3; /* bytes after the last record belong to another reader */
                 assert_true(receive(&end, stream.sealed, stream.bytes, piece, first, second));
                 check_whole(&end, &stream);
                 assert_true(end.reader.end - end.reader.start <= end.reader.ahead);
@@ -236,14 +233,14 @@ TEST(test_cut_anywhere_is_no_end)
             whole++;
         begin_end(&end, 20);
         assert_true(receive(&end, stream.sealed, cut, SIZE_MAX, 64, 64));
-        assert_int_equal(end.received, stream.until[whole]); /* what is not whole does not count */
+        assert_int_equal(end.received, stream.until[whole]); /* an incomplete record does not count */
         assert_memory_equal(end.in, stream.content, end.received);
         assert_false(end.reader.met == PCCL_RECORD_END);
         stop_end(&end);
     }
 }
 
-/* Of the records before `good`, all is taken; nothing after, and it is broken. */
+/* Checks that all records before `good` are taken, none after, and that the stream is broken. */
 static void check_broken(const struct stream *stream, const uint8_t *bytes, size_t length, size_t good)
 {
     struct end end;
@@ -290,7 +287,7 @@ TEST(test_records_have_one_place)
             memcpy(bytes + stream.at[i], stream.sealed + stream.at[j], length);
             check_broken(&stream, bytes, stream.at[i] + length, i);
         }
-    seal_stream(&reflected, &other, 20); /* what this end has sealed itself, or another connection's */
+    seal_stream(&reflected, &other, 20); /* sealed by this end itself, or for another connection */
     for (size_t i = 0; i < stream.records; i++) {
         seal_stream(&recorded, &secret, 20);
         memcpy(recorded.sealed + recorded.at[i], reflected.sealed + reflected.at[i],
@@ -332,7 +329,7 @@ TEST(test_long_record_is_opened_in_its_place)
             memcpy(space, sealed + sent, room);
             pccl_record_filled(&reader, room);
             sent += room;
-            /* The frame comes first, and what follows waits for a place; it is not opened elsewhere. */
+            /* The frame arrives first, and the bytes after it wait for a buffer; they are not opened elsewhere. */
             if (sent == room)
                 assert_int_equal(pccl_record_take(&reader, &opens, frames, sizeof frames, NULL, 0), FRAME);
         }
@@ -365,7 +362,7 @@ TEST(test_headers_claim_no_memory)
     }
     uint8_t header[PCCL_RECORD_HEADER] = {0};
     pccl_put(header, 4, PCCL_RECORD_CONTENT_MAX | PCCL_RECORD_CONTENT << 24);
-    pccl_put(header + 4, 8, 1); /* not the first: nobody waits for the rest */
+    pccl_put(header + 4, 8, 1); /* not the first: the reader does not wait for the rest */
     begin_end(&end, 20);
     assert_false(receive(&end, header, sizeof header, SIZE_MAX, 10, 10));
     stop_end(&end);

@@ -1,4 +1,4 @@
-/* The flight recorder: what is kept, for how long, and as which text. */
+/* The flight recorder: which entries are kept, for how long, and their text. */
 #include "unit.h"
 #include "ops/dump.h"
 #include "support.h"
@@ -24,7 +24,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* An operation that has ended well, of so many members. */
+/* Adds an operation of `members` members that has succeeded. */
 static struct pccl_recorder_entry *add(struct pccl_recorder *recorder, uint64_t number, uint32_t members)
 {
     struct pccl_id ids[PCCL_SIGHT_FLOWS_MAX];
@@ -54,7 +54,7 @@ static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry
     pccl_recorder_add_flows(recorder, entry, flows, count + 1, ring);
 }
 
-/* ---- what is kept ---- */
+/* ---- entries that are kept ---- */
 
 TEST_IN(test_oldest_is_forgotten, set_up, tear_down)
 {
@@ -183,9 +183,9 @@ TEST_IN(test_memory_is_short, set_up, tear_down)
     pool.fail_at = 0;
 }
 
-/* ---- who waits for whom ---- */
+/* ---- which member waits for which ---- */
 
-/* What is waited for, and since when. */
+/* Checks the reason and the start of a wait. */
 static void expect_wait(const struct pccl_recorder_entry *entry, const struct pccl_sight_flow *flow,
                         enum pccl_sight_wait wait, uint64_t since_us)
 {

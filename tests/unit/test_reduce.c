@@ -79,9 +79,7 @@ TEST(narrowing_takes_all_values_back)
     }
 }
 
-/*
- * Between each two neighbors: the middle goes to the even one, its f32 neighbors to the nearer one.
- */
+/* Between each two neighbors: the middle is rounded to the even one, its f32 neighbors to the nearer one. */
 TEST(narrowing_rounds_to_nearest_even)
 {
     for (size_t f = 0; f < PCCL_COUNT_OF(formats); f++) {
@@ -116,7 +114,7 @@ TEST(narrowing_of_extremes)
     assert_int_equal(pccl_f32_to_f16(-1e-30f), 0x8000);
     assert_int_equal(pccl_f32_to_bf16(3.4028235e38f), 0x7f80);
     assert_int_equal(pccl_f32_to_bf16(-INFINITY), 0xff80);
-    /* A NaN whose payload is in the bits that are cut off must not become an infinity. */
+    /* A NaN whose payload is in the bits that are cut off must stay a NaN, not turn into an infinity. */
     assert_int_equal(pccl_f32_to_f16(float_of(0x7f800001)), 0x7e00);
     assert_int_equal(pccl_f32_to_bf16(float_of(0x7f800001)), 0x7fc0);
     assert_int_equal(pccl_f32_to_bf16(float_of(0xffffffff)), 0xffff);
@@ -169,8 +167,8 @@ static uint8_t narrow_f8(enum pccl_datatype type, float value)
 TEST(floats_of_8_bits_are_converted)
 {
     for (enum pccl_datatype type = PCCL_F8_E4M3FN; type <= PCCL_F8_E5M2; type++) {
-        const uint32_t beyond = type == PCCL_F8_E5M2 ? 0x7c : 0x7f;   /* there are no more numbers */
-        const uint32_t greatest = type == PCCL_F8_E5M2 ? 0x7c : 0x7e; /* what is too large becomes this */
+        const uint32_t beyond = type == PCCL_F8_E5M2 ? 0x7c : 0x7f;   /* no larger numbers exist */
+        const uint32_t greatest = type == PCCL_F8_E5M2 ? 0x7c : 0x7e; /* too large values become this */
         for (uint32_t bits = 0; bits < 256; bits++) {
             double expected = meaning_of_f8(type, (uint8_t)bits);
             float got = widen_f8(type, (uint8_t)bits);

@@ -84,7 +84,7 @@ static ptrdiff_t pass(struct half *from, struct half *to, struct pccl_record_lin
     return pccl_record_take(&to->reader, in, to->got, sizeof to->got, NULL, 0);
 }
 
-/* The same of a record of the renewal, on which the other end acts. */
+/* Sends a record of the renewal, which the other end processes. */
 static bool turn(struct half *from, struct half *to, enum pccl_record_kind kind, enum pccl_record_kind *reply)
 {
     struct pccl_text reason;
@@ -114,7 +114,7 @@ static void renew(struct halves *halves)
     assert_false(pccl_renewal_is_open(&client->renewal) || pccl_renewal_is_open(&server->renewal));
 }
 
-/* Content to the other end; false: it cannot be opened. */
+/* Sends content to the other end. Returns false if it cannot be opened. */
 static bool arrives(struct half *from, struct half *to, struct pccl_record_line *in)
 {
     static const uint8_t content[40] = "what the connection carries";
@@ -335,7 +335,7 @@ static void await(struct end *end)
     read_some(end);
 }
 
-/* The other end answers late, or never: nothing waits for that, and no further offer is made. */
+/* The other end answers late, or never: data continues to be sent, and no further offer is made. */
 static void test_data_goes_on_without_an_answer(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@
     "way 0 2 unreachable age 0\n"
 #define WHOLE HEAD PEERS RING WAYS "end\n"
 
-/* From a block of exactly so many bytes: the sanitizer sees one too many. */
+/* Reads a block of exactly `length` bytes: the sanitizer detects a read beyond it. */
 static enum pccl_status read_exact(const char *text, size_t length, const struct pccl_memory *memory,
                                    struct pccl_topology_report *report, struct pccl_text *reason)
 {
@@ -35,7 +35,7 @@ static void expect_text(const struct pccl_topology_report *report, bool ring_onl
     size_t length = pccl_topology_report_print(report, ring_only, NULL, 0);
     char *text = malloc(length + 1);
     assert_non_null(text);
-    for (size_t size = 0; size <= length; size += size + 20 < length ? 13 : 1) { /* what there is room for */
+    for (size_t size = 0; size <= length; size += size + 20 < length ? 13 : 1) { /* every 13th, and all near the end */
         memset(text, '!', length + 1);
         assert_int_equal(pccl_topology_report_print(report, ring_only, text, size), length);
         assert_int_equal(text[size], '!');
@@ -204,7 +204,7 @@ TEST(refusals_name_the_line)
     pccl_topology_report_fini(&report);
 }
 
-/* Every allocation fails once: nothing leaks, and the status tells. */
+/* Every allocation fails once: nothing leaks, and the status names it. */
 TEST(out_of_memory)
 {
     struct test_memory memory;
@@ -221,7 +221,7 @@ TEST(out_of_memory)
             assert_string_equal(reason.bytes, "out of memory");
     }
     assert_int_equal(status, PCCL_OK);
-    assert_true(fail_at > 5); /* peers, ring, what was seen, paths: and then none */
+    assert_true(fail_at > 5); /* peers, ring, observations, paths: then none is left */
     pccl_topology_report_fini(&report);
     test_memory_init(&memory);
     assert_false(pccl_topology_report_init(&report, &memory.memory, 0));

@@ -59,7 +59,7 @@ TEST(test_the_number_of_files_is_bounded)
         assert_int_equal(write_group(&files, UINT32_MAX - i, &reason), PCCL_OK);
     assert_int_equal(write_group(&files, 5, &reason), PCCL_LIMIT);
     assert_string_equal(reason.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
-    assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* said once */
+    assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* reported once */
     assert_int_equal(write_group(&files, UINT32_MAX, &reason), PCCL_OK);
     assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);
     char name[200], rest[20];

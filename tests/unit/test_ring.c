@@ -15,7 +15,7 @@ struct graph {
     uint32_t count;
     uint64_t asked;
     bool bad[64][64];
-    /* Of larger graphs: pairs at most this far apart are bad. */
+    /* In larger graphs: pairs at most this far apart are bad. */
     uint32_t distance;
 };
 
@@ -47,7 +47,7 @@ static bool is_ring(struct graph *graph, const uint32_t *order)
     return true;
 }
 
-/* Is there any ring that continues order[0 .. depth)? */
+/* Returns true if any ring continues order[0 .. depth). */
 static bool exists(struct graph *graph, uint32_t *order, uint32_t depth)
 {
     if (depth == graph->count) {
@@ -134,8 +134,8 @@ TEST(agrees_with_brute_force_on_all_graphs_of_six)
 }
 
 /*
- * The claim for 8 nodes: "not found" means that there is none. Worst case: all pairs good but those
- * of one node.
+ * The guarantee for 8 nodes: "not found" means that there is none. Worst case: all pairs are good except those of one
+ * node.
  */
 TEST(eight_nodes_are_decided)
 {
@@ -253,9 +253,7 @@ TEST(many_nodes)
     assert_int_equal(order[1], 1);
 }
 
-/*
- * Whatever the pairs are, the number of questions is bounded and no ring is claimed that is none.
- */
+/* For any pairs the number of questions is bounded, and every ring that is returned is one. */
 TEST(the_budget_holds)
 {
     static struct graph graph;

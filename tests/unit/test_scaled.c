@@ -258,7 +258,7 @@ TEST(constants_and_zeros_are_exact)
         }
 }
 
-/* What is not finite is seen where it was, and changes nothing else. */
+/* Values that are not finite appear at their place, and change nothing else. */
 TEST(special_values_are_seen)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY};
@@ -302,7 +302,7 @@ TEST(stochastic_rounding_is_not_biased)
         }
 }
 
-/* ---- what it cost ---- */
+/* ---- the error of a codec ---- */
 
 TEST(the_error_is_told)
 {

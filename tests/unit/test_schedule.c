@@ -12,7 +12,7 @@
 
 enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
 
-/* What a schedule is for. */
+/* Purpose of a schedule. */
 enum goal { REDUCE, GATHER, SCATTER, EXCHANGE, BROADCAST, REDUCE_TO_ROOT, GATHER_TO_ROOT, SCATTER_FROM_ROOT, SCAN };
 static const enum goal goals[PCCL_ALGORITHMS] = {
     [PCCL_RING] = REDUCE,
@@ -46,7 +46,7 @@ struct message {
 };
 
 struct seat {
-    struct parts collected[RANKS_MOST]; /* by who sent it */
+    struct parts collected[RANKS_MOST]; /* by sender */
     uint32_t collected_count;
     bool sent[RANKS_MOST][STEPS_MOST]; /* by receiver */
     bool received[RANKS_MOST][STEPS_MOST];
@@ -107,7 +107,7 @@ static void set_result(struct group *group, uint32_t rank, uint32_t piece, const
     group->results[rank][piece] = *parts;
 }
 
-/* What each rank has and sends on its own. */
+/* Sets the parts that each rank has, and those that it sends without a trigger. */
 static void begin(struct group *group)
 {
     const struct pccl_schedule *schedule = group->schedule;
@@ -131,7 +131,7 @@ static void add_parts(struct parts *sum, const struct parts *parts)
     sum->count += parts->count;
 }
 
-/* Of everybody, in the order of the ring. */
+/* Returns the parts of all ranks, in the order of the ring. */
 static struct parts all_from(const struct group *group, uint32_t first)
 {
     struct parts parts = {.count = group->ranks};
@@ -150,7 +150,7 @@ static struct parts all_up_to(const struct group *group, uint32_t rank)
     return parts;
 }
 
-/* What must be the rank's result of the piece; of no part: it has none. */
+/* Returns the parts that the rank's result of the piece must have; no part if it has no result. */
 static struct parts expected_at(const struct group *group, uint32_t rank, uint32_t piece)
 {
     const struct parts none = {.count = 0};
@@ -172,7 +172,7 @@ static bool holds(const struct parts *parts, uint32_t rank)
     return memchr(parts->ranks, (int)rank, parts->count) != NULL;
 }
 
-/* How many ranks send to this one in step 0 something that is not empty. */
+/* Number of ranks that send a part that is not empty to this one in step 0. */
 static uint32_t parts_expected(const struct group *group, uint32_t rank)
 {
     uint32_t count = 0;
@@ -181,7 +181,7 @@ static uint32_t parts_expected(const struct group *group, uint32_t rank)
     return count;
 }
 
-/* Whether the work is done; *parts is then what the piece contains. */
+/* Returns true if the work is done; *parts then has the content of the piece. */
 static bool do_work(struct group *group, const struct message *message, enum pccl_work work, struct parts *parts)
 {
     uint32_t rank = message->receiver;
@@ -296,7 +296,7 @@ static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, stru
     check_results(&group);
 }
 
-/* All results come, folded in one order, whatever comes first, and nothing is left over. */
+/* All results arrive, folded in one order, in any order of arrival, and nothing is left over. */
 TEST(everybody_gets_every_result)
 {
     struct pccl_prng prng;
@@ -310,7 +310,7 @@ TEST(everybody_gets_every_result)
             }
 }
 
-/* The same seat; of a scan, the line is the ring. */
+/* Returns the same seat; in a scan, with the line as its ring. */
 static struct pccl_seat in_line(const struct pccl_schedule *schedule, struct pccl_seat seat)
 {
     static struct pccl_line line;
@@ -323,7 +323,7 @@ static struct pccl_seat in_line(const struct pccl_schedule *schedule, struct pcc
     return seat;
 }
 
-/* What the engine relies on (schedule.h). */
+/* Rules that the engine depends on (schedule.h). */
 TEST(sums_travel_in_step_one_if_at_all)
 {
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
@@ -358,7 +358,7 @@ static void check_kept(const struct pccl_schedule *schedule, struct pccl_seat se
     }
 }
 
-/* So that what is packed for that can make the result here, too. */
+/* So that a packed part that is sent can make the result here, too. */
 TEST(what_is_kept_is_sent_at_once_or_never)
 {
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)

@@ -21,7 +21,7 @@ struct bench {
     uint32_t count;
 };
 
-/* So many allocations of this thread succeed. */
+/* Number of allocations of this thread that succeed from now on. */
 static _Thread_local uint64_t left = UINT64_MAX;
 
 static void *scarce(void *context, void *block, size_t old_bytes, size_t new_bytes)
@@ -100,8 +100,8 @@ static struct pccl_ring_problem small(void)
 }
 
 /*
- * It would take years: the cheapest links make pairs, so every ring costs more than the bound, which
- * the search would have to reach to know that it is done.
+ * A search that would take years: the cheapest links make pairs, so every ring costs more than the bound, which the
+ * search would have to reach to prove its result.
  */
 static struct pccl_ring_problem endless(void)
 {
@@ -164,7 +164,7 @@ TEST_IN(test_the_stopped_end_without_an_answer, setup, teardown)
     for (uint64_t ticket = 1; ticket <= 6; ticket++)
         for (int twice = 0; twice < 2; twice++)
             pccl_searches_stop(&bench->searches, ticket);
-    pccl_searches_stop(&bench->searches, 77); /* nobody knows it */
+    pccl_searches_stop(&bench->searches, 77); /* unknown ticket */
     while (bench->count == 0)
         (void)run(bench, UV_RUN_ONCE);
     assert_int_equal(bench->answers[0].status, PCCL_OK);

@@ -166,7 +166,7 @@ static bool has(char letter)
            memcmp(text, meant, SIZE) == 0;
 }
 
-/* As often as one likes, as the file that is replaced is the reserve then. */
+/* This works any number of times, because the file that is replaced becomes the reserve. */
 static void replace_on_a_full_disk(void)
 {
     struct pccl_text reason;
@@ -191,7 +191,7 @@ static void replace_on_a_full_disk(void)
     EXPECT(has('g'));
 }
 
-/* Then it is as before, with the words of the first failure. */
+/* The file is unchanged afterward, and the reason is that of the first failure. */
 static void fail_without_a_reserve(void)
 {
     struct pccl_text reason;

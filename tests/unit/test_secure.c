@@ -1,6 +1,6 @@
 /*
- * The encryption of a connection, over a real socket: both ends are ours, or one is OpenSSL's own
- * program, or somebody who does not belong.
+ * The encryption of a connection, over a real socket: both ends are ours, or one is OpenSSL's own program, or an
+ * attacker.
  */
 #include "unit.h"
 
@@ -45,7 +45,7 @@ TEST(test_another_master_is_told_nothing)
     struct pccl_text reason;
     setup(&f);
     pccl_keys_destroy(f.master);
-    fill(&f.key, sizeof f.key, 77); /* whoever has the token only is no master */
+    fill(&f.key, sizeof f.key, 77); /* an end with the token only cannot be the master */
     f.master = pccl_keys_of_master(pccl_heap(), &f.key, &reason);
     assert_non_null(f.master);
     control(&f, f.peer);
@@ -86,7 +86,7 @@ TEST(test_ticket_opens_a_link)
         struct pccl_id ticket = pccl_ticket(&f.link_key, &f.a, &f.b);
         name.open = open;
         pccl_keys_set_open_links(f.peer, open);
-        linked(&f, f.other, f.peer, &name, &ticket); /* the token says nothing here */
+        linked(&f, f.other, f.peer, &name, &ticket); /* the token has no effect here */
         exchange(&f, 200000, MANY - 71000);
         assert_false(f.client.failed || f.server.failed);
         assert_int_equal(pccl_secure_opens(f.client.secure), open);
@@ -118,7 +118,7 @@ TEST(test_a_link_has_one_key)
     }
 }
 
-/* It is for the master alone, which has the peer's key for tickets. */
+/* A probe is for the master alone, which has the peer's key for tickets. */
 TEST(test_probe_needs_a_ticket)
 {
     for (int good = 0; good < 2; good++) {
@@ -135,7 +135,7 @@ TEST(test_probe_needs_a_ticket)
     }
 }
 
-/* ---- both kinds of connections, and somebody between their ends ---- */
+/* ---- both kinds of connections, with a man in the middle ---- */
 
 TEST(test_keys_change)
 {
@@ -151,7 +151,7 @@ TEST(test_keys_change)
     }
 }
 
-/* Of HTTPS: whoever sends KeyUpdates, and nothing else, does not keep the loop in one read. */
+/* HTTPS: a client that sends KeyUpdates, and nothing else, does not keep the loop in one read. */
 TEST(test_a_read_takes_one_key_update)
 {
     static const uint8_t byte[1] = {7};
@@ -251,7 +251,7 @@ TEST(test_link_takes_little_memory)
     teardown(&f);
 }
 
-/* Until both ends have got so many bytes, or each finds that it has failed. */
+/* Runs until both ends have received these numbers of bytes, or each detects that it has failed. */
 static void exchange_in_pieces(struct fixture *f, struct wire *wire, size_t to_server, size_t to_client, size_t piece)
 {
     static uint8_t bytes[20000];
@@ -290,7 +290,7 @@ TEST(test_bytes_come_in_pieces)
         }
 }
 
-/* The peer, which is done with the handshake before, is told in TLS, or is not. */
+/* The peer, whose handshake ended earlier, gets the verdict in TLS. */
 TEST(test_verdict_comes_in_pieces)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(pieces); i++) {
@@ -306,7 +306,7 @@ TEST(test_verdict_comes_in_pieces)
     }
 }
 
-/* Nothing that comes in the clear after the last record is swallowed. */
+/* No byte that arrives in the clear after the last record is consumed. */
 TEST(test_open_link_leaves_what_follows)
 {
     static const uint8_t words[] = "what is sealed", clear[] = "what is not";
@@ -420,7 +420,7 @@ TEST(test_somebody_between_is_noticed)
         assert_int_equal(f.server.received, what == NOTHING ? 40 : lost ? 0 : 20);
         assert_memory_equal(f.server.in, words, f.server.received);
         assert_int_equal(f.server.failed, what == NOTHING || what == CUT ? UV_EOF : UV_EPROTO);
-        assert_int_equal(pccl_secure_was_cut(f.server.secure), f.server.failed == UV_EOF); /* nobody said the end */
+        assert_int_equal(pccl_secure_was_cut(f.server.secure), f.server.failed == UV_EOF); /* no end was sent */
         if (f.server.failed == UV_EPROTO)
             assert_string_equal(pccl_secure_why(f.server.secure), "what came is not what the other end has sealed");
         untap(&wire);
@@ -448,12 +448,12 @@ TEST(test_end_is_told)
         }
 }
 
-/* ---- who does not belong ---- */
+/* ---- ends that do not belong to the run ---- */
 
 TEST(test_first_bytes_tell_who_does_not_encrypt)
 {
     struct fixture f;
-    uint8_t frame[64] = {0x16, 0x03, 0x00, 0x00}; /* 790 bytes, as a frame says it */
+    uint8_t frame[64] = {0x16, 0x03, 0x00, 0x00}; /* 790 bytes, read as a frame */
     setup(&f);
     control(&f, f.peer);
     assert_int_equal(write(f.client.socket, frame, 2), 2);
@@ -496,7 +496,7 @@ TEST(test_plain_answer_is_told_from_an_encrypted_one)
 TEST(test_greeting_has_an_end)
 {
     struct fixture f;
-    uint8_t record[5 + 16384] = {0x16, 3, 1, 0x40, 0x00, 1, 0, 0xff, 0xff}; /* of 65,535 bytes, it says */
+    uint8_t record[5 + 16384] = {0x16, 3, 1, 0x40, 0x00, 1, 0, 0xff, 0xff}; /* 65,535 bytes by its header */
     setup(&f);
     control(&f, f.peer);
     for (int i = 0; i < 4; i++) {
@@ -529,8 +529,7 @@ static void name_text(const struct pccl_key_name *name, char out[PCCL_KEY_NAME_B
 }
 
 /*
- * Starts `openssl s_client` or `s_server` with the key of a link; it prints what its exporter has
- * for the label.
+ * Starts `openssl s_client` or `s_server` with the key of a link; it prints the keying material exported for the label.
  */
 static pid_t start_openssl(const struct fixture *f, const char *what, uint16_t port, const char *key, const char *label,
                            int *input, int *output)
@@ -576,7 +575,7 @@ static void end_openssl(pid_t child, int input, int output)
     assert_int_equal(waitpid(child, &status, 0), child);
 }
 
-/* Of a server that the system has given one: nobody else can have it. */
+/* Reads the port of a server, which the system has chosen: no other process can have it. */
 static uint16_t read_port(int output)
 {
     static const char before[] = "ACCEPT 127.0.0.1:";
@@ -612,7 +611,7 @@ static void read_exported(int output, struct pccl_secret *secret)
     }
 }
 
-/* After the handshake, what we seal opens with what OpenSSL's program has exported. */
+/* After the handshake, bytes that we seal open with the key that OpenSSL's program has exported. */
 static void check_exported(struct end *ours, int output)
 {
     static const char words[] = "what we say";

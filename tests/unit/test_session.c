@@ -1,6 +1,6 @@
 /*
- * wire/session: numbers, acknowledgments, duplicates and gaps, and what a full queue or short
- * memory leave unchanged.
+ * wire/session: numbers, acknowledgments, duplicates and gaps, and the state that a full queue or short memory leaves
+ * unchanged.
  */
 #include "unit.h"
 #include "core/limits.h"
@@ -50,7 +50,7 @@ static void acknowledge(uint64_t number, uint64_t mark)
     assert_false(invalid);
 }
 
-/* Takes the frame apart: its sequence, what it acknowledges, and the vote's round. */
+/* Decodes the frame: its sequence, the sequence it acknowledges, and the vote's round. */
 static void open_frame(struct pccl_bytes bytes, uint64_t *sequence, uint64_t *acknowledged, uint64_t *round)
 {
     struct test_memory m;
@@ -73,7 +73,7 @@ static void open_frame(struct pccl_bytes bytes, uint64_t *sequence, uint64_t *ac
     pccl_frame_reader_fini(&reader);
 }
 
-/* The walk shows exactly the votes first..last, numbered alike. */
+/* Checks that the walk shows exactly the votes first..last, with these numbers. */
 static void expect_queue(uint64_t first, uint64_t last)
 {
     const struct pccl_session_entry *entry = NULL;

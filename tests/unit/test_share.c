@@ -62,7 +62,7 @@ static bool is_busy(const struct link *link)
     return busy;
 }
 
-/* How long so many segments take, on all connections that do not stall. */
+/* Sends `segments` segments over all connections that do not stall. Returns the duration. */
 static uint64_t send(struct link *link, uint32_t segments)
 {
     uint64_t began_us = link->now_us;
@@ -83,7 +83,7 @@ static uint64_t send(struct link *link, uint32_t segments)
 TEST(like_connections_share_alike)
 {
     struct link link = link_of(20 * MB);
-    link.rates[1] = 8 * MB; /* a part of what others have is not slow */
+    link.rates[1] = 8 * MB; /* a fraction of the rate of the others is not slow */
     assert_in_range(send(&link, 120), 60, 90);
     for (int i = 0; i < CONNECTIONS; i++)
         assert_in_range(link.taken[i], i == 1 ? 5 : 20, 25);
@@ -115,7 +115,7 @@ TEST(a_new_one_comes_to_send_like_the_others)
     assert_in_range(link.taken[3] - before, 18, 22);
 }
 
-/* But if it stays slow it holds up no more than that. */
+/* If it stays slow, it delays no more than that. */
 TEST(a_new_one_that_is_slow_gets_little)
 {
     struct link link = link_of(20 * MB);
@@ -156,7 +156,7 @@ TEST(all_are_slow)
         assert_int_equal(link.taken[i], 1);
 }
 
-/* The rate that the system shows of a connection that has stalled stays what it was. */
+/* The rate that the system shows for a connection that has stalled stays unchanged. */
 TEST(fast_ones_stall)
 {
     struct link link = link_of(20 * MB);

@@ -3,8 +3,7 @@
 #include "core/siphash.h"
 
 /*
- * The vectors of the algorithm's authors: the input is 00 01 02 ..., so is the key; OpenSSL's
- * SIPHASH says the same.
+ * The vectors of the algorithm's authors: the input is 00 01 02 ..., as is the key; OpenSSL's SIPHASH gives the same.
  */
 TEST(test_vectors)
 {

@@ -1,7 +1,6 @@
 /*
- * topology/solve: against all rings of up to 9 members, and the search for many members against the
- * exact one; rings hidden in noise, sites, gates; no ring; memory that runs out; a caller who has
- * no time. Any argument: larger runs.
+ * topology/solve: compared with all rings of up to 9 members, and the search for many members with the exact one; rings
+ * hidden in noise, sites, gates; no ring; memory that runs out; a caller without time. With any argument: larger runs.
  */
 #include "unit.h"
 
@@ -96,7 +95,7 @@ static void make(enum kind kind, uint32_t count)
             rates[i] = UINT64_MAX - below(3);
             rtts_us[i] = UINT32_MAX - 1 - (uint32_t)below(2);
         }
-        if (i % (count + 1) == 0) { /* nobody reads these */
+        if (i % (count + 1) == 0) { /* these values are never read */
             rates[i] = UINT64_MAX;
             rtts_us[i] = 0;
         }
@@ -176,7 +175,7 @@ TEST(one_and_two_members)
     assert_true(answer.proven && !answer.worth.exists);
 }
 
-/* The search for many members, where the exact one can say how good it is. */
+/* The search for many members, for sizes for which the exact one gives the best result. */
 TEST(search_as_exact)
 {
     uint32_t proven_count = 0, none = 0, all = 0, worse = 0;
@@ -267,10 +266,7 @@ TEST(hidden_rings)
 
 /* ---- sites ---- */
 
-/*
- * Members in sites of about the same size, numbered at random: fast and near inside, else as
- * `between` says.
- */
+/* Members in sites of about the same size, numbered at random: fast and near inside, otherwise as `between` returns. */
 static void make_sites(uint32_t count, uint32_t sites, uint64_t (*between)(uint32_t from, uint32_t to))
 {
     shuffle(hidden, count);
@@ -312,7 +308,7 @@ TEST(sites)
     }
 }
 
-/* Of four members two pairs are slow: the ring goes around both. */
+/* Among four members two pairs are slow: the ring avoids both. */
 TEST(two_slow_pairs)
 {
     for (uint32_t i = 0; i < 16; i++) {
@@ -330,7 +326,7 @@ TEST(two_slow_pairs)
     assert_int_equal(answer.worth.latency_us, 40);
 }
 
-/* Where round trips are those of a grid, the best ring goes from neighbor to neighbor. */
+/* If round trips are those of a grid, the best ring connects neighbors. */
 TEST(grid)
 {
     enum { WIDE = 10, COUNT = WIDE * WIDE };
@@ -371,7 +367,7 @@ TEST(no_ring)
                             link = j != half;
                         if (why == 2) /* there is no path back */
                             link = i < half || j >= half;
-                        if (why == 3) /* more than half of them reach only the others, who are too few */
+                        if (why == 3) /* more than half of them reach only the others, which are too few */
                             link = (i <= half) != (j <= half);
                         if (why == 4) /* one is the gate between two sites */
                             link = i == half || j == half || (i < half) == (j < half);
@@ -388,10 +384,10 @@ TEST(no_ring)
     }
 }
 
-/* Nothing is claimed without proof: the search ends and says that it does not know. */
+/* Nothing is claimed without proof: the search ends and reports that it does not know. */
 TEST(no_ring_unproven)
 {
-    enum { COUNT = 60 }; /* three sites that are joined by two members only */
+    enum { COUNT = 60 }; /* three sites that are connected by two members only */
     for (uint32_t a = 0; a < COUNT; a++) {
         for (uint32_t b = 0; b < COUNT; b++) {
             *rate(COUNT, a, b) = a < 2 || b < 2 || a % 3 == b % 3 ? 1000 : PCCL_RATE_NONE;

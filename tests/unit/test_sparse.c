@@ -1,6 +1,6 @@
 /*
- * kernels/sparse: the answers of the model in sparse_model.py, the same bits from all kernels, what is
- * lost, and which bytes are refused.
+ * kernels/sparse: the answers of the model in sparse_model.py, the same bits from all kernels, the residual, and the
+ * bytes that are refused.
  */
 #include "unit.h"
 
@@ -22,7 +22,7 @@ static const struct pccl_sparse cases[] = {
     {1, 1},       {2 * CHUNK, 4095}, {0, 64},       {257, 259}, {MOST, 130},      {99, CHUNK},
 };
 
-/* What is left of the elements goes to `rest`. */
+/* Encodes the elements and writes the residual to `rest`. */
 static void encode(const struct pccl_sparse *sparse, const struct pccl_kernels *kernels, float *rest, uint8_t *to)
 {
     memcpy(rest, elements, sparse->count * sizeof *rest);
@@ -123,7 +123,7 @@ TEST(kernels_give_the_same_bits)
         }
 }
 
-/* ---- what is kept, and what is lost ---- */
+/* ---- elements that are kept, and the residual ---- */
 
 /* Fourteen bits an element, and eight bytes a chunk. */
 TEST(sizes)
@@ -209,7 +209,7 @@ TEST(what_is_not_finite_is_refused)
     }
 }
 
-/* ---- bytes that nobody encodes ---- */
+/* ---- bytes that no encoder writes ---- */
 
 static void put(uint8_t *to, float lower, float upper, unsigned first, unsigned second, unsigned third)
 {
@@ -260,7 +260,7 @@ TEST(bytes_that_no_encoder_makes_are_refused)
     assert_string_equal(reason.bytes, "13 bytes; 10 elements, of which 1000 in 4096 are kept, take 14");
 }
 
-/* Of bytes that were encoded up to three bits change. */
+/* Up to three bits of encoded bytes change. */
 TEST(changed_bytes_are_refused_or_decode)
 {
     struct pccl_prng prng;

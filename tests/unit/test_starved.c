@@ -1,8 +1,8 @@
 /*
- * Memory runs out: allocation k of the library fails, for every k, while a master and two peers of
- * this process are made, meet, reduce and end. Calls fail with a reason and change nothing; then
- * the two meet all the same, and nothing is leaked. The linker replaces the allocations of the
- * library (not those of libuv, some of which are fatal) by the functions here.
+ * Memory runs out: allocation k of the library fails, for every k, while a master and two peers of this process are
+ * created, meet, reduce and end. Calls fail with a reason and change nothing; then the two meet all the same, and
+ * nothing is leaked. The linker replaces the allocations of the library (not those of libuv, some of which are fatal)
+ * by the functions here.
  */
 #include "unit.h"
 #include "pccl.h"
@@ -17,7 +17,7 @@
 
 enum { PEERS = 2, WANTED = 3, SMALL = 5, BULK = 3000, PATIENCE_S = 120, SWEEP_MAX = 5000 };
 
-static int elements; /* of a reduction: SMALL go through the master, BULK from peer to peer */
+static int elements; /* elements of a reduction: SMALL are sent through the master, BULK from peer to peer */
 
 static atomic_ulong requests, blocks, fail_at, fail_count;
 
@@ -133,10 +133,7 @@ static bool reduce(struct peer *peer, pcclComm_t *comm)
     return result == pcclSuccess;
 }
 
-/*
- * Runs until both have what they want. The first to see that leaves, which ends the other's open
- * call.
- */
+/* Runs until both have their results. The first one that sees that leaves, which ends the other's open call. */
 static void *live(void *argument)
 {
     struct peer *peer = argument;
@@ -167,9 +164,7 @@ static void *live(void *argument)
 
 static pcclMasterInstance_t *start_master(void)
 {
-    /*
-     * Short limits: messages lost for want of memory are waited out. A peer lost by that returns.
-     */
+    /* Short limits: messages lost for lack of memory time out. A peer that was lost for that reason returns. */
     static const char *const settings[][2] = {
         {"silence_ms", "500"}, {"heartbeat_ms", "125"}, {"warm_up_ms", "200"}, {"hello_ms", "100"}};
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -224,7 +219,7 @@ static unsigned long lives(unsigned long first, unsigned long length)
 static void sweep(int count, unsigned long length, unsigned long stride)
 {
     elements = count;
-    (void)lives(0, 0); /* what the first use of the library keeps for ever */
+    (void)lives(0, 0); /* memory that the first use of the library keeps until the process ends */
     unsigned long kept = atomic_load(&blocks), total = 1;
     stride *= test_one_of();
     for (unsigned long k = 1; k <= total && k < SWEEP_MAX; k += stride) {

@@ -1,4 +1,4 @@
-/* Digests of a state against an independent computation, its bounds, and what a donor answers. */
+/* Digests of a state compared with an independent computation, its bounds, and the answers of a donor. */
 #include "unit.h"
 #include "state/serve.h"
 #include "unit/support.h"
@@ -211,7 +211,7 @@ TEST_IN(order_of_content, setup, NULL)
     check_digests(&state);
     assert_false(pccl_digest_equal(&state.content, &content));
     fini(&state);
-    /* Two chunks of one tensor, and a length that its chunks do not tell. */
+    /* Two chunks of one tensor, and a length that does not follow from its chunks. */
     const struct pccl_digest chunks[] = {{.low = 1}, {.low = 2}}, swapped[] = {{.low = 2}, {.low = 1}};
     struct pccl_digest a = pccl_digest_root(2 * CHUNK, chunks, 2), b = pccl_digest_root(2 * CHUNK, swapped, 2);
     struct pccl_digest c = pccl_digest_root(2 * CHUNK - 1, chunks, 2);

@@ -1,4 +1,4 @@
-/* How subgroups are named, and what their founding carries (wire/subgroup.h). */
+/* The names of subgroups, and the content of the messages that create them (wire/subgroup.h). */
 #include "unit.h"
 
 #include <string.h>

@@ -1,7 +1,4 @@
-/*
- * Sessions of a synchronization among themselves, over real connections: what moves, and the
- * digests.
- */
+/* Sessions of a synchronization between each other, over real connections: the bytes that move, and the digests. */
 #include "unit.h"
 #include "sync_node.h"
 
@@ -85,7 +82,7 @@ TEST(only_what_differs_moves)
     node_begin(&requester);
     pccl_synchronizer_plan(requester.worker, true, false);
     node_name_donor(&requester, &donor);
-    node_serve(&donor); /* its plan comes after the requester's */
+    node_serve(&donor); /* its plan arrives after the requester's */
     expect_fetched(&requester, 1);
     node_stop(&requester);
     node_stop(&donor);

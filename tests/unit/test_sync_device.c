@@ -1,4 +1,4 @@
-/* Sessions whose tensors lie on devices. */
+/* Sessions whose tensors are on devices. */
 #include "unit.h"
 #include "fake_cuda.h"
 #include "sync_node.h"
@@ -23,8 +23,8 @@ static void close_fake(struct pccl_device *device)
 }
 
 /*
- * Two tensors; the first ones of a device if so said, and if there are two devices, the second ones
- * of another one.
+ * Moves two tensors. The first one is on a device at the donor and at the requester if these arguments are true; with
+ * two devices the second one is on the other device.
  */
 static void device_transfer(int devices, bool donor_has, bool requester_has)
 {
@@ -145,7 +145,7 @@ TEST(a_device_fails_at_the_requester)
     }
 }
 
-/* It loses its connections by that and answers on the next one. */
+/* The donor loses its connections and answers on the next one. */
 TEST(a_device_fails_at_the_donor)
 {
     static const enum pccl_cuda_function functions[] = {PCCL_CUDA_mem_host_alloc, PCCL_CUDA_copy_to_host,
@@ -174,10 +174,7 @@ TEST(a_device_fails_at_the_donor)
     }
 }
 
-/*
- * A tensor so small that its bytes come together with the word of them: there is no copier to put
- * them.
- */
+/* A tensor is so small that its bytes arrive together with its header: no copier is there to write them. */
 TEST(a_copier_cannot_be_opened_for_a_small_tensor)
 {
     enum { BYTES = 100 };

@@ -1,6 +1,4 @@
-/*
- * Sessions of a synchronization, over real connections, when the other side leaves, stalls or lies.
- */
+/* Sessions of a synchronization, over real connections, when the other side leaves, stalls or lies. */
 #include "unit.h"
 #include "forge.h"
 #include "sync_node.h"
@@ -84,7 +82,7 @@ TEST(a_donor_with_forged_content_is_refused)
     node_serve(&liar);
     assert_false(pccl_proof_equal(&donor.proof, &liar.proof));
     pccl_synchronizer_plan(requester.worker, true, false);
-    liar.proof = donor.proof; /* what the master has told */
+    liar.proof = donor.proof; /* the proof that the master has sent */
     node_name_donor(&requester, &liar);
     node_until_count(&liar, &liar.accepted, 2);
     node_name_donor(&requester, &donor);
@@ -196,7 +194,7 @@ TEST(more_donors_than_are_asked_at_once)
         struct pccl_id gone = node_id((uint8_t)(i + 50));
         node_name(requester.worker, &gone, &donor.proof, &address);
     }
-    node_name_donor(&requester, &donor); /* its turn comes when one of them is given up */
+    node_name_donor(&requester, &donor); /* its turn is when one of them is dropped */
     expect_fetched(&requester, 1);
     node_finish(&requester);
     node_finish(&donor);
@@ -231,7 +229,7 @@ TEST(a_silent_donor_is_given_up)
     free(bytes);
 }
 
-/* Answers wants with this memory, with one byte changed. */
+/* Answers wants from this memory, with one byte changed. */
 static void lie(int bare, const struct node *good, uint8_t *memory)
 {
     static struct pccl_proof roots[PCCL_STATE_DIGESTS_MAX];
@@ -339,8 +337,8 @@ TEST(a_requester_that_sends_garbage_loses_its_connection)
         switch (i) {
         case 0: bare_write(bare, noise, sizeof noise); break;
         case 1: bare_say(bare, &ready); break;
-        case 2: bare_want(bare, &donor, PCCL_WANT_DATA, 1, 0, 1); break; /* there is no such tensor */
-        case 3: bare_want(bare, &donor, PCCL_WANT_DATA, 0, 3, 1); break; /* nor such a chunk */
+        case 2: bare_want(bare, &donor, PCCL_WANT_DATA, 1, 0, 1); break; /* no such tensor exists */
+        case 3: bare_want(bare, &donor, PCCL_WANT_DATA, 0, 3, 1); break; /* no such chunk exists */
         case 4: donor.round++, bare_want(bare, &donor, PCCL_WANT_DATA, 0, 0, 1), donor.round--; break;
         case 5: bare_want(bare, &donor, PCCL_WANT_CHUNKS, 0, UINT64_MAX, 5); break;
         case 6: /* a wrong checksum */

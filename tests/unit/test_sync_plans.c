@@ -1,7 +1,4 @@
-/*
- * How plans change a synchronizer of a synchronization: which peers are served when, replacement, and
- * the end.
- */
+/* How plans change a synchronizer: which peers are served when, replacement, and the end. */
 #include "unit.h"
 
 #include "sync/internal.h"
@@ -108,7 +105,7 @@ TEST(the_end_wakes_at_once)
 {
     struct node node;
     struct pccl_id by_hand = node_id(4);
-    const struct pccl_proof other = {.low = node_id(1)}; /* than what it holds: there is something to fetch */
+    const struct pccl_proof other = {.low = node_id(1)}; /* not of its content: there is something to fetch */
     uint8_t *bytes = prepare_one(&node, 1, 100, 1);
     node_begin(&node); /* no plan at all */
     node_finish(&node);
@@ -330,7 +327,9 @@ static void name_a_donor_in_vain(struct node *node, const struct node *donor)
     starves = false;
 }
 
-/* Its loop has taken all that was handed in before: it closes a connection, as it is fetching. */
+/*
+ * Waits until its loop has taken everything that was handed in before: it closes a connection, because it is fetching.
+ */
 static void await_that_all_is_taken(struct node *node)
 {
     struct pccl_id by_hand = node_id(4);
@@ -355,7 +354,7 @@ TEST(a_donor_that_could_not_be_noted_is_one_lost_donor)
         node_serve(&other);
         pccl_synchronizer_plan(requester.worker, true, false);
         name_a_donor_in_vain(&requester, &other);
-        if (known_before) /* that it was lost, when the next one comes */
+        if (known_before) /* the loss is known when the next one arrives */
             await_that_all_is_taken(&requester);
         node_name_donor(&requester, &donor);
         expect_fetched(&requester, 1);

@@ -217,10 +217,7 @@ TEST(test_ids_that_collide_do_so_under_one_key_only)
     check_spread_ids(ids);
 }
 
-/*
- * Each half undoes what mixing makes of the other: a hash of well mixed halves, without a key, is
- * the same for all.
- */
+/* Each half undoes the mixing of the other: a hash of well mixed halves, without a key, is the same for all. */
 TEST(test_ids_that_collide_without_a_key)
 {
     struct pccl_id ids[MADE_UP];

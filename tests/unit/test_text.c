@@ -133,7 +133,7 @@ TEST(test_unprintable_becomes_a_question_mark)
     assert_string_equal(text.bytes, "a?b");
 }
 
-/* Whatever goes in, only whole printable characters are there. */
+/* For any input the text has only whole printable characters. */
 TEST(test_random_bytes)
 {
     struct pccl_prng prng;

@@ -1,4 +1,4 @@
-/* How long the data of tiny operations is (wire/tiny.h), and the words for operations of each kind. */
+/* The length of the data of tiny operations (wire/tiny.h), and the words for operations of each kind. */
 #include "unit.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ TEST(test_sizes)
     must_be(PCCL_ALL_GATHER_V, 0, false, 8, 36, 36);
     must_be(PCCL_ALL_GATHER_V, UINT64_MAX, false, 8, 36, 36); /* only a limit */
     struct pccl_descriptor known = descriptor_of(PCCL_ALL_GATHER_V, 5);
-    known.counts = peer_a; /* blobs that go from peer to peer */
+    known.counts = peer_a; /* blobs that are sent from peer to peer */
     assert_int_equal(pccl_tiny_sizes(&known, WORLD, false).largest, UINT64_MAX);
     struct pccl_descriptor shared = descriptor_of(PCCL_REDUCE_SCATTER, 5);
     shared.counts = peer_a; /* five are all of them */
@@ -72,7 +72,7 @@ static bool fits(uint8_t collective, uint64_t count, bool is_root, uint32_t leng
     return pccl_tiny_contribution_fits(&descriptor, WORLD, is_root, &(struct pccl_bytes){data, length}, most);
 }
 
-/* A contribution of so many bytes that names a blob's length. */
+/* Checks a contribution of `length` bytes that names the length of a blob. */
 static bool blob_fits(uint32_t length, uint64_t named, uint32_t world, uint32_t most)
 {
     uint8_t data[MOST + 1] = {0};
@@ -111,7 +111,7 @@ TEST(test_contributions_of_blobs)
     assert_true(blob_fits(8, 0, WORLD, MOST));
     assert_true(blob_fits(8, UINT64_MAX, WORLD, MOST)); /* only the length */
     assert_true(blob_fits(29, 21, WORLD, MOST));
-    assert_false(blob_fits(30, 22, WORLD, MOST)); /* if all were so long, the result would be too long */
+    assert_false(blob_fits(30, 22, WORLD, MOST)); /* if all were this long, the result would be too long */
     assert_false(blob_fits(7, 0, WORLD, MOST));
     assert_false(blob_fits(0, 0, WORLD, MOST));
     assert_false(blob_fits(20, 11, WORLD, MOST)); /* neither nothing nor the blob */
@@ -128,7 +128,7 @@ TEST(test_contributions_of_blobs)
     assert_false(pccl_tiny_contribution_fits(&known, WORLD, false, &(struct pccl_bytes){data, 8}, MOST));
 }
 
-/* What members put and what others read of it; with so many bytes for all. */
+/* Checks that members read the blobs that others have put in; all blobs together have `most` bytes at most. */
 static void round_trip(const uint32_t lengths[WORLD], uint32_t most, uint32_t expected_bytes)
 {
     uint8_t blob[MOST], result[PCCL_TINY_BYTES_MAX];
@@ -162,8 +162,9 @@ static bool is_result(uint8_t collective, uint64_t count, const uint8_t *data, u
     return pccl_tiny_result_fits(&descriptor, WORLD, &(struct pccl_bytes){data, length}, MOST);
 }
 
-/* Of members with one for each other one, or of the root alone; the first bytes of what they contribute are the
- * lengths. */
+/*
+ * Blobs of members for each other member, or of the root alone; the first bytes of each contribution are the lengths.
+ */
 TEST(test_blobs_for_each)
 {
     enum { MOST_OF_ALL = 300 };
@@ -202,7 +203,7 @@ TEST(test_blobs_for_each)
         }
 }
 
-/* The lengths of nobody, or of two. */
+/* Lengths of no member, or of two. */
 TEST(test_a_scatter_has_one_root)
 {
     uint8_t data[MOST] = {0};
@@ -323,7 +324,7 @@ static bool are_sections(uint8_t *bytes, uint32_t length)
            pccl_tiny_result_fits(&descriptor, 3, &given, MOST);
 }
 
-/* What a peer may send instead of sections must not get to the kernels. */
+/* Bytes that a peer may send instead of sections must not reach the kernels. */
 TEST(test_sections)
 {
     const struct pccl_section valid[] = {{PCCL_F32, PCCL_AVG, 3}, {PCCL_U8, PCCL_XOR, 9}};

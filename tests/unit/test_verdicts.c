@@ -1,5 +1,5 @@
 /*
- * master/verdicts: what is concluded of those that have not reported. The simulator has the rest
+ * master/verdicts: the verdict on peers that have not reported. The simulator has the rest
  * (tests/sim/scenarios_verdicts.c).
  */
 #include "unit.h"
@@ -31,7 +31,7 @@ static bool uses(const void *context, uint32_t from, uint32_t to)
 
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 
-/* A peer that has just come receives slowly, and has said nothing yet. */
+/* A new peer receives slowly, and has not reported yet. */
 TEST(test_slow_receiver_that_is_silent)
 {
     struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};

@@ -1,7 +1,4 @@
-/*
- * The figures of links in a run whose traffic is steady: they come into the view once, and then
- * leave it alone.
- */
+/* The figures of links in a run whose traffic is steady: they enter the view once, and do not change it later. */
 #include "unit.h"
 #include "drive/communicator.h"
 #include "pccl.h"

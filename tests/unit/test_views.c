@@ -1,6 +1,6 @@
 /*
- * How a peer applies the master's views: lists, positions and attributes follow their definitions for members and
- * rings in any order, and a ring that is no permutation of the group is refused.
+ * How a peer applies the master's views: lists, positions and attributes follow their definitions for members and rings
+ * in any order, and a ring that is no permutation of the group is refused.
  */
 #include "unit.h"
 #include "core/prng.h"

@@ -1,6 +1,6 @@
 /*
- * The codec against its own description. Golden bytes: tests/wire/golden.txt holds printed messages
- * and their frames; it is written anew with each change of the schema or of PCCL_PROTOCOL_VERSION:
+ * The codec compared with its own description. Golden bytes: tests/wire/golden.txt has printed messages and their
+ * frames; it is written again after each change of the schema or of PCCL_PROTOCOL_VERSION:
  *   test_wire --write-golden > tests/wire/golden.txt
  */
 #include "unit.h"
@@ -258,7 +258,7 @@ static size_t least_size(const struct pccl_wire_layout *layout, uint32_t fields)
     return size;
 }
 
-/* A message whose lists, bytes and texts are all empty, as bytes. */
+/* Encodes a message whose lists, bytes and texts are all empty. */
 static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
 {
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
@@ -514,7 +514,7 @@ static void judge_codecs(const struct pccl_descriptor *valid)
     }
 }
 
-/* An automatic codec: what it is, what it may be of, and that what was chosen is told with what is done. */
+/* An automatic codec: its descriptor, the codecs it may choose, and that the choice is sent with the operation. */
 TEST(test_automatic_codecs)
 {
     struct pccl_descriptor valid = {
@@ -615,7 +615,7 @@ TEST(test_descriptors)
     }
 }
 
-/* A reduction comes with all types that have it, and with no others. */
+/* Every type has exactly the reductions that are defined for it. */
 TEST(test_reductions)
 {
     for (int type = 0; type < PCCL_DATATYPES; type++)

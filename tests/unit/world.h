@@ -59,8 +59,8 @@ struct node {
     struct pccl_sync_tensor tensors[NODE_TENSORS_MAX];
     struct pccl_sync_tensor *many; /* instead of these */
     uint32_t tensor_count, threads, silence_ms, patience_ms;
-    bool hold_touching, touching;      /* stays inside `touching` until it is not held any more */
-    uint32_t touched, proven, fetched; /* events so far */
+    bool hold_touching, touching;      /* waits inside `touching` until the hold ends */
+    uint32_t touched, proven, fetched; /* numbers of events */
     bool complete;                     /* of the last fetched */
     struct pccl_text torn;
     struct pccl_proof proof;
@@ -168,8 +168,8 @@ static inline bool node_decode(const uint8_t *frame, size_t length, struct pccl_
 /* ---- the thread that accepts ---- */
 
 /*
- * Takes the hello of a connection and welcomes it. false: it is no hello of this kind to this peer
- * of this run.
+ * Takes the hello of a connection and welcomes it. Returns false if it is no hello of this kind to this peer of this
+ * run.
  */
 static inline bool node_answer_hello(const struct node *node, uv_os_sock_t socket, struct pccl_wire_scratch *scratch,
                                      struct pccl_id *from)
@@ -269,7 +269,7 @@ static inline void node_main(void *argument)
     pccl_worker_destroy(worker);
 }
 
-/* Its status says whether the worker was created. */
+/* Tries to create the worker; the node's status has the result. */
 static inline void node_try(struct node *node)
 {
     assert_int_equal(uv_thread_create(&node->thread, node_main, node), 0);
@@ -284,7 +284,7 @@ static inline void node_run(struct node *node)
     node_listen(node);
 }
 
-/* Ends its run, whose result is known then. */
+/* Ends the node's run, whose result is known then. */
 static inline void node_stop(struct node *node)
 {
     pccl_worker_end(node->worker);
@@ -340,7 +340,7 @@ static inline void bare_hear(int bare, struct pccl_msg *msg)
     assert_true(node_decode(frame, PCCL_FRAME_HEADER_BYTES + length, &scratch, msg));
 }
 
-/* The other side closes the connection; what it had sent before does not matter. */
+/* Waits until the other side closes the connection; discards the bytes it had sent before. */
 static inline void bare_hear_end(int bare)
 {
     static uint8_t bytes[65536];
@@ -370,7 +370,7 @@ static inline int bare_link(const struct node *node, const struct pccl_id *self,
     return bare;
 }
 
-/* The next connection to a port that the test plays by hand; its hello is heard and not answered. */
+/* Accepts the next connection to a port that the test plays by hand; its hello is read and not answered. */
 static inline int bare_next(int listening, enum pccl_link_kind kind, struct pccl_id *authentication)
 {
     struct pccl_msg msg;

@@ -135,8 +135,7 @@ static double levels_of(const pcclQuantizationOptions_t *codec)
                                     [pcclQuantE3M0] = 4,  [pcclQuantE2M1] = 6,  [pcclQuantAuto] = 6};
     if (codec->algorithm < pcclQuantE4M3)
         return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
-    return levels[codec->algorithm] /
-           4; /* scales that are powers of two double the steps, so does stochastic rounding */
+    return levels[codec->algorithm] / 4; /* scales of powers of two and stochastic rounding each double the steps */
 }
 
 /* Returns the rounding error of the data type, or of the codec in every hop. */
