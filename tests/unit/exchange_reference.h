@@ -135,9 +135,9 @@ static inline void expect_fold(const struct pccl_plan *plan, const struct job *j
         }
 }
 
-/* ---- how far off quantized results may be: the bounds of docs/CODECS.md, through all hops ---- */
+/* ---- error of quantized results: the bounds of docs/CODECS.md, through all hops ---- */
 
-/* The exact numbers of a segment, and how far from them all those may be that peers have. */
+/* The exact numbers of a segment, and the largest difference of the peers' numbers from them. */
 struct numbers {
     number *exact;
     size_t count;
@@ -163,7 +163,7 @@ static inline number range_of(const struct numbers *numbers)
     return high - low + 2 * numbers->error;
 }
 
-/* Once rounded to the type of the elements. */
+/* Rounds the numbers once to the type of the elements. */
 static inline void round_off(struct numbers *numbers, enum pccl_datatype datatype)
 {
     const struct float_format format = format_of(datatype);
@@ -171,8 +171,8 @@ static inline void round_off(struct numbers *numbers, enum pccl_datatype datatyp
 }
 
 /*
- * By a scaled codec. The widest step of its format, as a share of the largest number; all of it under
- * stochastic rounding, and twice as wide with a power of two as scale.
+ * Rounds the numbers by a scaled codec. The error is the widest step of its format, as a share of the largest number;
+ * all of it under stochastic rounding, and twice as wide with a power of two as scale.
  */
 static inline number scaled_error(const struct pccl_descriptor *descriptor, number most)
 {

@@ -180,7 +180,7 @@ static inline void pipe_forget(struct pipe_end *pipe)
 
 static inline struct pccl_exchange *exchange_of(struct world *w, uint32_t rank) { return w->peers[rank].exchange; }
 
-/* No transfer may be left. */
+/* Ends the world. No transfer may be left. */
 static inline void world_fini(struct world *w)
 {
     for (uint32_t i = 0; i < w->pipe_count; i++) {
@@ -220,7 +220,7 @@ static inline uint32_t world_piece(struct world *w, uint32_t rest)
     return world_below(w, 3) == 0 ? (uint32_t)world_below(w, rest + 1) : rest;
 }
 
-/* lazy: maybe nothing this time. */
+/* lazy: may do nothing this time. */
 static inline bool pipe_send(struct world *w, struct pipe_end *pipe, bool lazy)
 {
     struct pccl_exchange *exchange = exchange_of(w, pipe->from);

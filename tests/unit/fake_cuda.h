@@ -85,7 +85,7 @@ static struct {
     struct pccl_cuda_event *events;
     uint64_t calls[PCCL_CUDA_FUNCTION_COUNT];
     enum pccl_cuda_function fail_function;
-    uint64_t fail_in; /* this many calls of it; 0: none fails */
+    uint64_t fail_in; /* number of the call that fails; 0: none fails */
     int fail_result;
     char wrong[200];
 } fake_cuda = {.lock = PTHREAD_MUTEX_INITIALIZER, .devices = 1};

@@ -69,7 +69,7 @@ struct world {
     uint32_t tensor_count, donor_count;
     struct holder own, elected, before; /* before: own, when the fetch began */
     uint8_t *writer;                    /* of each chunk */
-    bool *begun;                        /* it has been written to */
+    bool *begun;                        /* its memory has been written to */
     struct donor donors[DONORS];
     struct pccl_fetch *fetch;
     uint64_t now, round, step_us;
@@ -83,10 +83,7 @@ static uint64_t below(uint64_t bound) { return pccl_prng_below(&world.prng, boun
 
 /* ---- holders ---- */
 
-/*
- * Found out once: where the processor is a virtual one each question to it takes as long as hashing
- * all of a world.
- */
+/* Detected once: on a virtual processor each query takes as long as hashing all of a world. */
 static const struct pccl_kernels *kernels(void)
 {
     static const struct pccl_kernels *found;
@@ -139,7 +136,7 @@ static bool is_of_unequal(const struct holder *holder, uint64_t chunk)
     return false;
 }
 
-/* Copies the chunks of tensors that are equal everywhere; each with this chance. */
+/* Copies each chunk of the tensors that are equal everywhere with this probability. */
 static void copy_equal(struct holder *to, const struct holder *from, uint32_t per_million)
 {
     for (uint64_t i = 0; i < to->state.chunk_count; i++)
@@ -236,7 +233,7 @@ static void world_begin(bool takes)
     pccl_fetch_begin(world.fetch, world.now, world.round, &world.elected.state.proof, takes);
 }
 
-/* Tensors are in world.tensors. */
+/* Initializes the world with the tensors in world.tensors. */
 static void world_init(uint64_t seed, uint32_t donors, uint32_t same_per_million)
 {
     world.donor_count = donors;
@@ -303,7 +300,7 @@ static void world_fini(void)
 
 /* ---- invariants ---- */
 
-/* The state's digests and proofs match the memory. */
+/* Checks that the state's digests and proofs match the memory. */
 static void check_truth(void)
 {
     const struct pccl_state *state = &world.own.state;
@@ -603,7 +600,7 @@ static void wait_for_something(void)
     }
     if (connect_one())
         return;
-    for (uint32_t i = 0; i < world.donor_count; i++) /* the driver gives up one that is silent for good */
+    for (uint32_t i = 0; i < world.donor_count; i++) /* the driver drops a donor that stays silent */
         if (world.donors[i].up && world.donors[i].stalled_until == UINT64_MAX) {
             donor_disconnect(i);
             return;
@@ -674,7 +671,7 @@ static bool is_expected(void)
     return honest && (holder || !unequal || !world.takes_in_effect);
 }
 
-/* All donors have other content. */
+/* Gives all donors another content. */
 static void elect_anew(void)
 {
     for (uint64_t i = 0; i < world.elected.state.chunk_count; i++)

@@ -138,8 +138,8 @@ static bool for_each(const struct pccl_kernels *kernels, bool (*check)(struct su
 static struct buffer left, right, result, expected;
 
 /*
- * result = left op right in each way: into a third place, over the one, over the other, over both
- * when they are one.
+ * result = left op right at each place: at a third one, over one operand, over the other, over both if they are the
+ * same.
  */
 static bool combines(struct subject s, uint8_t *a, uint8_t *b, uint8_t *c, size_t count)
 {
@@ -234,7 +234,7 @@ static bool every_small_count_of(struct subject s)
 
 static bool every_small_count(const struct pccl_kernels *kernels) { return for_each(kernels, every_small_count_of); }
 
-/* Each operand at each place while the other two are somewhere. */
+/* Puts each operand at each alignment while the other two stay. */
 static bool every_misalignment_of(struct subject s)
 {
     enum { COUNT = 301 };
@@ -691,7 +691,7 @@ static bool copies_away(const struct pccl_kernels *kernels)
     return true;
 }
 
-/* ---- all of them ---- */
+/* ---- all kernels ---- */
 
 struct kernels_check {
     const char *name;

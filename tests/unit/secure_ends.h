@@ -178,7 +178,7 @@ static inline void link_up(struct fixture *f)
 
 enum kind { CONTROL, LINK, KINDS };
 
-/* Both ends of one that is good. */
+/* Opens both ends of a control connection with a valid token. */
 static inline void connect_ends(struct fixture *f, enum kind kind)
 {
     if (kind == LINK)
@@ -223,7 +223,7 @@ static inline void relay(int from, int to, size_t piece)
         assert_int_equal(write(to, bytes, (size_t)got), got);
 }
 
-/* Until the handshake is done and its last bytes are where they belong. */
+/* Runs until the handshake is done and its last bytes have arrived. */
 static inline void shake_hands(struct fixture *f, struct wire *wire)
 {
     while (pccl_secure_is_shaking_hands(f->client.secure) || pccl_secure_is_shaking_hands(f->server.secure)) {

@@ -151,7 +151,7 @@ static inline void node_serve(struct node *node)
     node_until_count(node, &node->proven, before + 1);
 }
 
-/* address NULL: it has none. */
+/* address NULL: the peer has no address. */
 static inline void node_name(struct pccl_worker *worker, const struct pccl_id *donor, const struct pccl_proof *proof,
                              const struct pccl_address *address)
 {
@@ -234,7 +234,7 @@ static inline int bare_accept(int listening, const struct pccl_id *self)
 {
     struct pccl_id named;
     int bare = bare_next(listening, PCCL_LINK_STATE, &named);
-    assert_true(pccl_id_equal(&named, self)); /* as it was named */
+    assert_true(pccl_id_equal(&named, self)); /* the hello is for this donor */
     bare_greet(bare, self);
     return bare;
 }

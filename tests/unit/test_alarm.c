@@ -39,7 +39,7 @@ static void begin(struct world *world)
     pccl_alarm_init(&world->alarm, &world->loop, on_ring, world);
 }
 
-/* Until nothing is left to wait for. */
+/* Runs until nothing is left to wait for. */
 static void end(struct world *world)
 {
     (void)uv_run(&world->loop, UV_RUN_DEFAULT);

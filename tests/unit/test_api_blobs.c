@@ -144,7 +144,7 @@ static void is_blob(const struct operation *op, int from, const pcclBlob_t *blob
             fail_msg("byte %zu of the blob of %d at %d", i, from, op->peer);
 }
 
-/* One behind the other, in the order of ranks. */
+/* Checks the blobs, one after another, in the order of ranks. */
 static void are_blobs(const struct operation *op)
 {
     size_t count = 0, bytes = 0;
@@ -324,7 +324,7 @@ static void an_abort_ends_it_for_all(void **state)
     blobs_of_all_lengths_come(state);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused arguments ---- */
 
 static void refuse(pcclResult_t result, const pcclComm_t *comm, const char *words)
 {

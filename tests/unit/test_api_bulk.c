@@ -164,10 +164,7 @@ static void peers_that_differ_are_told(void **state)
     }
 }
 
-/*
- * From peer to peer, neighbors compare and name the first difference; through the master, it
- * compares and names all.
- */
+/* In bulk, neighbors compare and name the first difference; through the master, the master compares and names all. */
 static void peers_that_quantize_differently_are_told(void **state)
 {
     static const pcclQuantizationOptions_t none = {pcclUint8, pcclQuantNone}, u8 = {pcclUint8, pcclQuantMinMax},
@@ -192,7 +189,7 @@ static void peers_that_quantize_differently_are_told(void **state)
         }
 }
 
-/* ---- many at once, polling, giving up ---- */
+/* ---- many at once, polling, aborting ---- */
 
 static void a_hundred_at_once_in_any_order(void **state)
 {
@@ -290,7 +287,7 @@ static void start_awaiting(uv_thread_t *thread, struct awaiting *awaiting)
 {
     assert_int_equal(uv_thread_create(thread, await_thread, awaiting), 0);
     while (pcclAwaitAsyncReduceFor(&awaiting->handle, 0, NULL) == pcclTimeout)
-        continue; /* 0: it never waits, so it never holds up the other one */
+        continue; /* 0: it never waits, so it never delays the other one */
     words_say(awaiting->handle.comm, "another thread");
 }
 
@@ -435,7 +432,7 @@ static void one_leaves_and_the_others_finish_their_lists(void **state)
     }
     struct list third;
     make_list(&third, world->peers[2], 2, 1);
-    for (int k = 0; k < 3; k++) /* then it has had enough */
+    for (int k = 0; k < 3; k++) /* then it leaves */
         assert_int_equal(pcclAllReduce(third.entries[k].sendbuf, third.entries[k].recvbuf, &third.entries[k].descriptor,
                                        third.comm, NULL),
                          pcclSuccess);

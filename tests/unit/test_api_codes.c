@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The result, and a reason that has this part. comm NULL: of calls without one. */
+/* Checks the result, and that the reason has this part. comm NULL: for calls without a communicator. */
 #define assert_fails(comm, call, code, part) check_failure(comm, call, code, part, #call, __LINE__)
 #define assert_ok(call) assert_int_equal(call, pcclSuccess)
 
@@ -413,7 +413,7 @@ static void test_bad_environment(void **state)
     setenv("PCCL_SILENCE_MS", "1", 1);
     assert_fails(NULL, pcclCreateCommunicator(&params, &comm), pcclInvalidArgument, "where_ms");
     assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "silence_ms");
-    setenv("PCCL_SILENCE_MS", "1000", 1); /* fine by itself, but the heartbeat is longer */
+    setenv("PCCL_SILENCE_MS", "1000", 1); /* valid alone, but the heartbeat is longer */
     assert_fails(NULL, pcclCreateMaster(address, &master), pcclInvalidArgument, "heartbeat_ms");
     unsetenv("PCCL_WHERE_MS");
     unsetenv("PCCL_SILENCE_MS");
@@ -682,7 +682,7 @@ static void test_shared_state(void **state)
     assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "name");
     shared = (pcclSharedState_t){UINT64_MAX, 1, &tensor};
     assert_fails(comm, pcclSynchronizeSharedState(comm, &shared, popular, NULL), pcclInvalidArgument, "revision");
-    /* Alone: any revision first, then one more each time. */
+    /* Alone: any revision at first, then each one larger by one. */
     pcclSharedStateSyncInfo_t info = {7, 7};
     shared.revision = 41;
     assert_ok(pcclSynchronizeSharedState(comm, &shared, popular, &info));

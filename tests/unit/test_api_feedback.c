@@ -172,7 +172,7 @@ static void all_arrives_sooner_or_later(struct world *world, const struct sequen
         if (!(fabs(sum - given[k]) <= share * given[k]))
             fail_msg("%s: element %zu: %g was given, %g came", s->name, k, given[k], sum);
     }
-    assert_true(missing > 0); /* else nothing was packed, and this showed nothing */
+    assert_true(missing > 0); /* otherwise nothing was packed, and the test proved nothing */
 }
 
 /* Of 50 operations that are aborted, some may have been decided before. */
@@ -235,7 +235,7 @@ static void it_is_handed_out_and_in(void **state)
     for (int i = 0; i < world->count; i++)
         assert_int_equal(pcclSetFeedback(world->peers[i], 9, kept[i], COUNT), pcclSuccess);
     assert_true(run(&s, world, 0));
-    assert_memory_equal(first, results, sizeof first); /* the same from the same */
+    assert_memory_equal(first, results, sizeof first); /* the same inputs give the same results */
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, results[0], &count), pcclInvalidArgument);
     words_say(world->peers[0], "6007 floats are kept, not 7");
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, NULL, &count), pcclSuccess);

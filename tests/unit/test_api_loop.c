@@ -179,7 +179,7 @@ static void test_outcomes(void **state)
 
 enum { MISTAKEN = 2 };
 
-/* A step fails: here by a mistake of this peer's program, which continues, and for the other one by a loss. */
+/* A step fails: here by an error of this peer's program, which continues, and at the other peer by a loss. */
 static void train_with_a_mistake(void *argument)
 {
     struct trainer *trainer = argument;
@@ -342,7 +342,7 @@ static bool has_failed_to_connect(const pcclComm_t *comm)
     return strstr(pcclGetLastError(comm), "cannot reach the master") != NULL;
 }
 
-/* Closing the communicator between two attempts to get into the run ends the loop, too. */
+/* Closing the communicator between two attempts to enter the run ends the loop, too. */
 static void test_another_thread_ends_the_attempts(void **state)
 {
     struct world nowhere = {.count = 0};

@@ -113,7 +113,7 @@ static void check(const struct world *world, struct given *given, pcclCollective
         check_blobs(&given->blobs);
 }
 
-/* Nothing of an operation is read after its launch but its buffers. */
+/* After the launch only the buffers of an operation are read. */
 static void start(const struct world *world, struct given *given, int peer)
 {
     assert_int_equal(pcclStart(&given->operation, world->peers[peer], &given->handle), pcclSuccess);

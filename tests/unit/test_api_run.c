@@ -264,7 +264,7 @@ static void refuse(pcclComm_t *comm, pcclOperation_t *entries, size_t count, con
         words_say(comm, words);
 }
 
-/* A struct of a later version, of which this one does not know the last member. */
+/* A struct of a later version, whose last member this version does not know. */
 struct later {
     pcclOperation_t known;
     uint64_t unknown;
@@ -357,9 +357,9 @@ static void a_list_with_a_mismatch_ends_for_all(void **state)
     all_run(world);
 }
 
-/* ---- one leaves ---- */
+/* ---- one peer leaves ---- */
 
-/* Two are in the list, with one entry in flight and with many; the third leaves after `steps` of it. */
+/* Two peers are in the list, with one entry in flight and with many; the third leaves after `steps` steps of it. */
 static void leave(struct world *world, struct list lists[2], size_t steps, const enum conduct conduct[2], size_t count)
 {
     uv_thread_t threads[2];

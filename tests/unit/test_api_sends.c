@@ -74,7 +74,7 @@ static const char *short_id(const struct world *world, int peer)
     return id;
 }
 
-/* ---- what arrives ---- */
+/* ---- arrivals ---- */
 
 /* Several of one tag in both directions, awaited in another order than launched, of every length. */
 static void sends_meet_receives_in_the_order_of_launches(void **state)
@@ -157,7 +157,7 @@ static void a_window_of_sends_waits_for_the_receiver(void **state)
         assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
 }
 
-/* ---- from anybody ---- */
+/* ---- receives from any peer ---- */
 
 /* Receives the send number `which` of `from`. Returns false if it met one that was aborted. */
 static bool received(struct world *world, uint32_t at, uint32_t from, size_t count, size_t which)
@@ -281,7 +281,7 @@ static void what_does_not_fit_is_told(void **state)
     assert_int_equal(pcclSend(sent, 1, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[0], NULL), pcclInvalidArgument);
 }
 
-/* ---- what does not ---- */
+/* ---- sends that do not arrive ---- */
 
 static void the_two_ends_must_agree(void **state)
 {
@@ -423,7 +423,7 @@ static void a_group_sends_by_its_own_ranks(void **state)
     assert_int_equal(pcclDestroyCommunicator(members[1].group), pcclSuccess);
 }
 
-/* ---- who is gone ---- */
+/* ---- peers that have left ---- */
 
 /*
  * A peer leaves in each phase: before the other end has launched, and in the middle; when a third peer leaves, the two

@@ -145,7 +145,7 @@ TEST(guests_make_room)
     teardown(&f);
 }
 
-/* A use that could not be written is as if it had not been. */
+/* A use that could not be written has no effect. */
 TEST(use_is_taken_back)
 {
     struct fixture f;

@@ -193,7 +193,7 @@ TEST(leaving_completes_what_is_under_way_and_says_good_bye)
     loopback_until_readable(&f.loop, f.bare);
     assert_int_equal(recv(f.bare, &byte, 1, 0), 0); /* an orderly end */
     assert_true(f.parting);
-    assert_false(f.parted); /* our end is waited for */
+    assert_false(f.parted); /* the channel waits for our end */
     assert_int_equal(send(f.bare, "thrown away", 11, MSG_NOSIGNAL), 11);
     assert_int_equal(shutdown(f.bare, SHUT_WR), 0);
     loopback_until(&f.loop, &f.parted);
@@ -247,7 +247,7 @@ struct half {
     uint8_t *target;
     const uint8_t *payload;
     int watched; /* of the input */
-    int news;    /* all that there was */
+    int news;    /* all events of its visits */
     uint32_t visits, turns, messages, messages_of_other;
     struct half *other;
     bool got_all, sent_all, heard_bye, heard_end, parted, released;
@@ -296,7 +296,7 @@ static void put_small_message(struct half *half)
     assert_true(pccl_channel_put_message(&half->channel, &msg));
 }
 
-/* One message, and then it is the turn of others. */
+/* Sends one message, and then lets others have their turn. */
 static void take_turn(struct half *half)
 {
     half->turns--;
@@ -347,7 +347,7 @@ static void begin_pair(struct pair *p)
     uint8_t byte = 1;
     struct pccl_pipe *offered = pccl_pipe_offer(pccl_heap()), *taken;
     if (!offered)
-        skip(); /* this system has none */
+        skip(); /* this system has no pipes */
     memset(p, 0, sizeof *p);
     p->here.other = &p->there;
     p->there.other = &p->here;
@@ -431,7 +431,7 @@ TEST(a_pipe_brings_everything_and_the_good_bye)
         assert_memory_equal(stays->target, bytes, PAYLOAD_BYTES);
         assert_true(stays->heard_bye);
         assert_int_equal(stays->channel.ended, UV_EOF);
-        assert_false(leaves->parted); /* our end is waited for */
+        assert_false(leaves->parted); /* the channel waits for our end */
         pccl_channel_close(&stays->channel);
         loopback_until(&p.loop, &leaves->parted);
         end_pair(&p);

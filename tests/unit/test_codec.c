@@ -20,7 +20,7 @@ static void round_trip(const struct pccl_codec *codec, size_t count)
     pccl_codec_decode(codec, scalar(), packed_bytes, count, decoded);
 }
 
-/* ---- which there are ---- */
+/* ---- codecs that exist ---- */
 
 TEST(kinds_have_names)
 {
@@ -188,7 +188,7 @@ TEST(steps_on_the_grid_are_exact_and_ties_go_to_even)
         assert_true(out[i] == nearbyintf(values[i]));
 }
 
-/* ---- how close ---- */
+/* ---- error of codecs ---- */
 
 /*
  * The bound of docs/CODECS.md for one element: half a step, the error of float arithmetic on the range and on the value
@@ -298,7 +298,7 @@ TEST(single_values_are_exact)
         bool half = c->datatype == PCCL_F16 || c->datatype == PCCL_BF16;
         struct pccl_prng prng;
         pccl_prng_seed(&prng, k);
-        for (uint32_t i = 0; i < (half ? 65536 : 20000); i++) { /* all of them where there are few */
+        for (uint32_t i = 0; i < (half ? 65536 : 20000); i++) { /* all of them if there are few */
             uint64_t bits = half ? i : pccl_prng_u64(&prng);
             memcpy(elements, &bits, sizeof bits);
             round_trip(codec_of(c), 1);

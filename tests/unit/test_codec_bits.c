@@ -24,7 +24,7 @@ static uint64_t fold(uint64_t hash, const uint8_t *data, size_t count) /* FNV-1a
     return hash;
 }
 
-/* Bytes as a stranger may send them: some heads make sense, some nearly. */
+/* Bytes as an untrusted peer may send them: some heads are valid, some nearly. */
 static void strange_bytes(const struct codec_case *c, uint64_t seed, uint8_t *to)
 {
     struct pccl_prng prng;

@@ -474,7 +474,7 @@ static void one_is_over(struct world *world)
         broken++;
         peer->out = true;
         assert_non_null(strstr(pcclGetLastError(peer->comm), "can only be destroyed"));
-        /* Or it was over before that: well, or for all, since another peer missed a connection sooner. */
+        /* Or it was over before that: successfully, or for all, because another peer missed a connection sooner. */
         bool lost_for_all = peer->result == pcclRankConnectionLost;
         for (int k = 0; k < PEERS; k++)
             lost_for_all = lost_for_all && world->peers[k].result == pcclRankConnectionLost;
@@ -510,10 +510,7 @@ static void run_bystander(void *argument)
     (void)snprintf(bystander->reason, sizeof bystander->reason, "%s", pcclGetLastError(bystander->peer->comm));
 }
 
-/*
- * The first peer's caller is left in the middle, while another thread waits in the same
- * communicator.
- */
+/* The first peer's caller is left inside its call, while another thread waits in the same communicator. */
 static void caller_breaks(struct world *world, enum place place, call_function call, call_function waits)
 {
     struct bystander bystander = {.peer = &world->peers[0], .call = waits};
@@ -614,7 +611,7 @@ static void caller_that_prepares(void **state)
     one_is_over(world);
 }
 
-/* The machine and the giving up break, too. */
+/* The machine breaks, and so does the abort of its calls. */
 static void caller_that_gives_up(void **state)
 {
     planted_later[0] = MACHINE;

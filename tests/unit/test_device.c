@@ -235,7 +235,7 @@ TEST(test_several_buffers_at_once)
         memset(buffer(i), (int)(i + 1), CHUNK);
         starts_write(i, memory + (size_t)i * CHUNK, CHUNK);
     }
-    /* The third is waited for first; those before it are done then, too, and the fourth is not. */
+    /* The wait for the third copy comes first; the ones before it are done then, too, and the fourth is not. */
     uint8_t fourth = memory[(size_t)3 * CHUNK];
     waits(2);
     for (uint32_t i = 0; i < 3; i++)
@@ -247,7 +247,7 @@ TEST(test_several_buffers_at_once)
     end();
 }
 
-/* Copies happen in the order in which they were begun: a read sees the write before it. The end waits for both. */
+/* Copies are made in the order in which they were begun: a read sees the write before it. Closing waits for both. */
 TEST(test_order)
 {
     for (int waited = 0; waited < 2; waited++) {
@@ -280,7 +280,7 @@ TEST(test_work_of_the_caller_is_waited_for)
     end();
 }
 
-/* The caller has a context of another device current: it stays that, through everything. */
+/* The caller has a context of another device current, which stays current during all calls. */
 TEST(test_context_of_the_caller)
 {
     struct pccl_cuda_context *callers, *popped;
@@ -397,7 +397,7 @@ TEST(test_copier_changes_threads)
 
 /* ---- failures ---- */
 
-/* Everything a device can be asked for, up to the first failure; the copier is closed in any case. */
+/* Makes every call for a device, up to the first failure; the copier is closed in any case. */
 static enum pccl_status whole_life(uint8_t *target)
 {
     enum pccl_status status = pccl_device_over(&fake_cuda_driver, &device, &words);

@@ -416,7 +416,7 @@ TEST(an_end_at_the_door_proves_nothing)
     }
 }
 
-/* Whatever is known of the peer's addresses. */
+/* The same with and without a known address of the peer. */
 TEST(silence_at_the_door_is_silence)
 {
     for (int known = 0; known < 2; known++) {

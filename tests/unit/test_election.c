@@ -71,7 +71,7 @@ static struct result elect(const struct pccl_ballot *members, const uint32_t *or
     return result;
 }
 
-/* ---- the rules once more, plainly ---- */
+/* ---- the rules again, in a simple form ---- */
 
 enum reason { STAYS, JUMPS, MIXES, ALL_RECEIVE, OTHER_LIST, SENDS_OTHER, SENDS_OLD, REASONS };
 
@@ -180,7 +180,7 @@ static void plain_shares(const struct pccl_ballot *members, uint32_t count, uint
     }
 }
 
-/* Words: the beginning is enough. */
+/* Compares only the beginning of the reason. */
 static struct result plain_elect(const struct pccl_ballot *members, uint32_t count, uint64_t next)
 {
     struct result plain = {.end = PCCL_EXPELS, .winner = MEMBERS_MAX};
@@ -559,7 +559,7 @@ static uint8_t random_strategy(struct pccl_prng *prng, uint64_t mood)
     }
 }
 
-/* Few values of everything, so that they meet. */
+/* Draws from few values of everything, so that equal ones occur. */
 static uint32_t random_members(struct pccl_prng *prng, struct pccl_ballot *members, uint64_t *next)
 {
     uint32_t count = 1 + (uint32_t)pccl_prng_below(prng, MEMBERS_MAX);
@@ -641,7 +641,7 @@ TEST(test_the_winner_stays)
     assert_true(seen > 500);
 }
 
-/* ---- as many as there may be ---- */
+/* ---- the largest number of members ---- */
 
 static void elect_in_a_crowd(uint32_t of_each, uint32_t expected_votes)
 {

@@ -91,7 +91,7 @@ static void operation_end(struct operation *operation)
     }
 }
 
-/* In place. It must not be committed. */
+/* Starts the operation in place. It must not be committed. */
 static void operation_undo(struct operation *operation, enum pccl_job_end job_end)
 {
     for (uint32_t rank = 0; rank < world.ranks; rank++)
@@ -390,10 +390,7 @@ PAIR_TEST(a_connection_that_breaks_fails_what_runs_over_it)
     struct operation operation;
     operation_begin(&operation, 1, 4 << 20, true, false);
     operation_start(&operation);
-    /*
-     * Closed by the far end, in the middle for all we know: it may also be done already, but not at
-     * rest in silence.
-     */
+    /* Closed by the other end, possibly in the middle: the job may also be done already, but is not at rest. */
     pccl_engine_close(world.nodes[0].engine, &world.nodes[1].id, true, 0);
     node_until_count(&world.nodes[1], &world.nodes[1].seen.ended, 1);
     operation_undo(&operation, PCCL_JOB_ABORTED);
@@ -480,7 +477,7 @@ static uint64_t delivered(void)
     return to->delivered_bytes;
 }
 
-/* The system knows nothing of it. The watch for processes that stand still asks whether data moves. */
+/* The system has no figures for it. The watch for suspended processes asks whether data moves. */
 TEST(a_link_that_is_not_tcp_tells_what_it_has_carried)
 {
     world.ranks = 2;

@@ -117,10 +117,7 @@ static void start(struct scene *scene)
 
 static uint32_t segment_bytes(const struct scene *scene) { return scene->plan.segment_elements * 4; }
 
-/*
- * Hears a data frame and the first bytes of its payload; more than the buffers hold remains with
- * the node.
- */
+/* Reads a data frame and the first bytes of its payload; the bytes beyond the socket buffers stay with the node. */
 static void hear_beginning_of_segment(struct scene *scene)
 {
     struct pccl_msg msg;
@@ -141,7 +138,7 @@ static void scene_begin_in_segment(struct scene *scene)
     hear_beginning_of_segment(scene);
 }
 
-/* The rest of that segment: the last element of it. */
+/* Reads the rest of that segment: its last element. */
 static float hear_end_of_segment(struct scene *scene)
 {
     size_t left = segment_bytes(scene) - 256 * sizeof(float);
@@ -267,7 +264,7 @@ TEST(a_good_bye_does_not_wait_for_ever)
     struct scene scene;
     scene_begin_with(&scene, 50);
     start(&scene);
-    hear_beginning_of_segment(&scene); /* and never reads on */
+    hear_beginning_of_segment(&scene); /* and reads nothing from then on */
     pccl_engine_close(scene.node.engine, &scene.peer, true, 0);
     node_until(&scene.node, &scene.work.failed);
     stop(&scene);
@@ -472,7 +469,7 @@ static void hear_rejection(int bare, const char *part)
     hear_end(bare);
 }
 
-/* The operation fails for good, and the link has not broken. */
+/* The operation fails permanently, and the link is not reported as broken. */
 static void is_rejected(struct scene *scene, const char *part)
 {
     node_until(&scene->node, &scene->work.failed);
@@ -564,7 +561,7 @@ TEST(a_good_bye_with_a_reason_fails_what_uses_the_link)
     }
 }
 
-/* The network may have damaged it. */
+/* The network may have damaged the bytes. */
 TEST(a_damaged_frame_is_no_invalid_message)
 {
     struct scene scene;

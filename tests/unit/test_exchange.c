@@ -199,7 +199,9 @@ static void check_scattered(const struct pccl_plan *plan, const struct job *jobs
     free(whole);
 }
 
-/* In the order of positions, of all before a rank and maybe its own; of none, the identity. */
+/*
+ * Checks the scan of a rank: the first `count` parts, folded in the order of positions; the identity if `count` is 0.
+ */
 static void check_scan_of(const struct pccl_plan *plan, const struct job *jobs, uint32_t rank, uint32_t count)
 {
     const struct pccl_segment whole = {.count = (uint32_t)plan->count};
@@ -308,7 +310,7 @@ static void check_scratch(const struct trial *trial, size_t budget)
     }
 }
 
-/* All to the end of their transfers. value: of every element; NAN: fill_input's. */
+/* Runs all ranks to the end of their transfers. value: of every element; NAN: elements of fill_input. */
 static void run_start(const struct trial *trial, struct job *jobs, uint64_t seed, double value)
 {
     struct pccl_cost cost = cost_for(trial);
@@ -372,7 +374,7 @@ TEST(every_type_and_operation)
             }
 }
 
-/* This reduction under this quantization: ring and direct, in place and not. */
+/* Runs this reduction with this quantization: by ring and directly, in place and not. */
 static void run_quantized(const struct pccl_descriptor *descriptor, uint32_t ranks, uint64_t seed)
 {
     for (unsigned variant = 0; variant < 4; variant++, seed++) {
@@ -386,7 +388,7 @@ static void run_quantized(const struct pccl_descriptor *descriptor, uint32_t ran
     }
 }
 
-/* All that pccl_codec_find allows. */
+/* All codecs that pccl_codec_find allows. */
 TEST(every_codec_type_and_operation)
 {
     enum { MIN_MAX = 7 * 6 /* not bitwise */, ZERO_POINT_SCALE = 2 * 7 * 3 /* signed or not; sums and avg */ };
@@ -636,7 +638,7 @@ TEST(blobs_for_each)
     assert_true(turns[0] > 0 && turns[1] > 0);
 }
 
-/* By all codecs, for whatever elements. */
+/* All codecs, for any elements. */
 TEST(quantized_copies)
 {
     uint64_t seed = 8000;

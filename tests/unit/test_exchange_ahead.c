@@ -35,7 +35,7 @@ static uint32_t send_all(uint32_t step)
     return count;
 }
 
-/* READY of the next rank. */
+/* Sends READY of the next rank. */
 static void grant(uint64_t stripes)
 {
     struct pccl_msg ready = ready_of(stripes);
@@ -53,7 +53,7 @@ static bool take(const struct pccl_msg *data)
     return true;
 }
 
-/* A segment of zeros from this rank, all of it. */
+/* Sends a complete segment of zeros from this rank. */
 static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
 {
     struct pccl_msg data = data_of(stripe, step, length);
@@ -78,7 +78,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Alone in a ring of three, on a long path, with two stripes. */
+/* Starts alone in a ring of three, on a long path, with two stripes. */
 #define ALONE_TEST(name) TEST_IN(name, set_up, tear_down)
 
 /* ---- sending ---- */
@@ -146,7 +146,7 @@ static uint64_t granted_of_exchange(const struct pccl_cost *cost, const struct p
     return granted;
 }
 
-/* Around the ring each link carries something else, and has its own window. */
+/* Around the ring each link carries other bytes, and has its own window. */
 TEST(an_all_to_all_has_one_window_for_all)
 {
     struct pccl_exchange_config config = roomy;
@@ -425,10 +425,7 @@ ALONE_TEST(what_is_held_is_bounded)
     assert_null(arrival.payload);
 }
 
-/*
- * A byte each, in the worst order, of one operation or of as many: the same bound, and little
- * memory.
- */
+/* One byte each, in the worst order, of one operation or of as many operations: the same bound, and little memory. */
 TEST(segments_held_are_counted)
 {
     for (int one = 0; one < 2; one++) {
@@ -705,7 +702,7 @@ TEST(the_last_one_may_be_done_at_once)
     end_alone();
 }
 
-/* Everything moves but READY of this rank and for it. */
+/* Moves all messages except READY of this rank and for it. */
 static void run_without_ready_of(uint32_t rank)
 {
     for (bool moved = true; moved;) {
@@ -718,10 +715,7 @@ static void run_without_ready_of(uint32_t rank)
     }
 }
 
-/*
- * Same lengths, but a different operation at one rank: whatever is folded, no peer learns of a
- * success.
- */
+/* The same lengths, but a different operation at one rank: for any folds, no peer learns of a success. */
 TEST(another_operation_of_the_same_length_fails)
 {
     for (uint64_t seed = 1; seed <= 300; seed++) {

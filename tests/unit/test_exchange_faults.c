@@ -336,7 +336,7 @@ TEST(peers_that_differ_are_named)
         expect_mismatch(&msg, 1, before, "none)", "e4m3 in blocks of 32 with f32 scales, rounded stochastically");
         msg = same;
         msg.as.ready.algorithm = PCCL_DIRECT;
-        expect_mismatch(&msg, 2, before, "ring", "direct"); /* it is not even ours to send to */
+        expect_mismatch(&msg, 2, before, "ring", "direct"); /* not even a peer that we send to */
         msg = same;
         msg.as.ready.algorithm = UINT8_MAX;
         expect_mismatch(&msg, 1, before, "ring", "something unknown");
@@ -477,7 +477,7 @@ TEST(data_for_nobody_is_thrown_away)
     assert_true(next_to(2, false, &ready));
     assert_int_equal(tell(2, false, &data, &arrival), PCCL_OK);
     assert_non_null(arrival.payload);
-    job_stop(&alone.world, &alone.job, 0, false); /* over, while it is coming in */
+    job_stop(&alone.world, &alone.job, 0, false); /* the operation has ended while the segment arrives */
     assert_true(arrival.payload == NULL && arrival.length == 4000 && arrival.transfer == NULL);
     assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&alone.world, 0), NULL), 0);
     pccl_exchange_received(exchange_of(&alone.world, 0), &arrival);

@@ -92,7 +92,7 @@ TEST(an_invalid_message_ends_what_has_not_begun)
     }
 }
 
-/* The source has not begun, so nothing of it can be lost. */
+/* The source has not begun, so none of its data can be lost. */
 TEST(a_receive_outlives_lanes)
 {
     set_up(200, 1, sizes[1]);
@@ -188,7 +188,7 @@ TEST(the_source_compares)
     }
 }
 
-/* READY along a lane, of anything but a send. */
+/* A READY on the lane for any operation other than a send is refused. */
 TEST(other_announcements_are_refused)
 {
     set_up(600, 1, sizes[0]);

@@ -90,7 +90,7 @@ TEST(who_waits_for_peers_takes_no_room)
     end();
 }
 
-/* However many they are. */
+/* The same for any number of operations. */
 TEST(many_that_wait_for_peers_take_no_room)
 {
     enum { WAITING = 4 }; /* these have all the room that operations on short paths share */

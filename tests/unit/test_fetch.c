@@ -100,7 +100,7 @@ TEST(short_memory)
                 world_run(UINT64_MAX);
                 failing = world.memory.failures > 0;
                 check_truth();
-                bool failed = pccl_fetch_status(world.fetch) == PCCL_FETCH_FAILED; /* or one donor was lost by it */
+                bool failed = pccl_fetch_status(world.fetch) == PCCL_FETCH_FAILED; /* or a donor lacked memory */
                 assert_true(failing || !failed);
                 assert_true(!failed || pccl_fetch_reason(world.fetch)->length > 0);
                 if (!failed)
@@ -186,7 +186,7 @@ TEST(only_what_need_not_be_equal)
     world_fini();
 }
 
-/* The source dies in the middle: another one's tensors, all of them. */
+/* The source dies in the middle: the tensors of another donor are fetched, all of them. */
 TEST(another_source)
 {
     world_seed(4);
@@ -282,7 +282,7 @@ static void wait_until(uint64_t us)
     pccl_fetch_tick(world.fetch, world.now);
 }
 
-/* A silent donor stays while it is the only one, and not beside one that is well. */
+/* A silent donor is kept while it is the only one, and dropped if another one answers. */
 TEST(silence)
 {
     world_seed(6);
@@ -297,7 +297,7 @@ TEST(silence)
     assert_true(world.donors[0].up && pccl_fetch_deadline(world.fetch) == UINT64_MAX);
     assert_false(pccl_fetch_is_starved(world.fetch));
     donor_connect(1);
-    assert_int_equal(world.donors[1].queue_count, 0); /* the roots are asked of the other one still */
+    assert_int_equal(world.donors[1].queue_count, 0); /* the other donor is still asked for the roots */
     assert_int_equal(pccl_fetch_deadline(world.fetch), start + 5050 * MS);
     world.donors[0].stalled_until = UINT64_MAX;
     wait_until(start + 5049 * MS);
@@ -391,7 +391,7 @@ TEST(own_absence)
     world_fini();
 }
 
-/* The only donor of the missing content is waited for, as long as the others have none of it. */
+/* The requester waits for the only donor of the missing content, as long as the others have none of it. */
 TEST(silent_source)
 {
     world_seed(8);
@@ -455,7 +455,7 @@ TEST(help_at_the_end)
     world_fini();
 }
 
-/* Whatever is handed in for a donor that is not there, or from which nothing is missing. */
+/* Any input for a donor that is not there, or from which nothing is missing, has no effect. */
 TEST(strangers)
 {
     world_seed(10);

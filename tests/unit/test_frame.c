@@ -102,7 +102,7 @@ TEST(test_a_byte_at_a_time)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* A flipped bit never yields a frame, whatever follows. */
+/* A flipped bit never gives a frame, for any following bytes. */
 TEST(test_every_flipped_bit_is_noticed)
 {
     struct test_memory m;
@@ -120,7 +120,7 @@ TEST(test_every_flipped_bit_is_noticed)
             feed_all(&reader, bytes, length);
             bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
             int result = next(&reader);
-            if (result == 0) { /* it waits for the longer body it believes in */
+            if (result == 0) { /* it waits for the longer body that the header names */
                 feed_all(&reader, zeros, sizeof zeros - length);
                 result = next(&reader);
             }

@@ -323,7 +323,7 @@ static bool nothing_is_kept(const struct world *w)
     return w->sides[0].session.queued_count == 0 && w->sides[1].session.queued_count == 0;
 }
 
-/* The last acknowledgments: after a heartbeat in each direction nothing is kept. */
+/* The last acknowledgments: after a heartbeat in each direction both queues are empty. */
 static void advance(struct world *w)
 {
     memset(&w->faults, 0, sizeof w->faults);
@@ -357,7 +357,7 @@ static void run_seed(uint64_t seed, struct world *w)
     }
     draw_faults(w);
     for (uint64_t steps = 0; !all_arrived(w); steps++) {
-        if (steps == 60000) /* faults stop: from now on there is no excuse */
+        if (steps == 60000) /* faults stop: from now on every message must arrive */
             memset(&w->faults, 0, sizeof w->faults);
         assert_true(steps < 2000000);
         step(w);

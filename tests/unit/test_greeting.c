@@ -61,7 +61,7 @@ TEST(test_frozen_beginning)
     assert_false(is_foreign(5, hello, sizeof hello, &reason));
 }
 
-/* The greetings that this version sends begin like that. */
+/* The first bytes of the greetings that this version sends. */
 TEST(test_own_beginning)
 {
     uint8_t bytes[PCCL_FRAME_HELLO_MAX], like[FROZEN];

@@ -38,7 +38,7 @@ TEST(whole_code_runs_to_its_end)
     assert_int_equal(number, 1);
 }
 
-/* In the child: 0 when everything happened as in a release. */
+/* In the child: returns 0 if everything was as in a release. */
 static int break_things(void)
 {
     int number = 0;

@@ -107,7 +107,7 @@ TEST(without_sites_the_ring_says_as_much)
     }
 }
 
-/* Whatever members report: at least 1, since 0 means unknown. */
+/* For any reports of members: at least 1, since 0 means unknown. */
 TEST(absurd_rates_have_a_share)
 {
     struct pccl_pairs pairs = even(PCCL_MESH_PEERS_MAX, 1, ACROSS_US);

@@ -1,4 +1,4 @@
-/* net/listener: accepting strangers: ports, caps, silence, shortage of descriptors. */
+/* net/listener: accepting untrusted connections: ports, limits, silence, shortage of descriptors. */
 #include "unit.h"
 #include "local_folder.h"
 #include "loopback.h"
@@ -14,7 +14,7 @@ static struct fixture {
     struct pccl_connection *newest;
     uint32_t accepted, ended, wanted, crowded_out, early;
     uint32_t on_spare;       /* accepted with the spare's descriptor */
-    uint32_t from_elsewhere; /* 127.0.0.2 was the so-and-so-many-th that was accepted; 0: not yet */
+    uint32_t from_elsewhere; /* place of 127.0.0.2 in the order of accepting; 0: not accepted yet */
     struct pccl_hash_key hash;
     bool enough_accepted, one_ended, one_refused;
     struct pccl_keys *keys;
@@ -223,7 +223,7 @@ CLOSED_TEST(several_addresses_share_one_port)
 {
     struct pccl_text reason;
     struct pccl_address addresses[3] = {pccl_address_v4(127, 0, 0, 1, 0), pccl_address_v4(127, 0, 0, 2, 0)};
-    assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out where there is no IPv6 */
+    assert_true(pccl_address_parse_ip("::1", 3, &addresses[2])); /* left out on a system without IPv6 */
     assert_int_equal(pccl_listener_open(&f.listener, addresses, 3, 0, 1, &reason), 0);
     for (uint32_t i = 0; i < 2; i++) {
         uv_os_sock_t dialed;
@@ -344,7 +344,7 @@ static void write_greeting(const struct pccl_keys *keys, uint8_t bytes[WHOLE])
     assert_true(pccl_knock_write(keys, NULL, bytes, WHOLE));
 }
 
-/* Sends as much of them. */
+/* Sends the first `length` bytes of a knock and a greeting. */
 static void greet(int socket, size_t length)
 {
     uint8_t bytes[WHOLE];
@@ -449,7 +449,7 @@ struct hoard {
     uint32_t count;
 };
 
-/* Takes every descriptor this process may have. */
+/* Takes every descriptor that this process may open. */
 static void hoard_all(struct hoard *hoard, int highest)
 {
     hoard->count = 0;
@@ -681,8 +681,9 @@ KEYS_TEST(with_keys_the_spare_is_for_knocks)
 }
 
 /*
- * An honest client has not spoken yet when a stranger with half a greeting gets the spare's descriptor. The client is
- * kept, and the stranger is ended: after its time to speak, or earlier if no other descriptor can be had.
+ * An honest client has not sent anything yet when an attacker with half a greeting gets the spare's descriptor. The
+ * client is kept, and the attacker's connection is ended: after its time to send, or earlier if no other descriptor is
+ * free.
  */
 TEST(half_a_greeting_does_not_keep_the_spare)
 {

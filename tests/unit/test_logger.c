@@ -38,7 +38,7 @@ static void hear(pcclLogLevel_t level, const char *subsystem, const char *messag
     snprintf(heard->message, sizeof heard->message, "%s", message);
 }
 
-/* Log lines are with the callback only after a while. */
+/* Passes log lines to the callback with a delay. */
 static void write_and_wait(pcclLogLevel_t level, const char *subsystem, const char *message)
 {
     pccl_logger_write((enum pccl_log_level)level, subsystem, message);
@@ -284,7 +284,7 @@ TEST_IN(a_callback_may_fork, quiet, NULL)
     assert_int_equal(status_of(forked), 7);
 }
 
-/* ---- callbacks that do not return for long ---- */
+/* ---- callbacks that take long to return ---- */
 
 enum { BEYOND = 70 };
 struct collected {

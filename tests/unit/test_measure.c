@@ -73,7 +73,7 @@ TEST(three_measure_all_their_paths)
         node_finish(&nodes[i]);
 }
 
-/* ---- a path that lets little through ---- */
+/* ---- a path with a low rate ---- */
 
 /* A peer played by hand, on a thread of its own, whose clock limits the bytes that pass. */
 struct slow {
@@ -136,7 +136,7 @@ TEST(a_slow_path_is_measured)
     node_finish(&tester);
 }
 
-/* ---- peers that are of no use ---- */
+/* ---- peers that cannot be tested ---- */
 
 TEST(a_port_that_refuses_is_reported)
 {
@@ -633,7 +633,7 @@ TEST(an_answerer_closes_what_makes_no_sense)
     node_finish(&answerer);
 }
 
-/* A peer that asks for echoes and never reads the answers: nothing piles up. */
+/* A peer that requests echoes and never reads the answers: they do not pile up. */
 TEST(an_answerer_does_not_hoard_answers)
 {
     struct node answerer;

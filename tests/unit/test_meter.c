@@ -23,7 +23,7 @@ struct path {
     enum sender sender;
     uint32_t rtt_us;
     uint32_t relay_us;              /* interval at which bytes that have passed are handed on */
-    uint32_t dip_every_us, dip_us;  /* half the rate now and then */
+    uint32_t dip_every_us, dip_us;  /* interval and duration of a dip to half the rate */
     uint32_t stall_us, stall_at_us; /* stall during which no byte passes */
     uint32_t scatter;               /* percent by which the rate of each 5 ms differs at most */
     uint32_t sample_us, jitter_us;  /* of reports; each is late by up to this */
@@ -258,7 +258,7 @@ TEST(dips_and_stalls)
     check(paths, PCCL_COUNT_OF(paths));
 }
 
-/* Never becomes steady: the later part decides. */
+/* Its rate never becomes steady: the later part decides. */
 TEST(the_limit_ends_it)
 {
     static const struct path paths[] = {
@@ -386,7 +386,7 @@ TEST(time_and_bytes_never_go_back)
     assert_in_range(pccl_meter_rate(&meter), 99 * MB, 101 * MB);
 }
 
-/* Four windows within 9 %, but each faster than the one before, or slower: it is not there yet. */
+/* Four windows within 9 %, but each faster than the one before, or slower: the figure is not settled yet. */
 TEST(a_trend_is_not_settled)
 {
     static const uint32_t percent[][5] = {{100, 103, 106, 109, 112}, {112, 109, 106, 103, 100}};

@@ -114,7 +114,7 @@ TEST(test_pruning)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* Whatever the text is, it loses nothing but its end. */
+/* For any text only its end may be lost. */
 TEST(test_any_words)
 {
     static const char *const pieces[] = {"peer ", "1a2b3c4d", "deadbeef", " '",      "'",

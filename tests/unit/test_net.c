@@ -179,10 +179,7 @@ static bool can_listen_where_one_dials(void)
     return while_open && afterward;
 }
 
-/*
- * Another program's socket may share the port, and keep it from being listened on; not each port of
- * a few.
- */
+/* The socket of another program may use the port, so that it cannot be listened on; not all of a few ports. */
 TEST(a_port_that_a_dialing_socket_has_can_be_listened_on)
 {
     int tries = 20;
@@ -198,7 +195,7 @@ static void congestion_control_of(int socket, char *name, socklen_t size)
     assert_int_equal(getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
 }
 
-/* The kernel would pace it for good, whatever follows. */
+/* The kernel would pace it permanently. */
 TEST(no_socket_begins_with_bbr)
 {
     char name[16];

@@ -65,7 +65,7 @@ TEST(little_to_send_bounds_nothing)
     assert_int_equal(path.pace.bound, 0);
 }
 
-/* The root of a broadcast: the line is full, and it has nothing to send that was granted. */
+/* The root of a broadcast: the line is full, and no more granted bytes are left to send. */
 TEST(who_waits_behind_a_queue_is_bounded)
 {
     for (int queue = 0; queue < 2; queue++) {
@@ -131,8 +131,8 @@ TEST(others_do_not_keep_it_down)
 }
 
 /*
- * Held up for some seconds, while the round trip is longer for another reason than a queue: the
- * pace remembers the rate of the path.
+ * Delayed for some seconds, while the round trip is longer for another reason than a queue: the pace remembers the rate
+ * of the path.
  */
 TEST(it_does_not_sink_at_once)
 {

@@ -9,7 +9,7 @@
 
 enum { PEERS = 3 };
 
-/* ---- a run that is made up: two members wait for the third, which is silent; a fourth is a newcomer ---- */
+/* ---- an invented run: two members wait for the third, which is silent; a fourth is a newcomer ---- */
 
 static struct pccl_peer_figure peers[PEERS + 1];
 static struct pccl_group_figure groups[1];
@@ -134,7 +134,7 @@ static const char *with_version(const char *before, const char *behind)
     return text;
 }
 
-/* The rest of a page that begins so. */
+/* Returns the rest of a page that begins with this text. */
 static const char *rest_of(const char *page, const char *beginning)
 {
     assert_memory_equal(page, beginning, strlen(beginning));

@@ -120,7 +120,7 @@ TEST_IN(option_beats_environment_beats_default, forget_environment, NULL)
     assert_int_equal(params.dial_ms, 30);
     assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_int_equal(params.dial_ms, 20);
-    setenv("PCCL_DIAL_MS", "", 1); /* as good as unset */
+    setenv("PCCL_DIAL_MS", "", 1); /* the same as unset */
     assert_int_equal(pccl_params_load(NULL, pcclParameterCommunicator, &params, &reason), PCCL_OK);
     assert_int_equal(params.dial_ms, 10);
     pccl_options_destroy(options);

@@ -1,6 +1,6 @@
 /*
- * The end of a peer's life in the middle of an event, mostly since an allocation fails: by the end
- * of that step everything outstanding has ended, once, with the reason, and nothing new has begun.
+ * The end of a peer's life in the middle of an event, mostly because an allocation fails: by the end of that step
+ * everything outstanding has ended, once, with the reason, and nothing new has begun.
  */
 #include "unit.h"
 #include "lone_peer.h"

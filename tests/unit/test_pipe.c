@@ -72,7 +72,7 @@ static void send_offer(void)
     assert_int_equal(moved, sizeof hello);
 }
 
-/* The bytes arrive in any case. Returns whether a pipe was taken. */
+/* Checks that the bytes arrive in any case. Returns true if a pipe was accepted. */
 static bool read_offer(void)
 {
     uint8_t bytes[sizeof hello + 1];
@@ -213,7 +213,7 @@ static void find_capacity(struct end *end, struct end *other)
 
 /* ---- bells ---- */
 
-/* Takes those that have arrived. */
+/* Takes the bells that have arrived. Returns their number. */
 static int bells(const struct end *end)
 {
     uint8_t bytes[64];
@@ -469,7 +469,7 @@ ENDS_TEST(a_process_offers_so_many_at_a_time)
     }
     f.dialed.pipe = pipes[0];
     send_offer();
-    assert_true(read_offer()); /* to take one is another matter */
+    assert_true(read_offer()); /* the limit of offers does not limit this */
     assert_null(pccl_pipe_offer(&f.memory.memory));
     for (size_t i = 1; i < OFFERED_MAX; i++)
         pccl_pipe_destroy(pipes[i]);
@@ -492,14 +492,14 @@ PIPE_TEST(a_child_has_neither_memory_nor_descriptor)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(write_some(&f.dialed, 5), 5); /* and this process has them still */
+    assert_int_equal(write_some(&f.dialed, 5), 5); /* and this process still has them */
     assert_int_equal(read_some(&f.taking, 5), 5);
     pccl_pipe_destroy(offered);
 }
 
 /* ---- bytes ---- */
 
-/* Small ones as often as large ones. */
+/* Draws small sizes as often as large ones. */
 static size_t random_length(struct pccl_prng *prng)
 {
     return (size_t)pccl_prng_below(prng, (UINT64_C(1) << pccl_prng_below(prng, 20)) + 1);
@@ -532,7 +532,7 @@ static void move_as_the_model(struct end *end, struct end *other, struct pccl_pr
         read_as_the_model(other, end, prng);
 }
 
-/* All are more than positions can count. */
+/* All sizes exceed the range of positions. */
 PIPE_TEST(bytes_arrive_in_order)
 {
     const uint64_t total = (UINT64_C(4200) << 20) / test_one_of();
@@ -541,7 +541,7 @@ PIPE_TEST(bytes_arrive_in_order)
     find_capacity(&f.taking, &f.dialed);
     pccl_prng_seed(&prng, 20261128);
     for (uint64_t step = 0; f.dialed.written < total; step++) {
-        bool filling = step / 512 % 2 == 0; /* full ones and empty ones by turns */
+        bool filling = step / 512 % 2 == 0; /* full and empty pipes in turn */
         move_as_the_model(&f.dialed, &f.taking, &prng, filling);
         move_as_the_model(&f.taking, &f.dialed, &prng, filling);
     }
@@ -609,7 +609,7 @@ PIPE_TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
             rung += bells(writes);
         }
         assert_int_equal(rung, 1);
-        assert_true(writes->written > reads->read); /* before it is empty */
+        assert_true(writes->written > reads->read); /* before the pipe is empty */
         assert_true(pccl_pipe_await_room(writes->pipe));
         assert_true(read_some(reads, 1021) > 0);
         assert_int_equal(bells(writes), 0);
@@ -661,7 +661,7 @@ static void write_all(void *argument)
     }
 }
 
-/* Begins to wait at a random moment, so sooner or later in the one in which the other side answers. */
+/* Begins to wait at a random moment, so sooner or later at the one at which the other side answers. */
 static void hear_one(struct end *end, struct pccl_prng *prng)
 {
     ptrdiff_t moved;
@@ -685,7 +685,7 @@ static void answer_all(void *argument)
     }
 }
 
-/* Each waits for the other: one call that is lost, and both sleep for ever. */
+/* Each end waits for the other: if one call is lost, both sleep forever. */
 PIPE_TEST(two_threads_answer_each_other)
 {
     uv_thread_t thread;
@@ -699,7 +699,7 @@ PIPE_TEST(two_threads_answer_each_other)
     assert_int_equal(uv_thread_join(&thread), 0);
 }
 
-/* No call for input and none for room is lost, whatever the other side does at that moment. */
+/* No call for input and no call for room is lost, at any moment of the other side. */
 PIPE_TEST(two_threads_wake_each_other)
 {
     EACH_WAY(writes, reads)
@@ -826,7 +826,7 @@ TEST(lies_about_positions_are_found)
     }
 }
 
-/* One's own position is one's own copy: to write into the shared one moves nothing. */
+/* A side uses its own copy of its position: a write to the shared one moves nothing. */
 TEST(nobody_moves_the_position_of_another)
 {
     EACH_WAY(writes, reads)

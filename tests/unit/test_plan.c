@@ -142,7 +142,7 @@ static void check_turns(const struct pccl_plan *plan)
         }
 }
 
-/* Parts of such lengths, again and again. */
+/* Returns the starts of parts with these lengths, repeated. */
 static const uint64_t *starts_of(const uint64_t *lengths, uint32_t length_count, uint32_t ranks)
 {
     static uint64_t starts[PARTS_MOST + 1];
@@ -324,7 +324,7 @@ TEST(codecs_get_whole_blocks)
     }
 }
 
-/* Directly wherever that can be, so that nothing is packed twice; along the ring otherwise. */
+/* Directly wherever that is possible, so that nothing is packed twice; along the ring otherwise. */
 TEST(scaled_codecs_reduce_directly)
 {
     const struct pccl_cost mesh = {.mesh = 1, .rtt_us = 1, .rate = 1000000}, none = {.rtt_us = 1, .rate = 1000000};
@@ -558,7 +558,7 @@ TEST(the_algorithm_follows_the_cost)
     assert_int_equal(make(1000, PCCL_F32, PCCL_MESH_PEERS_MAX, 0, &long_link).algorithm, PCCL_DIRECT);
     assert_int_equal(make(1000, PCCL_F32, PCCL_MESH_PEERS_MAX + 1, 0, &long_link).algorithm, PCCL_RING);
     assert_int_equal(make(1000, PCCL_F32, 4, 0, &no_mesh).algorithm, PCCL_RING);
-    /* All pairs are known: one that is slow, or far away, holds direct exchange up. */
+    /* All pairs are known: one that is slow, or far away, prevents direct exchange. */
     struct pccl_cost even = {.mesh = 1, .rtt_us = 50000, .rate = 50000000, .mesh_rtt_us = 50000, .mesh_rate = 50000000};
     struct pccl_cost slow_pair = even, far_pair = even;
     slow_pair.mesh_rate = 2500000;
@@ -624,7 +624,7 @@ TEST(hubs_are_for_what_the_ring_relays)
         }
 }
 
-/* If the ring has the order of members, its links are the ones that a scan needs, and no others have to stand. */
+/* If the ring has the order of members, its links are the ones that a scan needs, and no other links have to exist. */
 TEST(a_scan_goes_along_a_ring_in_order)
 {
     static const uint32_t in_order[] = {3, 4, 0, 1, 2}, out_of_order[] = {3, 4, 0, 2, 1};
@@ -736,7 +736,7 @@ TEST(a_send_goes_along_a_chain_of_two)
     }
 }
 
-/* Directly the root's link carries the tensors of all, along the chain one. */
+/* Directly the root's link carries the tensors of all peers, along the chain only one. */
 TEST(a_long_reduce_goes_along_the_chain)
 {
     const struct pccl_cost lan = {.mesh = 1}, no_mesh = {.rtt_us = 50000};

@@ -398,10 +398,7 @@ static struct pccl_dialer *dial(struct tenants *tenants)
     return pccl_dialer_start(&tenants->world.reactor.loop, pccl_heap(), &dial);
 }
 
-/*
- * Whatever the loop contains, its owner closes it, and it is released before pccl_reactor_close
- * returns.
- */
+/* For any content of the loop: its owner closes it, and it is released before pccl_reactor_close returns. */
 TEST(it_closes_when_handles_of_every_kind_were_open)
 {
     struct tenants tenants = {0};

@@ -16,7 +16,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Everything is given back. */
+/* Frees everything. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -39,7 +39,7 @@ static struct pccl_recorder_entry *add(struct pccl_recorder *recorder, uint64_t 
     return entry;
 }
 
-/* To one neighbor and from another one. */
+/* Adds flows to one neighbor and from the next one, in turn. */
 static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry, uint32_t count)
 {
     struct pccl_sight_flow flows[PCCL_SIGHT_FLOWS_MAX + 1];
@@ -81,7 +81,7 @@ TEST_IN(test_lists_of_members_are_shared, set_up, tear_down)
     const struct pccl_recorder_entry *other = add(recorder, 3, 10);
     assert_non_null(pccl_recorder_members(recorder, first));
     const struct pccl_recorder_entry *third =
-        add(recorder, 4, 20); /* the list is a new one, and the first has no room */
+        add(recorder, 4, 20); /* the list is a new one, and the first one has no room */
     assert_null(pccl_recorder_members(recorder, first));
     assert_int_equal(first->member_count, 20);
     const struct pccl_id *listed = pccl_recorder_members(recorder, third);

@@ -416,7 +416,7 @@ TEST(float_arrays_match_plain_arithmetic)
     }
 }
 
-/* With each part in between rounded to 16 bits the small ones would be lost. */
+/* If each partial sum were rounded to 16 bits, the small parts would be lost. */
 TEST(half_floats_are_rounded_once)
 {
     const uint16_t f16[] = {0x6800 /* 2048 */, 0x3c00 /* 1 */, 0x3c00, 0x3c00};
@@ -494,7 +494,7 @@ TEST(minimum_and_maximum_of_nan_and_zeros)
     }
 }
 
-/* Processors pass on different NaNs, and make up different ones; the result is always the same. */
+/* Processors pass on different NaNs, and create different ones; the result is always the same. */
 TEST(results_that_are_nan_are_one_nan)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(specials); i++) {

@@ -201,7 +201,7 @@ static void test_by_volume_and_by_exchange(void **state)
     }
 }
 
-/* A private key of an exchange is where core dumps do not reach: OpenSSL's secure heap. */
+/* The private key of an exchange is in OpenSSL's secure heap, which core dumps leave out. */
 static void test_own_key_is_in_the_secure_heap(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_turns_that_are_none(void **state)
     assert_true(turn(client, server, PCCL_RECORD_KEY, &reply));
     assert_false(turn(client, server, PCCL_RECORD_KEY, &reply));
     end(&halves);
-    begin(&halves); /* a key of which the result would be known: a point of small order */
+    begin(&halves); /* a key that makes the result known: a point of small order */
     memset(client->renewal.public, 0, sizeof client->renewal.public);
     assert_false(turn(client, server, PCCL_RECORD_KEY, &reply));
     end(&halves);
@@ -394,7 +394,7 @@ static void test_forged_turn_ends_the_connection(void **state)
     teardown(&f);
 }
 
-/* A server that begins does not keep to the protocol. */
+/* A server that begins breaks the protocol. */
 static void test_out_of_turn_is_said(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static void test_out_of_turn_is_said(void **state)
     teardown(&f);
 }
 
-/* A client that begins again and again makes a server work. */
+/* A client that begins repeatedly makes a server work. */
 static void test_flood_ends_the_connection(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* topology/report: there and back, every refusal with its reason, and arbitrary bytes. */
+/* topology/report: printing and reading, every refusal with its reason, and arbitrary bytes. */
 #include "unit.h"
 #include "core/prng.h"
 #include "perf/report_parse.h"
@@ -229,7 +229,7 @@ TEST(out_of_memory)
     assert_int_equal(memory.requests, 0);
 }
 
-/* Its own claims are not trusted: its memory is bounded by the bytes that exist. */
+/* Its own numbers are not trusted: its memory is bounded by the bytes that exist. */
 TEST(a_short_text_takes_little_memory)
 {
     enum { LENGTH = 60000 };
@@ -331,7 +331,7 @@ TEST(any_report_comes_back)
     assert_int_equal(memory.live_blocks, 0);
 }
 
-/* OK or a refusal with a reason; never more than that. */
+/* Reads the text: the status must be OK, or a refusal with a reason. */
 static enum pccl_status survives(const char *text, size_t length, struct test_memory *memory)
 {
     struct pccl_topology_report report;

@@ -49,7 +49,7 @@ TEST(test_links_are_not_followed)
     assert_int_equal(remove(files.path), 0);
 }
 
-/* Strangers may choose as many groups as they like. */
+/* Untrusted peers may choose any number of groups. */
 TEST(test_the_number_of_files_is_bounded)
 {
     struct pccl_report_files files = {.path = ""};

@@ -1,4 +1,4 @@
-/* The note of a master that a run lives: drive/run_file.h. */
+/* The note of a master that a run exists: drive/run_file.h. */
 #include "unit.h"
 #include "drive/run_file.h"
 
@@ -52,7 +52,7 @@ TEST(test_what_it_holds_does_not_matter)
     assert_int_equal(rmdir(directory), 0);
 }
 
-/* Until it can be written it is tried again once a second. */
+/* A write that fails is repeated once a second. */
 TEST(test_cannot_be_written)
 {
     char directory[] = "/tmp/pccl-run-XXXXXX";

@@ -1,6 +1,6 @@
 /*
- * kernels/scaled: the answers of the model in scaled_model.py, the same bits from all kernels, how
- * close results are, and that any bytes decode.
+ * kernels/scaled: the answers of the model in scaled_model.py, the same bits from all kernels, the error of results,
+ * and that any bytes decode.
  */
 #include "unit.h"
 
@@ -19,7 +19,7 @@ static uint8_t bytes[BYTES], other_bytes[BYTES];
 static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
 enum { CASES = 3 * PCCL_SCALED_FORMATS * PCCL_SCALED_SCALES * PCCL_SCALED_ROUNDINGS * 5 };
 
-/* Every codec there is, by number. */
+/* Returns the codec of number `n`, of all codecs. */
 static struct pccl_scaled codec_number(size_t n)
 {
     struct pccl_scaled codec = {.datatype = datatypes[n % 3]};
@@ -198,7 +198,7 @@ TEST(pieces_give_the_bytes_of_the_whole)
     }
 }
 
-/* ---- how close ---- */
+/* ---- error of results ---- */
 
 /* Half a step beside a number, and the largest one, in units of the largest number of the format. */
 static const struct {

@@ -89,7 +89,7 @@ static int teardown(void **state)
     return result;
 }
 
-/* Four members: only 0 1, 1 3, 3 2, 2 0 and back carry anything. */
+/* Four members: only the links 0 1, 1 3, 3 2, 2 0 and their reverses have a rate. */
 static const uint64_t rates[SMALL * SMALL] = {0, 9, 9, 0, 9, 0, 0, 9, 9, 0, 0, 9, 0, 9, 9, 0};
 static const uint32_t rtts_us[SMALL * SMALL];
 static const uint32_t present[SMALL] = {0, 1, 2, 3};

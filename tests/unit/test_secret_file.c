@@ -1,4 +1,4 @@
-/* os/secret_file: files of a killed writer block no later write, and a full disk none that has a reserve. */
+/* os/secret_file: files of a killed writer prevent no later write, and a full disk none that has a reserve. */
 #include "unit.h"
 
 #include "private_tmp.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In a container all masters have the same number, and a file that is half written stays. */
+/* In a container all masters have the same number, and a half-written file stays. */
 TEST(test_what_a_killed_process_left_is_in_nobodys_way)
 {
     char folder[] = "/tmp/pccl-secret-XXXXXX", path[100], left[150], text[10];
@@ -40,10 +40,10 @@ TEST(test_what_a_killed_process_left_is_in_nobodys_way)
 /* ---- a file system that fails to write its directories ---- */
 
 static int directory_error;       /* 0: none */
-static uint32_t directories_good; /* how many are written before the error */
+static uint32_t directories_good; /* number of directories written before the error */
 static uint32_t files_synced, directories_synced;
 
-/* In the place of the one of libc. */
+/* Replaces the function of libc. */
 int fsync(int descriptor)
 {
     struct stat status;
@@ -76,7 +76,7 @@ TEST(test_lasting_files)
     assert_int_equal(pccl_secret_file_replace(path, "fourth", 6, &reason), PCCL_SYSTEM);
     assert_non_null(strstr(reason.bytes, "Input/output error"));
     assert_int_equal(pccl_secret_file_replace_anyway(path, "fifth", 5, &reason), PCCL_SYSTEM);
-    directory_error = EINVAL; /* it cannot do that at all */
+    directory_error = EINVAL; /* the file system cannot sync directories */
     assert_int_equal(pccl_secret_file_replace_anyway(path, "sixth", 5, &reason), PCCL_OK);
     directory_error = 0;
     assert_int_equal(unlink(path), 0);
@@ -101,7 +101,7 @@ static void read_run(const char *path, char text[PCCL_TOKEN_TEXT + 2])
     assert_int_equal(pccl_secret_file_read(path, true, text, PCCL_TOKEN_TEXT + 1, &length, &reason), PCCL_OK);
 }
 
-/* Whatever fails while the run gets another token, the one in its file is good, and so is the former one. */
+/* If any step fails while the run gets another token, the token in its file is valid, and so is the former one. */
 TEST(test_rotating_fails_halfway)
 {
     static const char *const names[] = {"tokens", "tokens.reserve", "run.token"};

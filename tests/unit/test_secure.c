@@ -357,7 +357,7 @@ TEST(test_end_in_place_of_a_verdict)
     }
 }
 
-/* A record may take longer than the limit of silence, over a slow path; its parts are no silence. */
+/* A record may take longer than the limit of silence, on a slow path; its parts do not count as silence. */
 TEST(test_a_part_of_a_record_moves)
 {
     struct fixture f;
@@ -463,7 +463,7 @@ TEST(test_first_bytes_tell_who_does_not_encrypt)
     read_some(&f.server);
     assert_int_equal(f.server.failed, UV_EPROTO);
     assert_non_null(strstr(pccl_secure_why(f.server.secure), "PCCL_TOKEN"));
-    write_some(&f.server, frame, 20); /* its answer is in the clear, like the question */
+    write_some(&f.server, frame, 20); /* the answer to it is in the clear, as the question was */
     uint8_t answer[20];
     assert_int_equal(fcntl(f.client.socket, F_SETFL, 0), 0);
     loopback_read(f.client.socket, answer, sizeof answer);
@@ -627,7 +627,7 @@ static void check_exported(struct end *ours, int output)
     loopback_pair(&ours->socket, &away); /* the program would not understand it */
     struct pccl_record_line line = {0};
     struct pccl_record_reader reader = {.memory = pccl_heap()};
-    bool is_aes = strcmp(pccl_secure_cipher(ours->secure), "AES-128-GCM") == 0; /* the program likes ChaCha20 more */
+    bool is_aes = strcmp(pccl_secure_cipher(ours->secure), "AES-128-GCM") == 0; /* the program prefers ChaCha20 */
     assert_true(pccl_record_begin(&line, pccl_openssl(&reason),
                                   is_aes ? PCCL_RECORD_AES_128_GCM : PCCL_RECORD_CHACHA20_POLY1305, &secret, false));
     uint8_t sealed[sizeof words + PCCL_RECORD_OVERHEAD];
@@ -726,6 +726,6 @@ TEST(test_openssl_without_a_token)
 
 int main(void)
 {
-    (void)signal(SIGPIPE, SIG_DFL); /* none is raised, so none ends this program */
+    (void)signal(SIGPIPE, SIG_DFL); /* no signal is raised, so this program is not ended by one */
     return unit_run(NULL, NULL);
 }

@@ -102,7 +102,7 @@ TEST(an_unknown_rate_is_not_slow)
     assert_false(pccl_share_takes(&share, 1, 1000000));
 }
 
-/* In place of one that has ended, it begins with a window of ten packets: 290 KB/s beside 20 MB/s. */
+/* It replaces a connection that has ended, and begins with a window of ten packets: 290 KB/s beside 20 MB/s. */
 TEST(a_new_one_comes_to_send_like_the_others)
 {
     struct link link = link_of(20 * MB);
@@ -163,7 +163,7 @@ TEST(fast_ones_stall)
     link.rates[0] = link.rates[1] = 4 * MB;
     for (int i = 2; i < CONNECTIONS; i++)
         link.stalls_us[i] = link.now_us + 50000;
-    /* After a tenth of a second the slow ones take all that is left, one behind the other. */
+    /* After a tenth of a second the slow ones take all segments that are left, one after the other. */
     assert_in_range(send(&link, 100), 100, 1200);
     assert_true(link.taken[0] + link.taken[1] > 30);
 }

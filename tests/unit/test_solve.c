@@ -210,14 +210,13 @@ TEST(search_as_exact)
     assert_true(none > 0 && proven_count > 0 && worse * 50 <= all);
 }
 
-/* ---- rings that were hidden ---- */
+/* ---- hidden rings ---- */
 
 enum { SLOW = 1000 };
 
 /*
- * A ring of paths that carry at least SLOW, with the least latency that any path has; about `more`
- * other paths out of each member are as fast. One member has one path that is as fast as SLOW,
- * which makes that the best there is.
+ * Makes a ring of paths that carry at least SLOW, with the lowest latency of all paths; about `more` other paths from
+ * each member are as fast. One member has one path that is as fast as SLOW, which is therefore the best possible rate.
  */
 static uint64_t hide_ring(uint32_t count, uint32_t more)
 {
@@ -289,12 +288,12 @@ TEST(sites)
             pccl_prng_seed(&prng, seed * 1000 + count);
             struct pccl_ring_problem problem = problem_of(count, seed);
             problem.steps /= 10;
-            /* Two sites: there and back, over paths of the one rate that there is. */
+            /* Two sites: to the other one and back, over paths of the only rate. */
             make_sites(count, 2, all_slow);
             struct pccl_ring_answer answer = solve(&problem);
             assert_int_equal(answer.worth.slowest, 1001);
             assert_int_equal(answer.worth.latency_us, 2 * 21000 + (count - 2) * 100);
-            /* In a row: through the sites in between twice. */
+            /* Sites in a row: the ring passes the ones in between twice. */
             make_sites(count, 5, in_a_row);
             answer = solve(&problem);
             assert_int_equal(answer.worth.slowest, 5000);
@@ -401,7 +400,7 @@ TEST(no_ring_unproven)
     assert_false(answer.proven);
 }
 
-/* ---- how it is asked ---- */
+/* ---- options of a search ---- */
 
 TEST(keeps_the_present_ring)
 {
@@ -428,7 +427,7 @@ TEST(keeps_the_present_ring)
     }
 }
 
-/* The caller may have the answer written over the present ring. */
+/* The caller may let the answer replace the present ring. */
 TEST(answer_in_place)
 {
     for (uint32_t count = 5; count <= 40; count += 7) {
@@ -489,7 +488,7 @@ TEST(caller_without_time)
     }
 }
 
-/* However little may be done, the answer is one; and in the end it is better. */
+/* For any limit of steps the answer is a ring; with a higher limit it is better. */
 TEST(any_number_of_steps)
 {
     pccl_prng_seed(&prng, 3);

@@ -58,7 +58,7 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-/* ---- one life: cmocka's assertions work only on the main thread, so peers record failures ---- */
+/* ---- one run of the peers: cmocka's assertions work only on the main thread, so peers record failures ---- */
 
 struct peer {
     int number;
@@ -186,7 +186,7 @@ static pcclMasterInstance_t *start_master(void)
     return NULL;
 }
 
-/* Returns how many allocations there were. */
+/* Returns the number of allocations. */
 static unsigned long lives(unsigned long first, unsigned long length)
 {
     uint16_t port;

@@ -172,7 +172,7 @@ TEST(a_synchronizer_says_when_it_is_needed)
     node_free(&node);
 }
 
-/* While nothing runs, a peer that dials again and again loses its oldest connection, and no other peer does. */
+/* While nothing runs, a peer that dials repeatedly loses its oldest connection, and no other peer does. */
 TEST(who_dials_too_often_waits_with_the_newest)
 {
     enum { MOST = PCCL_SYNC_LINKS_PER_PEER_MAX };
@@ -286,10 +286,7 @@ TEST(who_failed_before_serves)
     free(own);
 }
 
-/*
- * A synchronizer that is no longer waited for stops in the middle, and has neither anything to report
- * nor to serve.
- */
+/* A synchronizer whose result is no longer needed stops in the middle, and neither reports nor serves. */
 TEST(a_proof_left_early_is_none)
 {
     struct node node;
@@ -319,7 +316,7 @@ TEST(a_proof_left_early_is_none)
     free(bytes);
 }
 
-/* There was no memory to note it. */
+/* Names a donor while there is no memory to note it. */
 static void name_a_donor_in_vain(struct node *node, const struct node *donor)
 {
     starves = true;

@@ -17,7 +17,7 @@ struct item {
     bool inside;
 };
 
-/* Until the next is asked for. */
+/* The key is valid until the next call. */
 static const struct pccl_hash_key *keyed(uint64_t seed)
 {
     static struct pccl_hash_key key;

@@ -32,7 +32,7 @@ static pcclResult_t note(struct peer *peer, pcclResult_t result)
     return result;
 }
 
-/* The first member admits the other, which learns of all at once. */
+/* Waits until the first member has admitted the other one. */
 static bool wait_for_all(struct peer *peer)
 {
     int world;

@@ -1,4 +1,6 @@
-/* Pulses: how often all members of a run together wake to see whether they run. They may share one host. */
+/*
+ * Pulses: the number of wake-ups of all members of a run together to check whether they run. They may share one host.
+ */
 #include "unit.h"
 #include "drive/comm_watch.h"
 

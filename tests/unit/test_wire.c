@@ -271,8 +271,8 @@ static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
 }
 
 /*
- * One over the cap is refused for that reason, even when all the bytes are there; so is the longest
- * length, at once.
+ * A length above the limit is refused for that reason, even when all the bytes are there; so is the longest length, at
+ * once.
  */
 TEST(test_lengths_over_the_cap)
 {
@@ -467,7 +467,7 @@ static bool is_of_blobs(uint8_t collective)
     return collective == PCCL_ALL_GATHER_V || (collective >= PCCL_GATHER_V && collective <= PCCL_ALL_TO_ALL_V);
 }
 
-/* Valid with this descriptor, in all messages that have one; or not, for this reason. */
+/* Checks that this descriptor is valid in all messages that have one, or invalid for this reason. */
 static void judge_descriptor(const struct pccl_descriptor *descriptor, const char *reason)
 {
     struct pccl_msg messages[] = {

@@ -27,7 +27,7 @@ struct node_events {
 
 struct node;
 
-/* The kind of a node's worker: of a synchronizer or a measurer. */
+/* The functions of a node's worker: of a synchronizer or a measurer. */
 struct node_work {
     enum pccl_link_kind kind; /* of the connections that it accepts */
     enum pccl_status (*create)(struct node *node, struct pccl_worker **worker, struct pccl_text *reason);
@@ -46,7 +46,7 @@ struct node {
 
     /* under the lock */
     bool created, ran, leave, stop_accepting;
-    enum pccl_status status; /* of create, and why */
+    enum pccl_status status; /* result of create, and its reason */
     struct pccl_text failure;
     struct pccl_text reason; /* of the last event that has one */
     uint32_t accepted;
@@ -352,7 +352,7 @@ static inline void bare_hear_end(int bare)
     }
 }
 
-/* A peer that has been through the handshake with a node that listens. */
+/* Connects a peer that completes the handshake with a node that listens. */
 static inline int bare_link(const struct node *node, const struct pccl_id *self, uint8_t slot)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_hello,
@@ -492,7 +492,7 @@ static inline void engine_end(struct node *node)
     node_free(node);
 }
 
-/* Both ends as the library's sockets are. */
+/* Sets both ends as the library's sockets are set. */
 static inline void engine_sockets(uv_os_sock_t *dialed, uv_os_sock_t *accepted)
 {
     uv_os_sock_t listening;
@@ -521,7 +521,7 @@ static inline void engine_link(struct node *from, struct node *to, uint32_t slot
     engine_add(to, &from->id, false, slot, accepted);
 }
 
-/* A bare, blocking socket to the node, which believes it to be `peer`. */
+/* Returns a bare, blocking socket to the node, which takes it for `peer`. */
 static inline int engine_link_bare(struct node *node, const struct pccl_id *peer, bool outgoing, uint32_t slot,
                                    const uint8_t *rest, size_t rest_length)
 {
@@ -536,13 +536,13 @@ static inline int engine_link_bare(struct node *node, const struct pccl_id *peer
     return bare;
 }
 
-/* Engines, numbered from 1. */
+/* Makes engines, numbered from 1. */
 struct world {
     struct node nodes[WORLD_NODES_MAX];
     uint32_t ranks;
 };
 
-/* Links each with each, in both directions, over `slots` connections. */
+/* Links each node with each, in both directions, over `slots` connections. */
 static inline void world_begin(struct world *world, uint32_t ranks, uint32_t slots)
 {
     world->ranks = ranks;
@@ -562,7 +562,7 @@ static inline void world_end(struct world *world)
 
 /* ---- operations ---- */
 
-/* An f32 sum of `count` elements among the nodes 1 .. ranks. */
+/* Fills in an f32 sum of `count` elements among the nodes 1 .. ranks. */
 static inline void work_prepare(struct work *work, struct node *node, uint64_t tag, uint32_t ranks, uint64_t count,
                                 const void *input, void *result)
 {
