@@ -89,7 +89,7 @@ struct rig_op {
 struct rig_spec {
     uint64_t seed;
     uint32_t ranks, pool, op_count, rounds; /* each operation must succeed `rounds` times, one after the other */
-    uint32_t ring[RIG_RANKS_MAX];           /* of the first view; later rings leave out the dead */
+    uint32_t ring[RIG_RANKS_MAX];           /* ring of the first view; later rings leave out the dead */
     struct pccl_id ids[RIG_RANKS_MAX];
     struct rig_op ops[RIG_OPS_MAX];
     bool direct;      /* and a link for each pair */

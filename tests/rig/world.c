@@ -24,7 +24,7 @@ enum step_kind {
 
 struct step {
     enum step_kind kind;
-    uint32_t rank, op;         /* of ranks */
+    uint32_t rank, op;         /* rank and operation, for steps of ranks */
     uint32_t connection, side; /* for steps of connections */
     uint32_t actor;            /* actor whose priority counts */
 };

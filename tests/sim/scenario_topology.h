@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MANY = PCCL_MESH_PEERS_MAX + 2, RATE = 100000000, SLOW = 1000000 };
-static struct sim_peer *p[MANY]; /* of the running scenario; each file has its own */
+static struct sim_peer *p[MANY]; /* peers of the running scenario; each file has its own */
 
 /* ---- rings and paths ---- */
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
 /*
  * F1: the view is not in the name. B launches late an operation that A saw fail and dropped: it fails at once, and the

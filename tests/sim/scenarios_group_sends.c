@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
 enum { TAG = 5 };
 

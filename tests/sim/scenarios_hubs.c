@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { MANY = PCCL_MESH_PEERS_MAX + 4 };
-static struct sim_peer *p[MANY + 1]; /* of the running scenario */
+static struct sim_peer *p[MANY + 1]; /* peers of the running scenario */
 
 /* ---- state of the members ---- */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { MANY = PCCL_MESH_PEERS_MAX };
-static struct sim_peer *p[MANY + 2]; /* of the running scenario */
+static struct sim_peer *p[MANY + 2]; /* peers of the running scenario */
 
 static bool all_exchange_directly(uint32_t count, bool directly)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static struct sim_peer *p[5]; /* of the running scenario */
+static struct sim_peer *p[5]; /* peers of the running scenario */
 
 /* Sends a command, whose answer must be this, with these words. */
 static void command(struct sim *sim, enum pccl_master_command what, const struct pccl_id *peer, bool done,

@@ -145,7 +145,7 @@ void scenario_pair_given_up(struct sim *sim)
     exchange(sim, 0, 1, 3);
 }
 
-/* Two with different lengths, or one of them in the other way, learn each other's request. */
+/* Two peers with different lengths, or with one payload tiny and the other not, learn each other's request. */
 void scenario_pair_mismatch(struct sim *sim)
 {
     scenario_cluster(sim, p, 3, 1);

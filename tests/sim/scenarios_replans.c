@@ -6,7 +6,7 @@
 
 enum { COUNT = 4, BULK = 1, TINY = 2, ELEMENTS = 100000 };
 
-static struct sim_peer *p[COUNT]; /* of the running scenario */
+static struct sim_peer *p[COUNT]; /* peers of the running scenario */
 static struct pccl_peer_op *x[COUNT], *y[COUNT];
 
 static void begin(struct sim *sim)

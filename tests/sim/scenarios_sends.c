@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { MANY = 40, PATIENCE_MS = 10000 };
-static struct sim_peer *p[MANY]; /* of the running scenario */
+static struct sim_peer *p[MANY]; /* peers of the running scenario */
 
 /* ---- state of the members ---- */
 

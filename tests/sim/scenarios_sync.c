@@ -8,7 +8,7 @@
 enum { RECEIVE = PCCL_RECEIVE_ONLY, SEND = PCCL_SEND_ONLY, ENFORCE = PCCL_ENFORCE_POPULAR };
 enum { OTHERS = 500, OURS = 700 }; /* contents */
 
-static struct sim_peer *p[8]; /* of the running scenario */
+static struct sim_peer *p[8]; /* peers of the running scenario */
 
 /* Members that all hold the same, of revision 0. */
 static void begin(struct sim *sim, uint32_t count, uint32_t groups)

@@ -483,7 +483,7 @@ void scenario_verdicts_lies_of_outcomes(struct sim *sim)
 
 enum { HOSTS = 20, MANY = 2 * HOSTS }; /* more than twice as many as a report has room for */
 
-static struct sim_peer *p[MANY]; /* of the running scenario */
+static struct sim_peer *p[MANY]; /* peers of the running scenario */
 
 static uint32_t known(const struct sim_peer *peer)
 {

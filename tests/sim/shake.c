@@ -18,7 +18,7 @@ enum { HEAD_BYTES = 4 };
 
 struct message {
     uint8_t head[HEAD_BYTES]; /* as of a TLS record; then which it is */
-    struct pccl_id from, to;  /* of a link: the name of the key */
+    struct pccl_id from, to;  /* name of the key of a link */
     struct pccl_id key;
 };
 

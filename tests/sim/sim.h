@@ -119,7 +119,7 @@ struct sim_end {
     uint32_t in_start, in_end, in_capacity;
     enum sim_shake shake;
     bool greeted;       /* the other end has */
-    struct pccl_id key; /* of a link */
+    struct pccl_id key; /* key of the link */
     const char *why;    /* reason for a failed handshake */
     uint8_t *held;      /* owned: data to send when the handshake is done */
     uint32_t held_length;
@@ -260,7 +260,7 @@ struct sim_link {
     struct sim_conn *conn;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count, candidate;
-    enum pccl_link_end worst; /* of the candidates tried */
+    enum pccl_link_end worst; /* worst end of the candidates tried */
     uint64_t deaf_since;      /* since when nothing gets through; 0: it does */
     uint64_t needed_at;       /* the checker's: when it was last needed, or just made; 0: not looked at */
 };
@@ -306,7 +306,7 @@ struct sim_stream {
     bool sends;
     uint64_t joint, sync;
     uint32_t made[2]; /* launched in that era, under either tag */
-    uint32_t left;    /* to be launched in this chapter */
+    uint32_t left;    /* number to be launched in this chapter */
     uint64_t act_at;  /* not before */
     struct sim_lane lanes[SIM_STREAM_LANES];
 };
@@ -327,7 +327,7 @@ struct sim_app {
     bool call_over[8]; /* by enum pccl_call: set by call_done */
     enum pccl_status call_status[8];
     bool call_value[8];
-    uint64_t since; /* of the blocking call */
+    uint64_t since; /* start of the blocking call */
     uint64_t updates;
     bool describing; /* has asked for the topology report */
     uint64_t reports, unpictured;
@@ -357,7 +357,7 @@ struct sim_state {
     struct pccl_proof proof; /* proof of the content that it fetches */
     uint64_t prove_us;       /* the time that computing its proofs takes; 0: random */
     bool fetching, failed;
-    uint64_t generation; /* of the plan: events of an older one are void */
+    uint64_t generation; /* number of the plan: events of an older one are void */
     uint64_t alone_since;
     struct sim_donor donors[SIM_DONORS_MAX];
     uint32_t donor_count;
@@ -394,10 +394,10 @@ struct sim_peer {
     struct sim_conn *control;
     struct sim_link links[SIM_LINKS_MAX];
     bool control_up;
-    uint32_t dials, master_dials; /* of links, and of the master, that its machine has asked for */
+    uint32_t dials, master_dials; /* dials of links, and of the master, that its machine has requested */
     bool attributes_may_change;   /* the checkers' */
     bool was_connected, end_checked, state_judged;
-    uint64_t thread; /* of its program, in which it makes its calls */
+    uint64_t thread; /* thread of its program, which makes its calls */
     bool lies;       /* breaks the protocol, so it is rightly removed */
     struct sim_app app;
     struct sim_state state;
@@ -475,7 +475,7 @@ uint64_t sim_app_hash(const struct sim *sim, const struct sim_app *app, uint64_t
 struct sim_request {
     uint64_t subgroup; /* its name; 0: the whole group */
     uint64_t tag, step;
-    struct pccl_id other; /* of a send, ... */
+    struct pccl_id other; /* other end of a send, ... */
     bool sends;           /* ... and true if this peer is the source */
     bool anybody;         /* receives from any sender, and `other` is 0 */
     uint8_t collective;   /* enum pccl_collective */
@@ -483,7 +483,7 @@ struct sim_request {
     uint64_t count;
     struct pccl_id counts;
     enum pccl_reduce_op reduction;
-    uint32_t budget_ms; /* of an automatic codec, if the operation can have one; 0: none, or a share of the time */
+    uint32_t budget_ms; /* budget of an automatic codec; 0: the operation has none, or a share of the time */
     uint8_t budget_percent;
     const char *label; /* may be NULL */
     uint32_t timeout_ms;
@@ -609,7 +609,7 @@ void sim_bulk_fini(struct sim *sim);
 
 /* One launch of one instance by one peer, as the checkers remember it. */
 struct sim_launch {
-    struct sim_launch *next; /* of the same instance */
+    struct sim_launch *next; /* next launch of the same instance */
     struct sim_peer *peer;
     struct pccl_epoch start_view;
     uint64_t step;
@@ -620,7 +620,7 @@ struct sim_launch {
     bool stillborn;       /* it was aborted before it was launched */
     bool complete;        /* bulk: its part is complete */
     bool done_sent;       /* the master has the report, in this start view */
-    uint32_t restarts;    /* for views that only re-planned */
+    uint32_t restarts;    /* number for views that only re-planned */
     bool decided;
     bool counts; /* decided as a member, not because its communicator died */
     enum pccl_class class;
@@ -737,7 +737,7 @@ struct sim_plan {
     uint64_t faults_end_us;
     uint32_t peers, groups, tags, hosts;
     uint64_t delay_low_us, delay_high_us;
-    uint64_t pause_us;        /* of applications between steps */
+    uint64_t pause_us;        /* pause of applications between steps */
     uint64_t bulk_us;         /* longest transfer */
     uint64_t user_timeout_us; /* time after which TCP breaks a connection with unacknowledged bytes */
     uint32_t bulk_percent, bulk_failure_percent, mismatch_permille, drop_percent, late_percent, loss_percent;
@@ -806,7 +806,7 @@ struct sim {
 
     struct sim_master *master; /* the newest; may be down */
     uint64_t boots;
-    bool run_noted; /* by the master, for the next one */
+    bool run_noted; /* the master has noted the run for the next one */
     struct sim_peer *peers[SIM_PEERS_MAX];
     uint32_t peer_count, returning; /* incarnations; processes that will return soon */
     uint8_t cuts[SIM_HOSTS_MAX][SIM_HOSTS_MAX][SIM_PLANES];

@@ -172,7 +172,7 @@ static inline union number reduce_numbers(const struct datatype *type, pcclRedOp
 
 /* ---- collectives ---- */
 
-enum size { NOTHING, ONE_PART, PART_FOR_EACH }; /* of a peer's buffer */
+enum size { NOTHING, ONE_PART, PART_FOR_EACH }; /* size of a peer's buffer */
 
 struct collective {
     const char *name;

@@ -22,7 +22,7 @@ struct pipe_end {
     uint32_t from, to;
     bool data; /* DATA from `from`; else READY, against the direction of the lane */
     bool broken;
-    struct pccl_lane *lanes[2]; /* of `from` and of `to` */
+    struct pccl_lane *lanes[2]; /* lanes of `from` and of `to` */
     struct pccl_departure departure;
     bool departing;
     struct pccl_arrival arrival;
@@ -37,7 +37,7 @@ struct job {
     struct pccl_transfer_config config;
     uint8_t *block, *other_block; /* the caller's memory: one block in place */
     uint8_t *input, *before, *result;
-    size_t bytes, result_bytes;            /* of the input, of the result */
+    size_t bytes, result_bytes;            /* sizes of the input and of the result */
     struct pccl_extent inputs[RANKS_MOST]; /* of blobs for each: where they are, the last one first */
     bool gives, in_place;                  /* its input is read; its result is written to the same block */
     uint32_t arrived;                      /* a bit for each position whose blob was reported as present */
@@ -63,7 +63,7 @@ struct world {
     struct world_peer peers[RANKS_MOST];
     struct pccl_id ring[RANKS_MOST];
     uint32_t positions[RANKS_MOST], root;
-    const uint64_t *starts; /* of parts of given lengths, or NULL */
+    const uint64_t *starts; /* starts of parts of given lengths, or NULL */
     struct pipe_end pipes[PIPES_MOST];
     uint32_t pipe_count;
     uint32_t readies;     /* number sent */

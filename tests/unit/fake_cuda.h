@@ -50,7 +50,7 @@ struct fake_cuda_block {
 
 struct fake_cuda_work {
     struct fake_cuda_work *next;
-    uint64_t number; /* of the stream */
+    uint64_t number; /* number on its stream */
     uint8_t *to;
     const uint8_t *from; /* NULL: the memory is filled with `value` */
     size_t bytes;
@@ -91,7 +91,7 @@ static struct {
 } fake_cuda = {.lock = PTHREAD_MUTEX_INITIALIZER, .devices = 1};
 
 static _Thread_local struct pccl_cuda_context *fake_cuda_stack[FAKE_CUDA_DEPTH_MAX];
-static _Thread_local unsigned fake_cuda_depth; /* of this thread's contexts */
+static _Thread_local unsigned fake_cuda_depth; /* number of this thread's contexts */
 
 /* ---- inside, with the lock ---- */
 

@@ -59,7 +59,7 @@ struct donor {
     uint64_t owed_bytes, stalled_until, stepped_us, answers;
     bool sending, wanted;
     uint32_t written;
-    uint64_t chunk; /* of the state */
+    uint64_t chunk; /* index in the state */
 };
 
 struct world {
@@ -68,7 +68,7 @@ struct world {
     struct pccl_tensor tensors[TENSORS];
     uint32_t tensor_count, donor_count;
     struct holder own, elected, before; /* before: own, when the fetch began */
-    uint8_t *writer;                    /* of each chunk */
+    uint8_t *writer;                    /* writer of each chunk */
     bool *begun;                        /* its memory has been written to */
     struct donor donors[DONORS];
     struct pccl_fetch *fetch;

@@ -21,14 +21,14 @@ struct end {
     uv_os_sock_t socket;
     uint8_t *in;
     size_t received, sent;
-    ptrdiff_t failed; /* of a read */
+    ptrdiff_t failed; /* negative result of a read; 0: none */
 };
 
 struct fixture {
     struct pccl_secret key, secret, other_secret;
     struct pccl_token token;
     struct pccl_keys *master, *peer, *other;
-    uint8_t public[PCCL_PUBLIC_BYTES]; /* of the secret */
+    uint8_t public[PCCL_PUBLIC_BYTES]; /* public key of the secret */
     bool revoked;
     struct pccl_id a, b, link_key;
     struct end client, server;

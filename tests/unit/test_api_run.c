@@ -42,7 +42,7 @@ struct list {
     int32_t *input[ENTRIES], *output[ENTRIES];
     pcclBlobs_t blobs;
     int rebuilds;
-    uint32_t world; /* of the last rebuild */
+    uint32_t world; /* world of the last rebuild */
     bool told_right;
     pcclResult_t result;
     char words[512];

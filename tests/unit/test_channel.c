@@ -246,7 +246,7 @@ struct half {
     uint8_t sink[SINK_BYTES];
     uint8_t *target;
     const uint8_t *payload;
-    int watched; /* of the input */
+    int watched; /* events of the input that it watches */
     int news;    /* all events of its visits */
     uint32_t visits, turns, messages, messages_of_other;
     struct half *other;

@@ -166,7 +166,7 @@ static void end_shared(const struct pccl_socket_wait *wait)
 struct waiting {
     const struct pccl_socket_wait *wait;
     uv_sem_t begun;
-    int stat; /* of its thread */
+    int stat; /* descriptor of its thread's state */
 };
 
 static void wait_once(void *argument)

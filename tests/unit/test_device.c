@@ -13,7 +13,7 @@ static struct test_memory heap;
 static struct pccl_text words;
 static struct pccl_device *device;
 static uint8_t *memory;
-static struct pccl_device_copier *copier; /* of `memory` */
+static struct pccl_device_copier *copier; /* copier of `memory` */
 
 static void open_device(int devices)
 {
@@ -308,7 +308,7 @@ enum { THREADS = 6, ROUNDS = 40, SLICE = 50021 };
 struct worker {
     pthread_t thread;
     struct test_memory heap;
-    uint8_t *slice; /* of the memory */
+    uint8_t *slice; /* part of the memory */
     uint32_t number;
     const char *wrong;
 };

@@ -183,7 +183,7 @@ enum answer { SILENCE, WELCOME, REFUSAL, JUNK, CLOSE };
 static const struct verdict {
     const char *name;
     enum place places[2];
-    uint8_t kind; /* of the hello; 0: without one */
+    uint8_t kind; /* kind of the hello; 0: none */
     enum answer answer;
     unsigned what; /* the number of the peer that welcomes, or the code of the refusal */
     enum pccl_link_end how;

@@ -25,7 +25,7 @@ struct verdict {
 struct result {
     enum pccl_election_end end;
     uint64_t revision;
-    uint32_t winner; /* of the members */
+    uint32_t winner; /* index of the member that wins */
     struct pccl_text reason;
     struct verdict verdicts[MEMBERS_MAX];
 };

@@ -19,7 +19,7 @@ struct trial {
     bool long_path;  /* of the ring; direct exchange is tried on one */
     bool short_path; /* but not here */
     uint32_t root;
-    const uint64_t *starts; /* of parts of given lengths */
+    const uint64_t *starts; /* starts of parts of given lengths */
 };
 
 static struct pccl_cost cost_for(const struct trial *trial)

@@ -308,7 +308,7 @@ struct pair {
     struct local_folder folder;
     uv_os_sock_t listening, dialed, accepted;
     int receivers[PASSED_MAX];
-    int count; /* of receivers */
+    int count; /* number of receivers */
 };
 
 static void begin(struct pair *p)

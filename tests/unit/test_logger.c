@@ -38,7 +38,7 @@ static void hear(pcclLogLevel_t level, const char *subsystem, const char *messag
     snprintf(heard->message, sizeof heard->message, "%s", message);
 }
 
-/* Passes log lines to the callback with a delay. */
+/* Writes a line, and waits until the callback has it: lines reach it with a delay. */
 static void write_and_wait(pcclLogLevel_t level, const char *subsystem, const char *message)
 {
     pccl_logger_write((enum pccl_log_level)level, subsystem, message);

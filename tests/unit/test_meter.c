@@ -26,7 +26,7 @@ struct path {
     uint32_t dip_every_us, dip_us;  /* interval and duration of a dip to half the rate */
     uint32_t stall_us, stall_at_us; /* stall during which no byte passes */
     uint32_t scatter;               /* percent by which the rate of each 5 ms differs at most */
-    uint32_t sample_us, jitter_us;  /* of reports; each is late by up to this */
+    uint32_t sample_us, jitter_us;  /* interval of reports, and the most by which one is late */
     /* The expected result of the meter. */
     uint32_t limit_ms, settled_ms; /* settled_ms 0: must not settle */
     uint32_t error;                /* percent */

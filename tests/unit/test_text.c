@@ -16,7 +16,7 @@ TEST(test_format)
     pccl_text_append(&text, "; %zu%s%" PRIu64, SIZE_MAX, "|", UINT64_MAX);
     assert_string_equal(text.bytes, "[word] 0 4294967295 100%; 18446744073709551615|18446744073709551615");
     assert_int_equal(text.length, strlen(text.bytes));
-    pccl_text_format(&text, "%s, %s", text.bytes + text.length - 3, "a\nb"); /* itself; and a line of a stranger */
+    pccl_text_format(&text, "%s, %s", text.bytes + text.length - 3, "a\nb"); /* itself; and an untrusted text */
     assert_string_equal(text.bytes, "615, a?b");
     pccl_text_clear(&text);
     assert_string_equal(text.bytes, "");

@@ -52,7 +52,7 @@ struct perf_options {
     const char *solve; /* file with a topology, for the search of a ring; "-" = standard input, NULL */
     const char *dump;  /* output file for the topology; "-" = standard output and the table to standard error, NULL */
     bool seeded;       /* the seed was given */
-    uint64_t seed, steps; /* of the search; steps 0: not given */
+    uint64_t seed, steps; /* seed and steps of the search; steps 0: not given */
     const char *pool;
     const char *settings[PERF_SETTINGS_MAX]; /* "name=value": parameters of the library */
     uint32_t setting_count;
