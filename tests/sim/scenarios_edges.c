@@ -6,8 +6,8 @@
 #include "master/roster.h"
 #include "scenarios.h"
 
-static struct sim_peer
-    *p[6]; /* peers of the running scenario: the members of group 0 in the order of its ring, the others */
+/* Peers of the running scenario: the members of group 0 in the order of its ring, then the others. */
+static struct sim_peer *p[6];
 
 /* In a ring the first is the oldest, and the link from each to the next is needed. */
 static void cluster(struct sim *sim, uint32_t count, uint32_t groups)

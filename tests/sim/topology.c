@@ -184,7 +184,7 @@ static void tell(struct sim *sim, struct sim_search *search, enum pccl_status st
     sim_master_event(sim, sim->master, &event);
 }
 
-/* The real answer, or, by `broken`, that it could not be tried. */
+/* Hands in the real answer or, if `broken`, that the search could not be tried. */
 static void answer(struct sim *sim, struct sim_search *search, bool broken)
 {
     uint32_t *ring = calloc(search->problem.count, sizeof *ring), questions = 0;

@@ -233,7 +233,7 @@ static void different_arguments_fail_for_both_and_restore_the_input(void **state
     assert_int_equal(pcclAwaitAsyncReduce(&handles[0], NULL), pcclRankConnectionLost);
     first = failure_of(world->peers[0]);
     assert_int_equal(pcclAllReduce(&y, &y, &product, world->peers[1], NULL), pcclRankConnectionLost);
-    second = failure_of(world->peers[1]); /* of the launch that the other one gave up */
+    second = failure_of(world->peers[1]); /* the launch that the other peer aborted */
     assert_true(first.sequence == second.sequence && first.peer_count == 0 && second.peer_count == 0);
     assert_true(x == 4 && y == 5);
     assert_int_equal(world_of(world->peers[0]), 2);

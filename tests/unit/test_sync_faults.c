@@ -374,7 +374,7 @@ TEST(a_requester_that_does_not_read_is_closed)
     assert_int_equal(setsockopt(bare, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     for (uint32_t i = 0; i < 64; i++)
         bare_want(bare, &donor, PCCL_WANT_DATA, 0, i, 1);
-    struct pollfd broken = {.fd = bare, .events = 0}; /* only the reset that follows unread wants */
+    struct pollfd broken = {.fd = bare, .events = 0}; /* waits for the reset that unread wants cause, not for input */
     (void)poll(&broken, 1, 2000);
     bare_hear_end(bare);
     close(bare);

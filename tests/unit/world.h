@@ -61,7 +61,7 @@ struct node {
     uint32_t tensor_count, threads, silence_ms, patience_ms;
     bool hold_touching, touching;      /* waits inside `touching` until the hold ends */
     uint32_t touched, proven, fetched; /* numbers of events */
-    bool complete;                     /* of the last fetched */
+    bool complete;                     /* the last fetch was complete */
     struct pccl_text torn;
     struct pccl_proof proof;
     uint64_t sent, received;
