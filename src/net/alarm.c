@@ -24,13 +24,13 @@ static void on_polled(uv_check_t *polled)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* the timer is its first member */
+    struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* the timer is the first member of the alarm */
     uint64_t now_us = pccl_now_us();
     if (now_us < alarm->due_us) { /* the loop counts in milliseconds */
         start(alarm, alarm->due_us);
     } else if (is_late(alarm) || now_us > alarm->due_us + PCCL_STILL_MS * UINT64_C(1000)) {
         (void)uv_check_start(&alarm->polled, on_polled);
-        start(alarm, now_us + 1000); /* so that the poll does not wait; other timers of this turn may take longer */
+        start(alarm, now_us + 1000); /* keeps the poll from waiting, even if other timers of this turn take longer */
     } else {
         alarm->ring(alarm);
     }
@@ -38,7 +38,7 @@ static void on_timer(uv_timer_t *timer)
 
 void pccl_alarm_init(struct pccl_alarm *alarm, uv_loop_t *loop, void (*ring)(struct pccl_alarm *alarm), void *data)
 {
-    /* Neither can fail. */
+    /* These cannot fail. */
     (void)uv_timer_init(loop, &alarm->timer);
     (void)uv_check_init(loop, &alarm->polled);
     alarm->timer.data = alarm->polled.data = data;

@@ -7,22 +7,22 @@
 #include "wire/frame.h"
 
 enum {
-    PERIOD_MS = 10,       /* between two looks at the queue */
-    LOOKS_MAX = 64,       /* a greeting has fewer pieces, even where the system ignores SO_RCVLOWAT */
-    REFUSALS_PER_S = 100, /* others are closed without an answer */
-    SHARE = 4             /* arrivals of all listeners use at most one in SHARE of the free descriptors */
+    PERIOD_MS = 10, /* time between two checks of the queue */
+    LOOKS_MAX = 64, /* limit for reads of one greeting, which has fewer pieces even if the system ignores SO_RCVLOWAT */
+    REFUSALS_PER_S = 100, /* limit for refusals with an answer; further connections are closed without one */
+    SHARE = 4             /* divisor: the arrivals of all listeners use at most 1/SHARE of the free descriptors */
 };
 
 struct arrival {
-    struct pccl_turn turn;      /* if it is ready */
-    struct pccl_list_node node; /* if it is early */
+    struct pccl_turn turn;      /* place among the ready ones */
+    struct pccl_list_node node; /* place among the early ones */
     struct pccl_arrivals *arrivals;
     uv_poll_t poll;
     uv_os_sock_t socket;
     struct pccl_address from;
     uint64_t since_ms;
     uint32_t looks;
-    enum pccl_arrival_end fault; /* if it is refused */
+    enum pccl_arrival_end fault; /* reason for the refusal, if it is refused */
     const struct pccl_memory *memory;
 };
 
@@ -31,7 +31,7 @@ struct pccl_arrivals {
     struct pccl_arrivals_config config;
     uint32_t max;
     struct pccl_budget refusals;
-    struct pccl_list_node early; /* the oldest first */
+    struct pccl_list_node early; /* oldest first */
     uint32_t early_count;
     struct pccl_turns ready;
 };
@@ -52,7 +52,7 @@ static void remove_early(struct pccl_arrivals *arrivals, struct arrival *arrival
     arrivals->early_count--;
 }
 
-/* NULL: none. */
+/* Returns NULL if no connection is early. */
 static struct arrival *oldest_early(const struct pccl_arrivals *arrivals)
 {
     return PCCL_LIST_ITEM(&arrivals->early, arrivals->early.next, struct arrival, node);
@@ -66,7 +66,7 @@ static void on_poll_closed(uv_handle_t *handle)
     pccl_release(arrival->memory, arrival, sizeof *arrival);
 }
 
-/* Stops watching an arrival that is in no list. Its socket stays open. */
+/* Stops watching an arrival that is in no list, and returns its socket, which stays open. */
 static uv_os_sock_t release(struct arrival *arrival)
 {
     uv_os_sock_t socket = arrival->socket;
@@ -107,7 +107,10 @@ static size_t write_refusal(const struct pccl_arrivals_config *config, uint8_t b
     return pccl_frame_size(&msg);
 }
 
-/* Sends words to a client that does not encrypt. Reads its bytes first: otherwise the system ends with a reset. */
+/*
+ * Answers a client that does not encrypt, or whose knock is bad, within the limited rate; then drops it. Reads its
+ * bytes first: closing a socket with unread bytes would send a reset.
+ */
 static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
     uint8_t bytes[PCCL_FRAME_HELLO_MAX];
@@ -125,7 +128,7 @@ static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 
 enum sight { EARLY, READY, REFUSED, OVER };
 
-/* Peeks at the received bytes, and takes a good knock away, which is not for OpenSSL. */
+/* Peeks at the received bytes. Consumes a good knock, which OpenSSL must not see. */
 static enum sight look(const struct pccl_arrivals *arrivals, struct arrival *arrival, bool has_ended)
 {
     const struct pccl_arrivals_config *config = &arrivals->config;
@@ -154,7 +157,7 @@ static void get_ready(struct pccl_arrivals *arrivals, struct arrival *arrival)
     pccl_turns_add(&arrivals->ready, &arrival->turn, &arrival->from);
 }
 
-/* Entering may have closed the arrivals; the loop frees them, and each arrival, after this visit. */
+/* Returns false if entering has closed the arrivals. The loop frees them, and each arrival, after this visit. */
 static bool enter(struct pccl_arrivals *arrivals)
 {
     if (arrivals->config.events.enter)
@@ -188,7 +191,10 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     leave(arrivals);
 }
 
-/* A greeting may have come while this process was stopped: the loop serves timers first. */
+/*
+ * Looks at each old arrival before ending it: the loop serves timers first, so after a suspension of this process a
+ * greeting may be there unread.
+ */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 {
     struct arrival *late;
@@ -279,7 +285,7 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))
         (void)uv_timer_start(&arrivals->timer, on_period, PERIOD_MS, PERIOD_MS);
-    if (pccl_socket_is_here(socket)) { /* this user's; a look could take the descriptors that it passes */
+    if (pccl_socket_is_here(socket)) { /* this user's; peeking could consume descriptors that it passes */
         get_ready(arrivals, arrival);
     } else {
         add_early(arrivals, arrival);

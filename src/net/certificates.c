@@ -7,7 +7,10 @@
 
 /* ---- what a certificate is for ---- */
 
-/* Called for each certificate of a chain that is being verified, from the authority's down. */
+/*
+ * Checks the unit of the last certificate of a chain. OpenSSL calls it for each certificate, beginning with the
+ * authority's.
+ */
 static int check_unit(int good, struct x509_store_ctx_st *context, const char *unit)
 {
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
@@ -39,7 +42,7 @@ static bool fail(const struct pccl_openssl *openssl, const char *path, struct pc
     return false;
 }
 
-/* No program of ours asks for one. */
+/* Fails for an encrypted private key instead of prompting for a password. */
 static int has_no_password(char *out, int room, int encrypts, void *context)
 {
     (void)out;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-    OUT_BYTES_KEPT = 64 << 10, /* a larger output buffer is freed when it is empty */
+    OUT_BYTES_KEPT = 64 << 10, /* a larger output buffer is freed when it becomes empty */
     FILLER_BYTES = 64 << 10,
-    DRAIN_BYTES_VISIT = 1 << 20, /* discarded in one visit, so that one channel does not hold up the others */
+    DRAIN_BYTES_VISIT = 1 << 20, /* limit for one visit, so that one channel does not delay the others */
 };
 
 static const uint8_t filler[FILLER_BYTES];
@@ -51,7 +51,7 @@ void pccl_channel_fini(struct pccl_channel *channel)
 
 static bool has_kick(const struct pccl_channel *channel) { return channel->secure || channel->pipe; }
 
-/* Once the channel is secured, or has its pipe, and is open. */
+/* Creates the handles that a channel with encryption or a pipe needs, once it is open. */
 static void make_kick(struct pccl_channel *channel)
 {
     if (!has_kick(channel) || channel->state != PCCL_CHANNEL_OPEN)
@@ -62,10 +62,10 @@ static void make_kick(struct pccl_channel *channel)
     uint64_t period = channel->secure ? pccl_secure_renewal_ms(channel->secure) : 0, random;
     if (!period)
         return;
-    (void)uv_timer_init(channel->poll.loop, &channel->renewal); /* cannot fail, nor can the start */
+    (void)uv_timer_init(channel->poll.loop, &channel->renewal); /* cannot fail; neither can the start */
     channel->renewal.data = channel;
     channel->handles++;
-    bool spread = pccl_random_u64(&random); /* connections that began together are not renewed together */
+    bool spread = pccl_random_u64(&random); /* or connections that began together would renew together */
     (void)uv_timer_start(&channel->renewal, on_renewal, spread ? period - random % (period / 2) : period, period);
 }
 
@@ -103,7 +103,7 @@ static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
-    uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* from now on the loop does not watch the socket */
+    uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* stops watching the socket */
     if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
     if (channel->renewal.data)
@@ -146,7 +146,7 @@ void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *hand
     if (handover->secure)
         pccl_channel_secure(channel, handover->secure);
     channel->pipe = handover->pipe;
-    if (channel->pipe) /* what was read behind the handshake are bells */
+    if (channel->pipe) /* bytes read after the handshake are wake-up bytes */
         channel->reader.start = channel->reader.end;
     if (channel->pipe)
         make_kick(channel);
@@ -162,7 +162,7 @@ void pccl_handover_drop(struct pccl_handover *handover)
 
 /* ---- waiting ---- */
 
-/* Sends the sealed records of a renewal of keys. Output that already waits takes them along. */
+/* Seals and sends the records of a due renewal. If output is already waiting, they are sent with it. */
 static void renew(struct pccl_channel *channel)
 {
     if (channel->renews)
@@ -170,10 +170,10 @@ static void renew(struct pccl_channel *channel)
     channel->renews = false;
     if (!channel->blocked && pccl_secure_is_sending(channel->secure) && channel->out_start == channel->out_end &&
         !channel->payload_left)
-        (void)pccl_channel_push(channel); /* the next read tells of a failure */
+        (void)pccl_channel_push(channel); /* the next read reports a failure */
 }
 
-/* What there is in the pipe, whatever has woken us. */
+/* Returns the events of the pipe, whatever caused the visit. */
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
     int news = 0;
@@ -198,7 +198,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
 {
     if (channel->pipe)
         return begin_piped(channel, ready);
-    if (ready < 0) { /* the watcher found an error of the socket and has stopped: writing or reading tells which */
+    if (ready < 0) { /* the poll handle stopped at an error of the socket: the next write or read reports it */
         channel->armed = 0;
         ready = UV_READABLE | UV_WRITABLE;
     }
@@ -208,7 +208,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
         if (channel->blocked)
             news |= UV_WRITABLE;
         else
-            channel->watch_output = false; /* nobody waits for room */
+            channel->watch_output = false; /* no output waits for room */
         channel->blocked = false;
     }
     if (channel->secure)
@@ -224,7 +224,7 @@ static void set_kick(struct pccl_channel *channel, bool wanted)
         (void)uv_idle_stop(&channel->kick);
 }
 
-/* Returns what is to be watched of the socket: bells, until it has ended. */
+/* Returns the events to watch on the socket: wake-up bytes, until it has ended. */
 static int watch_pipe(struct pccl_channel *channel, int input)
 {
     struct pccl_pipe *pipe = channel->pipe;
@@ -287,22 +287,24 @@ static void note_moved(struct pccl_channel *channel)
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
     /*
-     * After our own shutdown the end of the input says nothing. The cause of the shutdown does,
-     * unless it was that the other side had ended.
+     * After our own shutdown, the end of the input proves nothing, but the cause of the shutdown does, unless the cause
+     * was that the other side had ended.
      */
     bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
     channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
 }
 
-/* Where the next bytes go: first the rest of a payload, then the reader, so that the same read gets the next
- * frame. */
+/*
+ * Destination of the next bytes: first the rest of a payload, then the reader, so that the same read also gets the next
+ * frame.
+ */
 struct rooms {
     uint8_t *payload, *frames;
     size_t payload_bytes, frames_bytes;
 };
 
-/* false: out of memory. */
+/* Determines the destination. Returns false if out of memory. */
 static bool aim(struct pccl_channel *channel, struct rooms *rooms)
 {
     size_t left = channel->expected - channel->received;
@@ -318,14 +320,17 @@ static bool aim(struct pccl_channel *channel, struct rooms *rooms)
     return rooms->frames != NULL;
 }
 
-/* Reading goes on with the handshake, which may have left output, or output may have waited for its end. */
+/*
+ * Sends output that the read has unblocked: reading continues the handshake, which may produce output, and output may
+ * have waited for the end of the handshake.
+ */
 static void push_after_read(struct pccl_channel *channel)
 {
     bool waited = channel->blocked && !channel->watch_output && !pccl_secure_is_shaking_hands(channel->secure);
     if (waited)
         channel->blocked = false;
     if (waited || (pccl_secure_is_sending(channel->secure) && !channel->blocked))
-        (void)pccl_channel_push(channel); /* the next read tells of a failure */
+        (void)pccl_channel_push(channel); /* the next read reports a failure */
 }
 
 static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *rooms)
@@ -334,12 +339,12 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
                                      rooms->frames, rooms->frames_bytes);
     if (!channel->failed)
         push_after_read(channel);
-    if (pccl_secure_has_moved(channel->secure)) /* over a slow path a record takes long */
+    if (pccl_secure_has_moved(channel->secure)) /* on a slow path one record takes long */
         note_moved(channel);
     return got;
 }
 
-/* The first bytes of a handshake. */
+/* Reads the first bytes of a handshake, with a pipe if one is offered. */
 static ptrdiff_t read_offer(struct pccl_channel *channel, const struct rooms *rooms)
 {
     ptrdiff_t got =
@@ -438,7 +443,7 @@ bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t bytes)
     return out != NULL;
 }
 
-/* Makes room in a full output buffer. false: out of memory, and the channel has failed. */
+/* Makes room in a full output buffer. Returns false if out of memory; the channel has then failed. */
 static bool enlarge(struct pccl_channel *channel, size_t bytes)
 {
     uint32_t waiting = channel->out_end - channel->out_start;
@@ -453,10 +458,10 @@ static bool enlarge(struct pccl_channel *channel, size_t bytes)
     return false;
 }
 
-/* Room for so many bytes after the unsent ones. NULL: there is none, and the channel has failed. */
+/* Returns room for `bytes` after the unsent frames, or NULL if they do not fit; the channel has then failed. */
 static inline uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
 {
-    PCCL_ASSERT(!channel->payload_left); /* the bytes would overtake it */
+    PCCL_ASSERT(!channel->payload_left); /* or the bytes would overtake the payload */
     if (channel->failed)
         return NULL;
     if (channel->out_end - channel->out_start + bytes > channel->out_max) {
@@ -527,7 +532,7 @@ static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, s
     return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
 }
 
-/* MOVED: the kernel took everything that it was given. */
+/* Returns MOVED if the kernel took all bytes that were offered to it. */
 static enum pccl_channel_io push_some(struct pccl_channel *channel)
 {
     size_t frames = channel->out_end - channel->out_start, bytes = channel->payload_left;
@@ -542,7 +547,7 @@ static enum pccl_channel_io push_some(struct pccl_channel *channel)
         pccl_channel_yield(channel);
         if (channel->secure && pccl_secure_is_shaking_hands(channel->secure) &&
             !pccl_secure_is_sending(channel->secure))
-            channel->watch_output = false; /* it waits for the other side's answer, not for room */
+            channel->watch_output = false; /* the handshake waits for the other side's answer, not for room */
         return PCCL_CHANNEL_WAITS;
     }
     pccl_channel_fail(channel, (int)moved);
@@ -578,7 +583,7 @@ static void send_rest(struct pccl_channel *channel)
         if (channel->events->parting)
             channel->events->parting(channel);
         if (channel->says_bye)
-            (void)pccl_channel_put_message(channel, &bye); /* without memory there is no bye */
+            (void)pccl_channel_put_message(channel, &bye); /* if out of memory, the link_bye is omitted */
         if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
             return;
         if (channel->secure)
@@ -590,7 +595,7 @@ static void send_rest(struct pccl_channel *channel)
     pccl_socket_shutdown_write(channel->socket);
 }
 
-/* false: the other side has ended as well, or sends more than we are willing to discard. */
+/* Discards input. Returns false if the other side has ended too, or has exceeded the limit for discarded bytes. */
 static bool drain(struct pccl_channel *channel)
 {
     uint8_t bytes[4096];

@@ -1,4 +1,4 @@
-/* Why a channel has ended. */
+/* Reasons why a channel has ended. */
 #include "net/channel.h"
 
 const char *pccl_channel_why(const struct pccl_channel *channel)

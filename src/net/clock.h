@@ -1,11 +1,11 @@
-/* The clock of everything outside the pure machines. */
+/* The clock of all code outside the pure state machines. */
 #ifndef PCCL_NET_CLOCK_H
 #define PCCL_NET_CLOCK_H
 
 #include <stdint.h>
 #include <uv.h>
 
-/* Any thread. Monotonic, from an arbitrary origin. */
+/* Returns a monotonic time from an arbitrary origin. Any thread. */
 static inline uint64_t pccl_now_us(void) { return uv_hrtime() / 1000; }
 
 #endif

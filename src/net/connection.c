@@ -4,8 +4,8 @@
 #include "os/local.h"
 
 enum {
-    READS_PER_VISIT = 16,        /* a bound, so that one busy connection does not hold up the others */
-    DRAIN_BYTES_MAX = 256 << 10, /* read and discarded while closing */
+    READS_PER_VISIT = 16,        /* limit, so that one busy connection does not delay the others */
+    DRAIN_BYTES_MAX = 256 << 10, /* limit for bytes read and discarded while closing */
 };
 
 static const struct pccl_channel_events channel_events;
@@ -68,7 +68,7 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         return NULL;
     }
     connection->is_local = pccl_socket_is_here(socket);
-    if (dialing && !connection->is_local) /* room for output shows that the connection is established */
+    if (dialing && !connection->is_local) /* room for output indicates that the connection is established */
         pccl_channel_yield(&connection->channel);
     watch(connection);
     return connection;
@@ -79,7 +79,7 @@ void pccl_connection_secure(struct pccl_connection *connection, struct pccl_secu
     struct pccl_channel *channel = &connection->channel;
     if (secure) {
         pccl_channel_secure(channel, secure);
-    } else { /* nothing goes in or out in the clear */
+    } else { /* no byte may pass unencrypted */
         pccl_channel_fail(channel, UV_ENOMEM);
         channel->ended = UV_ENOMEM;
     }
@@ -115,7 +115,7 @@ static void end_with(struct pccl_connection *connection, enum pccl_connection_en
     end(connection, how, &text);
 }
 
-/* The input has ended: by an error of the system, or because our side gave the connection up. */
+/* Reports the end of the input, which an error of the system or our own side has caused. */
 static void end_of_input(struct pccl_connection *connection)
 {
     const struct pccl_channel *channel = &connection->channel;
@@ -186,7 +186,7 @@ void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_m
 void pccl_connection_send(struct pccl_connection *connection, const uint8_t *bytes, size_t length)
 {
     if (takes_output(connection) && length > 0)
-        (void)pccl_channel_put(&connection->channel, bytes, length); /* the reading side reports a failure */
+        (void)pccl_channel_put(&connection->channel, bytes, length); /* the reading side will report a failure */
 }
 
 void pccl_connection_send_message(struct pccl_connection *connection, const struct pccl_msg *msg)
@@ -213,7 +213,7 @@ bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_hand
 
 /* ---- in ---- */
 
-/* The owner whose lock is held now: a frame may hand the connection to another owner. */
+/* The owner whose lock is held now: handling a frame may pass the connection to another owner. */
 struct visit {
     const struct pccl_connection_events *events;
     void *owner;
@@ -241,7 +241,7 @@ static void follow(struct visit *visit, struct pccl_connection *connection)
     visit_enter(visit, connection);
 }
 
-/* Bytes that are no frame may be an encrypted greeting. */
+/* Explains a greeting of TLS, or a knock, in place of a frame. */
 static void explain_greeting(const struct pccl_connection *connection, struct pccl_text *reason)
 {
     const struct pccl_frame_reader *reader = &connection->channel.reader;
@@ -269,7 +269,7 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
     }
 }
 
-/* What came with an earlier read: no socket reports it, so it is read in the same visit. */
+/* Returns true if an earlier read left input that no socket reports, so it must be read in the same visit. */
 static bool has_hidden_input(const struct pccl_connection *connection)
 {
     return connection->channel.secure && pccl_secure_has_input(connection->channel.secure);
@@ -312,10 +312,10 @@ bool pccl_connection_take(struct pccl_connection *connection)
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
     int next = 0, reads = 0;
-    bool blocked = connection->channel.blocked; /* reading may write, if keys are renewed */
+    bool blocked = connection->channel.blocked; /* reading may write, if keys are being renewed */
     do {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
-        next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find it too */
+        next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find the end too */
         while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
                (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
             connection->events->received(connection, &frame);

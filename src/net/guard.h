@@ -1,7 +1,6 @@
 /*
- * Runs code that is abandoned when an invariant of ours breaks in it: a thread's loop, a step of a
- * machine, a public call. What the code worked on must neither be used any more nor freed, and
- * locks that it held stay held.
+ * Runs code that is abandoned when one of our invariants breaks in it: the loop of a thread, a step of a state machine,
+ * a public call. The objects that the code worked on must then be neither used nor freed, and its locks stay locked.
  */
 #ifndef PCCL_NET_GUARD_H
 #define PCCL_NET_GUARD_H
@@ -10,9 +9,9 @@
 
 #include <setjmp.h>
 
-/* Runs body(argument). false: it was abandoned. Guards of one thread may be nested. */
+/* Runs body(argument). Returns false if it was abandoned. Guards of one thread may be nested. */
 bool pccl_guard_run(void (*body)(void *argument), void *argument);
-/* Abandons what this thread's innermost guard runs. Returns only if there is no guard. */
+/* Abandons the code that this thread's innermost guard runs. Returns only if there is no guard. */
 void pccl_guard_leave(void);
 
 /*

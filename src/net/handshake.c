@@ -15,9 +15,9 @@ size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *by
 }
 
 /*
- * IDENTITY means that the process is not the intended peer. Any other refusal comes from the peer
- * itself, which is therefore alive. But a probe only asks whether the peer is there and in that
- * run, so a process that refuses a probe is not that peer.
+ * Returns the meaning of a refusal. IDENTITY means that the process is not the intended peer. Any other refusal is sent
+ * by the peer itself, which is therefore alive. But a probe only checks that the peer is there and in that run, so a
+ * process that refuses a probe is not that peer.
  */
 static enum pccl_link_end meaning(uint8_t kind, uint16_t refusal)
 {

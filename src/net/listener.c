@@ -8,9 +8,9 @@
 enum {
     ACCEPTS_PER_VISIT = 64,
     SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
-    PAUSE_MS = 50,             /* after the system ran out of descriptors or memory */
-    HANDSHAKE_MS = 1000,       /* a stranger is not dropped for another one before */
-    SPARE_HELLO_MS = 200,      /* time to speak, for those that hold the last descriptors */
+    PAUSE_MS = 50,             /* pause after a shortage of descriptors or memory */
+    HANDSHAKE_MS = 1000,       /* time before a stranger can be dropped for another one */
+    SPARE_HELLO_MS = 200,      /* time for the hello of strangers that use the last descriptors */
 };
 
 struct pccl_listener_socket {
@@ -37,9 +37,7 @@ static void on_pause_closed(uv_handle_t *handle)
 
 /* ---- the spare descriptor ---- */
 
-/*
- * true: the spare is available. The stranger that used its descriptor becomes one like the others.
- */
+/* Returns true if the spare is available. The stranger that used its descriptor then becomes an ordinary one. */
 static bool take_spare(struct pccl_listener *listener)
 {
     if (listener->has_spare || !listener->wants_spare)
@@ -62,8 +60,8 @@ static bool take_spare(struct pccl_listener *listener)
 }
 
 /*
- * Also ends an arrival that has been early for at least this time, if the spare cannot be had otherwise: it may use the
- * spare's descriptor.
+ * Takes the spare. If it is not available, also ends an arrival that has been early for at least this time, which may
+ * use the spare's descriptor.
  */
 static bool take_spare_of_early(struct pccl_listener *listener, uint32_t age_ms)
 {
@@ -90,7 +88,7 @@ static void close_all(uv_os_sock_t *sockets, uint32_t count)
             pccl_socket_close(sockets[i]);
 }
 
-/* Tries one port (0: the system's choice, which must be free on all addresses). */
+/* Binds all addresses to one port (0: one that the system chooses and that is free on all addresses). */
 static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16_t *port, uv_os_sock_t *sockets,
                     struct pccl_address *failed)
 {
@@ -120,7 +118,7 @@ static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16
     return error;
 }
 
-/* false: out of memory or descriptors; the socket is still the caller's. */
+/* Watches a listening socket. Returns false if out of memory or descriptors; the caller then keeps the socket. */
 static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
 {
     struct pccl_listener_socket *watched = pccl_allocate(listener->memory, sizeof *watched);
@@ -231,7 +229,7 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
     return 0;
 }
 
-/* The first of the list. */
+/* Closes the first socket of the list. */
 static void close_socket(struct pccl_listener *listener, struct pccl_listener_socket **first)
 {
     struct pccl_listener_socket *closed = *first;
@@ -302,8 +300,7 @@ static void pause_accepting(struct pccl_listener *listener);
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_listener *listener = timer->data;
-    if (!take_spare(listener) &&
-        listener->on_spare.count > 0) { /* that stranger ends soon, by itself or by its limit */
+    if (!take_spare(listener) && listener->on_spare.count > 0) { /* that stranger ends soon */
         pause_accepting(listener);
         return;
     }
@@ -321,7 +318,7 @@ static void pause_accepting(struct pccl_listener *listener)
 
 /*
  * Returns the stranger that makes room, or NULL without strangers: the oldest of the address with the most of them. A
- * flood then crowds out itself, not clients of other addresses with a long path.
+ * flood then displaces only its own connections, not clients of other addresses with a long path.
  */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
@@ -339,12 +336,12 @@ static void drop(struct pccl_listener *listener, struct pccl_connection *strange
 {
     PCCL_ASSERT(stranger != NULL);
     pccl_connection_drop(stranger);
-    /* The owner has closed it; one that was already closing is gone. */
+    /* The owner has closed it, unless it was already closing and is no longer in the list. */
     if (stranger->list == &listener->strangers)
         pccl_connection_list_remove(stranger);
 }
 
-/* Ends a stranger to get its descriptor. */
+/* Ends a stranger to free its descriptor. */
 static void evict(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
     PCCL_ASSERT(stranger != NULL);
@@ -356,8 +353,8 @@ static void evict(struct pccl_listener *listener, struct pccl_connection *strang
 }
 
 /*
- * Whether a stranger has had the time to identify itself. Without that time strangers would evict
- * each other, and nobody would get in.
+ * Returns true if a stranger has had time to identify itself. Without that time strangers would displace each other,
+ * and no peer would be admitted.
  */
 static bool is_due(const struct pccl_listener *listener, const struct pccl_connection *stranger)
 {
@@ -405,8 +402,8 @@ static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_
 }
 
 /*
- * Returns true if another handshake can begin. If all places are taken, the strangers there have a moment to finish
- * theirs: a crowd of honest peers would otherwise drop each other.
+ * Returns true if another handshake can begin. If all places are taken, the strangers there first have time to finish
+ * theirs: otherwise a crowd of honest peers would displace each other.
  */
 static bool has_place(const struct pccl_listener *listener)
 {
@@ -417,7 +414,7 @@ static bool has_place(const struct pccl_listener *listener)
     return crowded->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= crowded->accepted_ms + HANDSHAKE_MS;
 }
 
-/* Between enter and leave. The owner may close the listener. */
+/* Begins handshakes. Runs between enter and leave. The owner may close the listener. */
 static void on_ready(void *owner)
 {
     struct pccl_listener *listener = owner;
@@ -431,10 +428,7 @@ static void on_ready(void *owner)
     }
 }
 
-/*
- * Accepts a stranger with the spare's descriptor, so that it can be answered. Others wait until it
- * has ended.
- */
+/* Accepts a stranger with the spare's descriptor, so that it can get an answer. Others wait until it has ended. */
 static void accept_on_spare(struct pccl_listener_socket *listening)
 {
     struct pccl_listener *listener = listening->listener;
@@ -442,7 +436,7 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
     uv_os_sock_t accepted;
     give_spare(listener);
     int error = accept_next(listening, &accepted, &from);
-    if (error == 0 && listener->queue) /* on_ready will see that the spare is gone */
+    if (error == 0 && listener->queue) /* on_ready will notice that the spare is in use */
         pccl_arrivals_add(listener->queue, accepted, &from);
     else if (error == 0)
         welcome(listener, accepted, &from, true);
@@ -473,7 +467,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         case UV_ENOBUFS:
         case UV_ENOMEM:
             if (made_room)
-                return; /* perhaps no other connection waits: the system then gives the same error */
+                return; /* possibly no connection is left: the system then returns the same error */
             tell_shortage(listener, error);
             made_room = listener->queue && pccl_arrivals_end_early(listener->queue, SPARE_HELLO_MS);
             if (made_room)
@@ -519,7 +513,7 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
 {
     if (connection->list != &listener->on_spare || take_spare_of_early(listener, 0))
         return true;
-    if (listener->strangers.count > 0) /* that one has said nothing yet */
+    if (listener->strangers.count > 0) /* that stranger has sent no valid message yet */
         evict(listener, most_crowded(listener));
     return take_spare(listener);
 }

@@ -22,7 +22,9 @@ static struct pccl_text failure;
 static bool loaded;
 static uv_once_t once = UV_ONCE_INIT;
 
-/* The library stays loaded in any case: others of this process may use it. */
+/*
+ * Finds all functions of one library. The library stays loaded even on failure: other code of this process may use it.
+ */
 static bool find_all(const char *name, const struct place *places, size_t count)
 {
     static uv_lib_t libraries[2];
@@ -55,8 +57,8 @@ static void load(void)
         pccl_text_format(&failure, "this host's OpenSSL cannot be used: its configuration is bad");
     }
     /*
-     * Core dumps omit OpenSSL's secure heap. It holds all private keys that this process makes from now on, and must
-     * suffice for all handshakes at once: a key takes 64 bytes. Where there is none, keys are in the heap. Not under
+     * Core dumps omit OpenSSL's secure heap. It will contain all private keys of this process and must suffice for all
+     * concurrent handshakes; a key takes 64 bytes. Without a secure heap, keys are in the ordinary heap. Not used with
      * ASan, which finds no pointers there and reports leaks.
      */
 #ifndef __SANITIZE_ADDRESS__

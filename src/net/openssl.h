@@ -1,9 +1,8 @@
 /*
- * OpenSSL 3, found at run time, as far as net/keys and the files above it need it: the library
- * is neither linked nor needed for building, and a host without it runs as before without a token.
- * These declarations are ours; tests/unit/test_openssl.c compares them with the system's headers,
- * where there are any. The library is never unloaded, and leaves nothing to be run at exit, where
- * threads of ours may still use it.
+ * The part of OpenSSL 3 that net/keys and the files above it need, loaded at run time: the library is neither linked
+ * nor needed for building, and a host without it works as long as there are no tokens or certificates. These
+ * declarations are ours; tests/unit/test_openssl.c compares them with the system's headers, if there are any. The
+ * library is never unloaded and runs nothing at exit, when threads of ours may still use it.
  */
 #ifndef PCCL_NET_OPENSSL_H
 #define PCCL_NET_OPENSSL_H
@@ -37,7 +36,7 @@ typedef int (*pccl_psk_client_call)(struct ssl_st *ssl, const struct evp_md_st *
 typedef int (*pccl_psk_server_call)(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
                                     struct ssl_session_st **session);
 
-/* result, name, parameters */
+/* columns: result, name, parameters */
 #define PCCL_OPENSSL_SSL(X)                                                                                            \
     X(int, OPENSSL_init_ssl, (uint64_t options, const struct ossl_init_settings_st *settings))                         \
     X(const struct ssl_method_st *, TLS_method, (void))                                                                \
@@ -173,7 +172,7 @@ struct pccl_openssl {
 #undef PCCL_OPENSSL_MEMBER
 };
 
-/* Numbers of OpenSSL's interface that is binary compatible in all versions 3. */
+/* Constants of OpenSSL's interface, which is binary compatible in all versions 3. */
 enum {
     PCCL_SSL_ERROR_SSL = 1,
     PCCL_SSL_ERROR_WANT_READ = 2,
@@ -213,12 +212,9 @@ enum {
     PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,
 };
 
-/*
- * The library, loaded by the first call. Any thread. NULL, with a reason in words: this host does
- * not have it.
- */
+/* Returns the library, loaded by the first call, or NULL, with a reason, if this host does not have it. Any thread. */
 const struct pccl_openssl *pccl_openssl(struct pccl_text *reason);
-/* The first error that the library remembers of this thread, in its words. */
+/* Returns the text of the first error that the library has stored for this thread. */
 const char *pccl_openssl_error(const struct pccl_openssl *openssl);
 
 #endif

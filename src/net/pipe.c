@@ -7,27 +7,27 @@
 #include <string.h>
 
 /*
- * The side that dials has much to send, the other one answers in small frames. Memory is taken up as
- * bytes first pass; so there are not many pipes, and further connections stay with their sockets.
+ * Sizes. The side that dials sends much, the other one answers in small frames. Memory is allocated as bytes first
+ * reach it, and the number of pipes is limited; further connections use their sockets.
  */
 enum {
-    FORTH_BYTES = 2048 << 10, /* powers of two */
+    FORTH_BYTES = 2048 << 10, /* both are powers of two */
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
-    OFFERED_MAX = 32,          /* by this process, at a time */
-    STEP_BYTES = 256 << 10,    /* taken up at a time */
-    STREAMED_BYTES = 16 << 10, /* and more may go past the caches */
+    OFFERED_MAX = 32,          /* limit for pipes offered by this process at one time */
+    STEP_BYTES = 256 << 10,    /* memory allocated at one time */
+    STREAMED_BYTES = 16 << 10, /* copies from this size on may bypass the caches */
     TRIED_EVERY = 16,
     BELLS_BYTES = 64,
-    LINE_BYTES = 64, /* of the processors' caches */
+    LINE_BYTES = 64, /* size of a line of the processor's caches */
 };
 
 /* One direction. Positions count bytes, modulo 2^32. */
 struct track {
     _Alignas(LINE_BYTES) _Atomic uint32_t written;
     _Alignas(LINE_BYTES) _Atomic uint32_t read;
-    _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* each wants one bell */
+    _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* each requests one wake-up byte */
     _Alignas(LINE_BYTES) _Atomic uint32_t writer_waits;
 };
 
@@ -38,33 +38,33 @@ struct control {
 
 _Static_assert(sizeof(struct control) <= CONTROL_BYTES, "the bytes follow behind it");
 
-/* What one side knows of a direction. Its own position is its own copy: the other side could change the shared one. */
+/* One side's view of a direction. `position` is a private copy: the other side could change the shared one. */
 struct side {
     struct track *track;
     uint8_t *bytes;
     uint32_t capacity, position;
-    uint32_t taken_up; /* bytes from the beginning that can be written to */
+    uint32_t taken_up; /* bytes from the beginning for which memory is allocated */
 };
 
 struct pccl_pipe {
     const struct pccl_memory *memory;
-    struct pccl_pipe_copier copier; /* zeroed: none */
+    struct pccl_pipe_copier copier; /* zeroed: no functions */
     struct control *control;
     struct side in, out;
-    uint64_t cost[2]; /* of copies into it, through the caches and past them: 2^-10 ns for a byte */
+    uint64_t cost[2]; /* cost of copies into the pipe, through the caches and bypassing them, in 2^-10 ns per byte */
     uint32_t copies;
-    uv_os_fd_t descriptor; /* PCCL_NO_FD: sent, or not ours to send */
-    bool offered;          /* by this process */
+    uv_os_fd_t descriptor; /* PCCL_NO_FD: already sent, or this side does not send it */
+    bool offered;          /* offered by this process */
     bool owes_bell;
-    int ended; /* why nothing comes any more, or 0 */
+    int ended; /* reason why no more input will arrive, or 0 */
 };
 
-static uint32_t offered_count, offered_generation; /* under the lock of forks */
-static _Atomic bool is_short; /* of memory: once that has ended a connection there are no more offers */
+static uint32_t offered_count, offered_generation; /* protected by the lock of forks */
+static _Atomic bool is_short; /* memory was short once, which has ended a connection: no more offers */
 
 /* ---- the agreement ---- */
 
-/* Owns the descriptor. */
+/* Creates a pipe with this shared memory. Closes the descriptor on failure; else the pipe owns it. */
 static struct pccl_pipe *create(const struct pccl_memory *memory, uv_os_fd_t descriptor, bool offers)
 {
     struct pccl_pipe *pipe = pccl_allocate(memory, sizeof *pipe);
@@ -97,7 +97,7 @@ static void close_descriptor(struct pccl_pipe *pipe)
     pipe->descriptor = PCCL_NO_FD;
 }
 
-/* A forked child has none of its parent's. */
+/* Returns true if one more pipe may be offered. A forked child does not count its parent's. */
 static bool begin_offer(void)
 {
     uint32_t generation = pccl_fork_generation();
@@ -178,7 +178,7 @@ void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *
 
 /* ---- bells ---- */
 
-/* If it has ended, its end wakes us. */
+/* Sends a wake-up byte. If the socket has ended, its end wakes this side. */
 static void ring(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
     static const uint8_t bell = 0;
@@ -194,7 +194,10 @@ void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
         ring(pipe, socket);
 }
 
-/* After a position was moved. Between that and this look the other side does the opposite: see `await`. */
+/*
+ * Sends a wake-up byte if the other side waits. Call after moving a position. The other side sets its flag before it
+ * checks the position (see pccl_pipe_await_input), so one of the two always notices the other.
+ */
 static void ring_if_wanted(struct pccl_pipe *pipe, _Atomic uint32_t *waits, uv_os_sock_t socket)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -210,14 +213,14 @@ void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
         got = pccl_socket_read(socket, bells, sizeof bells);
     } while (got == sizeof bells);
     if (got < 0 && got != UV_EAGAIN && !pipe->ended)
-        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* what was not heard there were bells */
+        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* only wake-up bytes were lost */
 }
 
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe) { return pipe->ended != 0; }
 
 /* ---- positions ---- */
 
-/* Bytes that can be read; more than the capacity: the other side lies. */
+/* Returns the number of bytes that can be read; more than the capacity if the other side's position is invalid. */
 static uint32_t filled(const struct side *in)
 {
     return atomic_load_explicit(&in->track->written, memory_order_acquire) - in->position;
@@ -231,7 +234,7 @@ static uint32_t room(const struct side *out)
 
 bool pccl_pipe_has_input(const struct pccl_pipe *pipe) { return filled(&pipe->in) > 0; }
 
-/* Whole segments: each step wakes the other side, and a part of one is of no use to it. */
+/* Returns the smallest room worth a write: each step wakes the other side, and a part of a segment is useless to it. */
 static uint32_t worthwhile(const struct side *out) { return out->capacity / 4; }
 
 bool pccl_pipe_has_room(const struct pccl_pipe *pipe) { return room(&pipe->out) >= worthwhile(&pipe->out); }
@@ -257,8 +260,8 @@ bool pccl_pipe_await_room(struct pccl_pipe *pipe)
 /* ---- bytes ---- */
 
 /*
- * Not memcpy, which may be one instruction for all (`rep movs`): where one address is just behind the other within its
- * page, some processors take fifteen times as long for that.
+ * Copies bytes. Not by memcpy, which may be one instruction (`rep movs`): if one address is shortly after the other
+ * within its page, some processors take fifteen times as long for that.
  */
 static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -287,9 +290,10 @@ static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_
 }
 
 /*
- * What goes in has been read at the last time round, and that processor's caches may have it still. Where they are not
- * this processor's, it is faster by far to write past the caches than to get it back from them; where they are, slower.
- * Which it is changes with whatever runs the threads, or the whole system, so both are tried now and then.
+ * Decides whether the next copy bypasses the caches. The reader has read the previous bytes there, and its processor's
+ * caches may still hold them. If those caches are not this processor's, writing past them is much faster than fetching
+ * the lines; if they are, it is slower. The answer changes with the scheduling of threads and with the system, so both
+ * ways are tried at intervals.
  */
 static bool goes_past_caches(struct pccl_pipe *pipe)
 {
@@ -297,7 +301,7 @@ static bool goes_past_caches(struct pccl_pipe *pipe)
     return ++pipe->copies % TRIED_EVERY == 0 ? !faster : faster;
 }
 
-/* The least time counts, since a copy may be interrupted, and is forgotten little by little. */
+/* Updates a cost with its minimum, since a copy may be interrupted; the minimum decays slowly. */
 static void note_cost(uint64_t *cost, uint64_t took_ns, size_t bytes)
 {
     uint64_t now = (took_ns << 10) / bytes;
@@ -349,7 +353,7 @@ ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *f
     return moved;
 }
 
-/* For so many bytes more. false: memory is short. */
+/* Allocates memory for `bytes` more. Returns false if memory is short. */
 static bool prepare(struct side *out, uint32_t bytes)
 {
     while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {

@@ -5,7 +5,7 @@
 #include "os/socket.h"
 
 enum {
-    LOOP_FILES = 6 /* the descriptors that libuv opens for the first loop of a process; four for each further one */
+    LOOP_FILES = 6 /* descriptors that libuv opens for the first loop of a process; later loops need four */
 };
 
 static struct pccl_reactor *reactor_of(void *handle) { return ((uv_handle_t *)handle)->data; }
@@ -22,12 +22,12 @@ static void on_idle(uv_idle_t *idle) { (void)idle; }
 void pccl_reactor_hurry(struct pccl_reactor *reactor) { (void)uv_idle_start(&reactor->idle, on_idle); }
 
 /*
- * Due times are judged after the next poll, so that input that arrived during a standstill is read
+ * Ends the next poll at once. Due times are judged after it, so that input that arrived during a suspension is read
  * first.
  */
 static void on_timer(uv_timer_t *timer) { pccl_reactor_hurry(reactor_of(timer)); }
 
-/* libuv counts in milliseconds and may fire a fraction of one early. */
+/* Starts the timer. libuv counts in milliseconds and may fire a fraction of one early. */
 static void start_timer(struct pccl_reactor *reactor)
 {
     uint64_t now_us = pccl_now_us();
@@ -90,8 +90,8 @@ static void close_file(uv_file file)
 }
 
 /*
- * When descriptors are short, libuv (1.44) leaks some of those it opened, and ends the process if
- * it was the first loop. So they are tried first.
+ * Checks that descriptors are available. When they are short, libuv (1.44) leaks some of those it opened, and ends the
+ * process if it was the first loop.
  */
 static int find_descriptors(void)
 {
@@ -118,7 +118,7 @@ int pccl_reactor_open(struct pccl_reactor *reactor, const struct pccl_reactor_ev
     }
     reactor->events = events;
     reactor->due_us = UINT64_MAX;
-    /* None of these can fail. */
+    /* These cannot fail. */
     (void)uv_timer_init(&reactor->loop, &reactor->timer);
     (void)uv_idle_init(&reactor->loop, &reactor->idle);
     (void)uv_prepare_init(&reactor->loop, &reactor->prepare);

@@ -1,18 +1,17 @@
 /*
- * One event loop: how it begins, how other threads wake it, that it handles pending input before it
- * lets time pass judgment on anyone, and how it ends. A thread that needs a loop has one of these
- * as part of a struct.
+ * One event loop: its start, wake-ups by other threads, its end, and the rule that it handles pending input before any
+ * due time is judged. A thread that needs a loop has a reactor as part of a struct.
  *
- * Owns the libuv loop, the descriptors by which it waits and is woken, and one timer. Knows nothing
- * of the sockets and timers that others put into `loop` (net/channel, net/listener, net/dialer
- * ...), of locks, nor of the thread that runs it: one that was made for it, or a caller's.
+ * Owns the libuv loop, the descriptors by which it waits and is woken, and one timer. Knows nothing of the sockets and
+ * timers that others put into `loop` (net/channel, net/listener, net/dialer ...), of locks, nor of the thread that runs
+ * it.
  *
- * Threads: pccl_reactor_wake may be called by any thread or signal handler while the reactor is
- * open; an owner that closes it makes sure that nobody wakes it any more. Everything else belongs
- * to the thread that runs it, or before and after that to whoever has the struct.
+ * Threads: any thread or signal handler may call pccl_reactor_wake while the reactor is open; an owner that closes it
+ * makes sure that no calls follow. All else belongs to the thread that runs it, and before and after that to the owner
+ * of the struct.
  *
- * When an invariant breaks on the loop, it is abandoned and pccl_reactor_run returns false. Neither
- * the loop nor anything in it is touched or freed any more (net/guard).
+ * When an invariant breaks on the loop, it is abandoned and pccl_reactor_run returns false. Neither the loop nor
+ * anything in it is used or freed after that (net/guard).
  */
 #ifndef PCCL_NET_REACTOR_H
 #define PCCL_NET_REACTOR_H
@@ -24,18 +23,20 @@
 
 struct pccl_reactor;
 
-/* On the loop's thread. Each may be NULL. */
+/* Events, on the loop's thread. Each may be NULL. */
 struct pccl_reactor_events {
-    /* At least once after each wake-up; sees everything that was written before it. */
+    /*
+     * The reactor was woken. Called at least once after each pccl_reactor_wake; sees all earlier writes of that thread.
+     */
     void (*woken)(struct pccl_reactor *reactor);
-    /* The loop is about to wait; the timers have had their turn. */
+    /* The loop is about to wait; due timers have run. */
     void (*polling)(struct pccl_reactor *reactor);
     /*
-     * The loop has waited, and what had arrived by heard_us (pccl_now_us) has been given to its
+     * The loop has waited. All input that had arrived by heard_us (a time of pccl_now_us) has been passed to its
      * owners.
      */
     void (*polled)(struct pccl_reactor *reactor, uint64_t heard_us);
-    /* The due time had come by then. Just before `polled`; once for each pccl_reactor_set_due. */
+    /* The due time is not after heard_us. Called just before `polled`, once for each pccl_reactor_set_due. */
     void (*ticked)(struct pccl_reactor *reactor);
 };
 
@@ -44,7 +45,7 @@ struct pccl_reactor {
     const struct pccl_reactor_events *events;
     uv_async_t wake;
     uv_timer_t timer;
-    uv_idle_t idle; /* active: the poll does not wait */
+    uv_idle_t idle; /* active: the next poll does not wait */
     uv_prepare_t prepare;
     uv_check_t check;
     uint64_t due_us; /* UINT64_MAX: never */
@@ -52,34 +53,31 @@ struct pccl_reactor {
 };
 
 /*
- * 0, or a negative libuv error: out of memory or descriptors; then everything is undone, and the
- * struct may be freed.
+ * Opens a reactor. Returns 0, or a negative libuv error if out of memory or descriptors; everything is then undone, and
+ * the struct may be freed.
  */
 PCCL_MUST_CHECK int pccl_reactor_open(struct pccl_reactor *reactor, const struct pccl_reactor_events *events);
-/*
- * `woken` follows, once for several calls; also for a call from inside `woken`, or before the loop
- * runs.
- */
+/* Wakes the loop: `woken` follows, once for several calls. May be called inside `woken`, or before the loop runs. */
 void pccl_reactor_wake(struct pccl_reactor *reactor);
-/* Returns when the loop was stopped, or has ended and is empty. false: an invariant broke. */
+/* Runs the loop until it is stopped, or has ended and is empty. Returns false if an invariant broke. */
 PCCL_MUST_CHECK bool pccl_reactor_run(struct pccl_reactor *reactor);
 /*
- * `ticked` and `polled` come at this time of pccl_now_us() or soon after, never before. Replaces
- * what was set before. UINT64_MAX: never.
+ * Sets the due time, in place of the previous one: `ticked` follows at this time of pccl_now_us() or soon after, never
+ * before. UINT64_MAX: never.
  */
 void pccl_reactor_set_due(struct pccl_reactor *reactor, uint64_t due_us);
-/* The next poll takes what has arrived and does not wait. */
+/* Makes the next poll read input that has arrived without waiting. */
 void pccl_reactor_hurry(struct pccl_reactor *reactor);
-/* pccl_reactor_run returns after this turn, and the timer is off. What is in the loop stays. */
+/* Makes pccl_reactor_run return after this turn, and cancels the due time. Handles in the loop stay. */
 void pccl_reactor_stop(struct pccl_reactor *reactor);
 /*
- * No events follow. The loop goes on until others have closed everything that they have in it. To
- * be called once.
+ * Closes the reactor's handles; no events follow. The loop runs on until others have closed all of their handles. Call
+ * once.
  */
 void pccl_reactor_end(struct pccl_reactor *reactor);
 /*
- * After the owner has closed everything that it put into the loop: lets the loop release it, ends
- * the loop if that was not done, and frees it.
+ * Frees the reactor after the owner has closed its handles: lets the loop release them, and ends the loop if
+ * pccl_reactor_end was not called.
  */
 void pccl_reactor_close(struct pccl_reactor *reactor);
 

@@ -7,16 +7,16 @@
 enum {
     KIND_SHIFT = 24,
     BLOCK_BYTES = 16,
-    BLOCKS_BESIDE = 2, /* those of a record's header and of its lengths */
+    BLOCKS_BESIDE = 2, /* blocks for a record's header and for its lengths */
     LARGE_BYTES = 16 << 10,
 };
 
-/* Of one key: far below AES-GCM's bound, which is 2^34.5 (RFC 8446, 5.5). */
+/* Limit for the blocks of one key, far below AES-GCM's bound of 2^34.5 (RFC 8446, 5.5). */
 #define BLOCKS_MAX (UINT64_C(1) << 32)
 
 /* ---- keys ---- */
 
-/* HMAC-SHA-256, keyed with the present secret. false: out of memory. */
+/* Computes HMAC-SHA-256 with the present secret. Returns false if out of memory. */
 static bool hash(const struct pccl_record_line *line, const uint8_t *bytes, size_t length, struct pccl_secret *out)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -25,15 +25,15 @@ static bool hash(const struct pccl_record_line *line, const uint8_t *bytes, size
 }
 
 /*
- * HKDF-Expand (RFC 5869), of which one block is enough; the label ends with that block's number.
- * false: out of memory.
+ * Derives a key by HKDF-Expand (RFC 5869), for which one block is enough; the label ends with the number of that block.
+ * Returns false if out of memory.
  */
 static bool expand(const struct pccl_record_line *line, const char *label, struct pccl_secret *out)
 {
     return hash(line, (const uint8_t *)label, strlen(label), out);
 }
 
-/* The key and the nonce of the present secret. */
+/* Derives key and nonce from the present secret. */
 static bool use_secret(struct pccl_record_line *line)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -89,7 +89,7 @@ bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *se
     return good;
 }
 
-/* Both ends count the same, so both change the key before the same record. */
+/* Replaces a used-up key. Both ends count the same blocks, so both change the key before the same record. */
 static bool renew(struct pccl_record_line *line, size_t length)
 {
     uint64_t blocks = BLOCKS_BESIDE + (length + BLOCK_BYTES - 1) / BLOCK_BYTES;
@@ -101,7 +101,7 @@ static bool renew(struct pccl_record_line *line, size_t length)
     return good;
 }
 
-/* Everything of a record but its content and its tag. */
+/* Prepares the cipher for one record, up to the content. */
 static bool set_up(struct pccl_record_line *line, const uint8_t *header, size_t length)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -160,7 +160,7 @@ static bool has_right_length(enum pccl_record_kind kind, uint64_t length)
     }
 }
 
-/* Of the content; -1: it is not the header of the record that comes next. */
+/* Returns the length of the content, or -1 if this is not the header of the next record. */
 static ptrdiff_t length_of(const struct pccl_record_line *line, const uint8_t *header)
 {
     uint64_t length = pccl_get(header, 4) & ((1U << KIND_SHIFT) - 1);
@@ -168,7 +168,7 @@ static ptrdiff_t length_of(const struct pccl_record_line *line, const uint8_t *h
     return good && pccl_get(header + 4, 8) == line->number ? (ptrdiff_t)length : -1;
 }
 
-/* `out` is where the sealed content is, or does not overlap with it. */
+/* Opens a record into `out`, which is the place of the sealed content or does not overlap it. */
 static bool open_record(struct pccl_record_line *line, uint8_t *record, size_t length, uint8_t *out)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -197,7 +197,7 @@ bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_
     uint8_t *grown;
     if (needed <= LARGE_BYTES) {
         grown = pccl_grow(memory, *buffer, capacity, needed, 1);
-    } else { /* at once, and not to twice as much */
+    } else { /* directly to the maximum, instead of by doubling */
         grown = memory->resize(memory->context, *buffer, *capacity, PCCL_RECORD_BUFFER_MAX);
         *capacity = grown ? PCCL_RECORD_BUFFER_MAX : *capacity;
     }
@@ -205,7 +205,7 @@ bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_
     return grown != NULL;
 }
 
-/* Of the record that is awaited, as far as it is known. */
+/* Returns the size of the awaited record; until its header has arrived, the size of the header. */
 static uint32_t awaited(const struct pccl_record_reader *reader, const struct pccl_record_line *line)
 {
     ptrdiff_t length = -1;
@@ -242,7 +242,7 @@ struct places {
 
 static size_t room_of(const struct places *places) { return places->left[0] + places->left[1]; }
 
-/* The place that is filled next. */
+/* Returns the index of the place to fill next. */
 static int next_of(const struct places *places) { return places->left[0] == 0; }
 
 static void fill(struct places *places, size_t bytes)
@@ -253,7 +253,7 @@ static void fill(struct places *places, size_t bytes)
         places->at[next] += bytes;
 }
 
-/* What was opened in the buffer. */
+/* Moves opened content from the buffer to the places. */
 static void hand_out(struct pccl_record_reader *reader, struct places *places)
 {
     while (reader->opened_start < reader->opened_end && room_of(places) > 0) {
@@ -265,7 +265,7 @@ static void hand_out(struct pccl_record_reader *reader, struct places *places)
     }
 }
 
-/* Whether the next record is there. -1: it is none, and never will be. */
+/* Returns 1 if the next record is complete, 0 if not, and -1 if the bytes can never become a valid record. */
 static int is_whole(const struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length)
 {
     uint32_t have = reader->end - reader->start;
@@ -278,7 +278,7 @@ static int is_whole(const struct pccl_record_reader *reader, const struct pccl_r
     return have >= PCCL_RECORD_OVERHEAD + *length;
 }
 
-/* 1: a record was opened; 0: not now; -1: what comes is no record. */
+/* Opens the next record. Returns 1 if it was opened, 0 if it is incomplete, and -1 if the bytes are no valid record. */
 static int open_next(struct pccl_record_reader *reader, struct pccl_record_line *line, struct places *places)
 {
     size_t length;

@@ -11,68 +11,71 @@
 #include <string.h>
 
 enum {
-    RECORD_BYTES = 16 << 10,  /* the most that TLS seals at once */
-    SEALED_BYTES = 128 << 10, /* so many wait for the kernel before more is sealed */
-    TOGETHER_BYTES = 8 << 10, /* frames and payload are one record of ours up to here */
+    RECORD_BYTES = 16 << 10,  /* largest content that TLS seals at once */
+    SEALED_BYTES = 128 << 10, /* limit for sealed bytes that wait for the kernel before more are sealed */
+    TOGETHER_BYTES = 8 << 10, /* up to this size, frames and payload share one record of ours */
     FIRST_BYTES = 3,
-    VERDICT_BYTES = 4,             /* tell a record of TLS from one of ours, whose fourth byte is its kind */
-    GREETING_BYTES_MAX = 16 << 10, /* that the other side may send before the handshake is done */
+    VERDICT_BYTES = 4,             /* distinguishes a record of TLS from one of ours: its fourth byte is the kind */
+    GREETING_BYTES_MAX = 16 << 10, /* limit for bytes of the other side before the handshake is done */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
-    RENEWAL_US = 10 * 1000,        /* clients begin no renewal before this time since the last one (rekey_ms) */
-    RENEWALS_AT_ONCE = 4,          /* a server accepts some that a busy machine has held up */
+    RENEWAL_US = 10 * 1000,        /* shortest time between two renewals that a client begins (rekey_ms) */
+    RENEWALS_AT_ONCE = 4,          /* a server tolerates some that a busy machine has delayed */
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
-    VERSION_MAJOR = 3, /* of records */
+    VERSION_MAJOR = 3, /* version of TLS records */
     TLS_AES_128_GCM = 0x1301,
 };
 
 enum state {
     SHAKING_HANDS,
     OPEN,
-    FAILED, /* what is written is dropped, but for the alert that tells the other side */
-    PLAIN,  /* the other side does not encrypt; the end that was dialed can still answer it in the clear */
+    FAILED, /* output is dropped, except for the alert to the other side */
+    PLAIN,  /* the other side does not encrypt; the end that was dialed can still answer without encryption */
 };
 
 struct pccl_secure {
     const struct pccl_memory *memory;
     const struct pccl_keys *keys;
     const struct pccl_openssl *openssl;
-    struct ssl_st *ssl;  /* NULL once there are records of ours; at a PEER after the master's verdict on its key */
-    uv_os_sock_t socket; /* during a call */
+    struct ssl_st *ssl;  /* NULL once records of ours are used; at a PEER only after the master's verdict on its key */
+    uv_os_sock_t socket; /* valid during a call */
     enum pccl_secure_role role;
     enum state state;
-    bool knocks;                 /* of a client, until it has */
-    bool finished;               /* its end was said */
-    int read_error, write_error; /* of the socket, or 0 */
-    int ended;                   /* why a read found no more, after it found something */
-    bool was_told;               /* the end that ended it is the other side's word */
+    bool knocks;                 /* at a client, until it has sent its knock */
+    bool finished;               /* the end of the output was sealed */
+    int read_error, write_error; /* errors of the socket or of memory, or 0 */
+    int ended;                   /* error of later reads, or 0 */
+    bool was_told;               /* the other side has announced the end */
 
-    uint8_t first[VERDICT_BYTES]; /* what the other side sent first, or after the handshake */
+    uint8_t first[VERDICT_BYTES]; /* first bytes of the other side, or its first bytes after the handshake */
     uint32_t first_have, first_used;
     uint64_t greeting_bytes;
-    uint64_t records, rekey; /* a new key after so many; 0: as usual */
+    uint64_t records, rekey; /* TLS records written; for tests: interval of key changes */
 
-    enum pccl_record_cipher cipher; /* after the handshake */
-    bool has_shown;                 /* MASTER, then: the other side its key */
+    enum pccl_record_cipher cipher; /* valid after the handshake */
+    bool has_shown;                 /* MASTER: the other side has shown its key; valid after the handshake */
     uint8_t shown[PCCL_PUBLIC_BYTES];
-    /* if it has records of ours, then */
+    /* after the handshake, if records of ours are used: */
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
     struct pccl_renewal renewal;
-    uint64_t renewal_due_us; /* of a server: the client has used up its renewals until this time */
-    bool dry;                /* the socket has nothing more */
-    bool moved;              /* bytes of it, since somebody asked */
+    uint64_t renewal_due_us; /* at a server: the client has used up its renewals until this time */
+    bool dry;                /* nothing more is available from the socket */
+    bool moved;              /* bytes of the socket have moved since the last query */
 
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
 
-    struct pccl_link_key key; /* of a link */
+    struct pccl_link_key key; /* for a link */
     struct pccl_text why;
 };
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/* After the handshake, in the place of TLS's own; never of HTTP, as browsers know none. */
+/*
+ * Returns true if records of ours replace TLS's own after the handshake; not for HTTP, since browsers do not support
+ * them.
+ */
 static bool has_records(const struct pccl_secure *secure)
 {
     return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
@@ -92,7 +95,7 @@ static bool is_record(const uint8_t *bytes, size_t length, bool may_be_alert)
            (length < 2 || bytes[1] == VERSION_MAJOR) && (length < 3 || (bytes[2] >= 1 && bytes[2] <= 4));
 }
 
-/* Reads into `first`, until there are at most so many. 0, or an error. */
+/* Reads into `first`, up to `wanted` bytes in all. Returns 0 or an error. */
 static ptrdiff_t read_first(struct pccl_secure *secure, uint32_t wanted)
 {
     ptrdiff_t got = pccl_socket_read(secure->socket, secure->first + secure->first_have, wanted - secure->first_have);
@@ -101,7 +104,7 @@ static ptrdiff_t read_first(struct pccl_secure *secure, uint32_t wanted)
     return got < 0 ? got : 0;
 }
 
-/* What has come of the first bytes. 0: go on; UV_EAGAIN and other errors. */
+/* Reads and checks the first bytes. Returns 0 to continue, UV_EAGAIN or another error. */
 static ptrdiff_t see_first(struct pccl_secure *secure)
 {
     while (secure->first_have < FIRST_BYTES) {
@@ -203,7 +206,7 @@ static void make_method(void)
         method = made;
 }
 
-/* Sends what is sealed. 0: all of it; UV_EAGAIN or another error. */
+/* Sends the sealed bytes. Returns 0 if all are sent, UV_EAGAIN or another error. */
 static ptrdiff_t flush(struct pccl_secure *secure)
 {
     while (secure->sealed_start < secure->sealed_end) {
@@ -249,7 +252,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
         openssl->SSL_set_connect_state(secure->ssl);
     else
         openssl->SSL_set_accept_state(secure->ssl);
-    if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL wants a name, whatever it is, where clients are verified */
+    if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL requires some name where clients are verified */
         (void)openssl->SSL_set_session_id_context(secure->ssl, (const unsigned char *)"pccl1", 5);
     return secure;
 }
@@ -276,7 +279,7 @@ void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure-
 
 /* ---- the handshake ---- */
 
-/* What the last call of OpenSSL came to: UV_EAGAIN, or the end. */
+/* Returns the outcome of the last call of OpenSSL: UV_EAGAIN, or the cause of the end. */
 static ptrdiff_t outcome(struct pccl_secure *secure, int result)
 {
     int kind = secure->openssl->SSL_get_error(secure->ssl, result);
@@ -294,7 +297,7 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     if (secure->state != FAILED)
         pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
     secure->state = FAILED;
-    (void)flush(secure); /* the alert */
+    (void)flush(secure); /* sends the alert */
     return UV_EPROTO;
 }
 
@@ -304,7 +307,7 @@ static void forget_handshake(struct pccl_secure *secure)
     secure->ssl = NULL;
 }
 
-/* From here on there are records of ours, whose keys come of the handshake. false: out of memory. */
+/* Starts to use records of ours, with keys derived from the handshake. Returns false if out of memory. */
 static bool begin_records(struct pccl_secure *secure)
 {
     static const char labels[2][2][40] = {{"EXPERIMENTAL pccl control 1 client", "EXPERIMENTAL pccl control 1 server"},
@@ -322,7 +325,7 @@ static bool begin_records(struct pccl_secure *secure)
         line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
         pccl_wipe(&secret, sizeof secret);
     }
-    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* 0: clear bytes follow */
+    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* 0: unencrypted bytes follow */
     secure->first_have = secure->first_used = 0;
     if (secure->role == PCCL_SECURE_MASTER)
         secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
@@ -331,7 +334,7 @@ static bool begin_records(struct pccl_secure *secure)
     return good;
 }
 
-/* Inserts the knock in front of the greeting, which is not sent yet. Returns false if out of memory. */
+/* Inserts the knock before the greeting, which is not sent yet. Returns false if out of memory. */
 static bool knock(struct pccl_secure *secure)
 {
     uint32_t bytes = (uint32_t)pccl_knock_bytes(is_link(secure)), length = secure->sealed_end + bytes;
@@ -345,7 +348,7 @@ static bool knock(struct pccl_secure *secure)
     return pccl_knock_write(secure->keys, is_link(secure) ? &secure->key : NULL, sealed, length);
 }
 
-/* The handshake goes on. 0: it is done. */
+/* Continues the handshake. Returns 0 if it is done, or an error. */
 static ptrdiff_t shake_hands(struct pccl_secure *secure)
 {
     secure->openssl->ERR_clear_error();
@@ -356,7 +359,7 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
         return secure->ended = UV_ENOMEM;
     }
     ptrdiff_t error = result == 1 ? 0 : outcome(secure, result);
-    (void)flush(secure); /* what is left is sent like the rest */
+    (void)flush(secure); /* unsent bytes are sent like other output */
     if (error)
         return error;
     if (is_link(secure) && !secure->openssl->SSL_session_reused(secure->ssl)) {
@@ -374,7 +377,7 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
     return 0;
 }
 
-/* Behind what is sealed. false: out of memory. */
+/* Appends a record to the sealed bytes. Returns false if out of memory. */
 static bool seal_record(struct pccl_secure *secure, enum pccl_record_kind kind, const uint8_t *first,
                         size_t first_length, const uint8_t *second, size_t second_length)
 {
@@ -395,7 +398,7 @@ uint32_t pccl_secure_renewal_ms(const struct pccl_secure *secure)
     return can ? pccl_keys_renewal_ms(secure->keys) : 0;
 }
 
-/* Seals a record of the renewal. false: out of memory. */
+/* Seals a record of the renewal. Returns false if out of memory. */
 static bool seal_turn(struct pccl_secure *secure, enum pccl_record_kind kind)
 {
     return seal_record(secure, kind, secure->renewal.public, kind == PCCL_RECORD_KEY ? PCCL_RECORD_KEY_BYTES : 0, NULL,
@@ -421,7 +424,7 @@ static bool may_begin(struct pccl_secure *secure)
     return may;
 }
 
-/* Acts on the record that the reader has met. 0, or why the connection has failed. */
+/* Acts on the record that the reader has met. Returns 0, or the error with which the connection has failed. */
 static int go_on_renewing(struct pccl_secure *secure)
 {
     enum pccl_record_kind reply;
@@ -439,7 +442,7 @@ static int go_on_renewing(struct pccl_secure *secure)
 
 /* ---- in ---- */
 
-/* Adds up what comes. 0, or why nothing more does. */
+/* Reads from TLS and adds to *total. Returns 0, or the error that stopped it. */
 static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t length, size_t *total)
 {
     for (size_t have = 0, got = 0; have < length; have += got, *total += got) {
@@ -451,8 +454,8 @@ static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t le
 }
 
 /*
- * A peer is done with the handshake before the master has seen its key, so what comes next may be an
- * alert of TLS: the key is not taken. 0: it is a record of ours; else why nothing can be read yet.
+ * Checks the first bytes after a PEER's handshake, which is done before the master has verified its key: they may be an
+ * alert that rejects the key. Returns 0 if they begin a record of ours, else the reason why nothing can be read.
  */
 static ptrdiff_t hear_verdict(struct pccl_secure *secure)
 {
@@ -461,7 +464,7 @@ static ptrdiff_t hear_verdict(struct pccl_secure *secure)
         if (error)
             return error;
     }
-    if (secure->first[VERDICT_BYTES - 1] == 0) { /* in TLS the upper half of the length, and an alert is short */
+    if (secure->first[VERDICT_BYTES - 1] == 0) { /* the upper half of TLS's length, and an alert is short */
         uint8_t none;
         size_t moved;
         secure->openssl->ERR_clear_error();
@@ -477,7 +480,7 @@ static ptrdiff_t hear_verdict(struct pccl_secure *secure)
     return 0;
 }
 
-/* Until something has come. A short read shows that the socket has nothing more. */
+/* Reads until content has arrived. A short read shows that nothing more is available. */
 static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t first_length, uint8_t *second,
                               size_t second_length)
 {
@@ -568,7 +571,7 @@ bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ende
 
 /* ---- out ---- */
 
-/* Seals until nothing is left or enough waits. 0, or why no more is sealed. */
+/* Seals until nothing is left or the limit is reached. Returns 0, or the error that stopped it. */
 static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t length, size_t *total)
 {
     size_t done = 0;
@@ -586,9 +589,9 @@ static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t l
 }
 
 /*
- * Seals what one call of the kernel may take, while nothing else waits. Payload that is long has
- * records of its own, which the other end opens in the place that it belongs to, once it has read
- * the frame before. What is short goes with its frame.
+ * Seals as much as one call of the kernel may take, while no sealed bytes wait. Long payload gets its own records,
+ * which the other end opens directly in their destination once it has read the frame before. Short payload shares a
+ * record with its frame.
  */
 static bool seal_some(struct pccl_secure *secure, const uint8_t *first, size_t first_length, const uint8_t *second,
                       size_t second_length, size_t *total)
@@ -645,8 +648,8 @@ ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, con
     if (secure->state == PLAIN && !is_client(secure) && first_length + second_length > 0)
         return pccl_socket_write_two(socket, first, first_length, second, second_length);
     if (secure->state == SHAKING_HANDS && shake_hands(secure) != 0 && secure->state == SHAKING_HANDS)
-        return UV_EAGAIN;        /* also if it has ended: reading will tell */
-    if (secure->state != OPEN) { /* nobody would understand it */
+        return UV_EAGAIN;        /* even if the handshake has failed: the next read reports that */
+    if (secure->state != OPEN) { /* the other side could not decode more output */
         ptrdiff_t error = flush(secure);
         return error ? error : (ptrdiff_t)(first_length + second_length);
     }
@@ -664,7 +667,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* without memory it ends as if it broke */
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* if out of memory, the end looks broken */
         return;
     }
     secure->openssl->ERR_clear_error();

@@ -1,4 +1,4 @@
-/* Words for a handshake that failed, for the logs and errors of both ends. */
+/* Texts for a handshake that failed, for the logs and errors of both ends. */
 #include "net/openssl.h"
 #include "net/secure.h"
 
@@ -45,7 +45,7 @@ const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secu
     }
 }
 
-/* What is wrong with the other side's certificate, or, `told`, what it says of ours. */
+/* Explains an error about a certificate. told: the other side has reported it. */
 static void explain_certificate(const struct failure *by, unsigned long error, bool told)
 {
     bool at_master = by->role == PCCL_SECURE_MASTER;
@@ -75,7 +75,7 @@ static void explain(const struct failure *by)
 {
     unsigned long error = by->openssl->ERR_peek_error() & REASON_MASK;
     const char *words = pccl_openssl_error(by->openssl);
-    bool told = error >= REASON_ALERTS; /* the other side has ended it */
+    bool told = error >= REASON_ALERTS; /* the other side has ended the handshake */
     if (by->role < PCCL_SECURE_DIALED && pccl_keys_has_files(by->keys)) {
         explain_certificate(by, error, told);
         return;

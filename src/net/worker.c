@@ -27,7 +27,7 @@ static void free_unopened(struct pccl_worker_link *link)
     on_released(&link->channel);
 }
 
-/* NULL: out of memory; the socket is untouched. Any thread. */
+/* Makes a link. Returns NULL if out of memory; the socket is then untouched. Any thread. */
 static struct pccl_worker_link *make_link(struct pccl_worker *worker, const struct pccl_worker_role *role,
                                           const struct pccl_id *peer, uv_os_sock_t socket)
 {
@@ -45,7 +45,7 @@ static struct pccl_worker_link *make_link(struct pccl_worker *worker, const stru
     return link;
 }
 
-/* The socket is the link's from now on. false: it is closed, and the link is freed. */
+/* Opens a link, which takes over the socket. Returns false on failure; the socket is then closed and the link freed. */
 static bool open_link(struct pccl_worker_link *link)
 {
     struct pccl_worker *worker = link->worker;
@@ -135,7 +135,7 @@ void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes
 
 /* ---- links that we dial ---- */
 
-/* Takes the connection after its handshake. It becomes the line's link, or is closed, with a reason. */
+/* Takes over the connection after its handshake: it becomes the line's link, or is closed, with a reason. */
 static enum pccl_link_end take_over(struct pccl_worker_line *line, struct pccl_connection *connection,
                                     struct pccl_text *reason)
 {
@@ -205,7 +205,7 @@ static struct pccl_worker_link *link_at(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_worker_link, in_links);
 }
 
-/* The oldest of these links that the peer has dialed, if it has dialed too many to open another one; or NULL. */
+/* Returns the oldest of these links that the peer has dialed if the peer has reached the limit, else NULL. */
 static struct pccl_worker_link *find_excess(const struct pccl_worker_kind *kind, struct pccl_list_node *links,
                                             const struct pccl_id *peer)
 {
@@ -219,7 +219,7 @@ static struct pccl_worker_link *find_excess(const struct pccl_worker_kind *kind,
     return count < kind->accepts_max ? NULL : oldest;
 }
 
-/* Closes a link that the loop has not seen. */
+/* Closes a link that the loop has not opened. */
 static void drop_waiting(struct pccl_worker_link *link)
 {
     pccl_socket_close(link->channel.socket);
@@ -251,7 +251,7 @@ enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pcc
     return takes ? PCCL_OK : PCCL_USAGE;
 }
 
-/* Bounds the links of a peer that dials again and again. */
+/* Closes the oldest link of a peer that has dialed too many. */
 static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
 {
     struct pccl_worker_link *excess = find_excess(worker->kind, &worker->links, peer);
@@ -287,7 +287,7 @@ bool pccl_worker_is_needed(struct pccl_worker *worker)
 static void take_accepted(struct pccl_worker *worker, struct pccl_list_node *accepted)
 {
     uv_mutex_lock(&worker->lock);
-    pccl_list_append(&worker->accepted, accepted); /* it becomes the head of the whole list */
+    pccl_list_append(&worker->accepted, accepted); /* it replaces the head of the whole list */
     pccl_list_remove(&worker->accepted);
     worker->posted = false;
     worker->ended = worker->leaving;
