@@ -1,4 +1,4 @@
-/* Questions about files, and a lock that ends with its process. Errors are negative ones of libuv. */
+/* Checks of files, and a lock that ends with its process. Errors are negative libuv errors. */
 #ifndef PCCL_OS_FILE_H
 #define PCCL_OS_FILE_H
 
@@ -18,7 +18,7 @@ void pccl_file_remove(const char *path);
  * *opened: the file could be opened. Returns 0, or an error; UV_EAGAIN: another process has locked it.
  */
 PCCL_MUST_CHECK int pccl_file_lock(const char *path, uv_os_fd_t *lock, bool *opened);
-/* Releases the lock also if a child, forked at this moment, still has the file. */
+/* Releases the lock, even if a child that was forked at this moment still has the file. */
 void pccl_file_unlock(uv_os_fd_t lock);
 
 #endif

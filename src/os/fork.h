@@ -1,9 +1,8 @@
 /*
- * Keeps forked children from holding our sockets open, because a child that inherits them would
- * hide the death of its parent from every peer. All sockets of the library are recorded here and
- * closed in the child. Every object that owns a thread keeps the generation in which it was
- * created, so that calls in the child can be refused: the object's locks and threads did not
- * survive the fork.
+ * Keeps forked children from holding our descriptors open: a child that inherits sockets would hide the death of its
+ * parent from every peer. Descriptors of the library are recorded here and closed in the child. Every object that owns
+ * a thread stores the generation in which it was created, so that calls in the child can be refused: the object's locks
+ * and threads did not survive the fork.
  */
 #ifndef PCCL_OS_FORK_H
 #define PCCL_OS_FORK_H
@@ -12,16 +11,13 @@
 
 #include <uv.h>
 
-/* Any thread. Differs between a process and each of its forked children. */
+/* Returns the fork generation, which differs between a process and each of its forked children. Any thread. */
 uint32_t pccl_fork_generation(void);
 
-/*
- * Held while a descriptor is created and remembered, or closed and forgotten, so that no fork falls
- * between the two.
- */
+/* Locks out forks while a descriptor is created and remembered, or closed and forgotten. */
 void pccl_fork_lock(void);
 void pccl_fork_unlock(void);
-/* With the lock held. false: out of memory, the descriptor was not remembered. */
+/* Remembers a descriptor. Returns false if out of memory. Caller holds the lock. */
 PCCL_MUST_CHECK bool pccl_fork_remember(uv_os_sock_t descriptor);
 /*
  * Remembers the descriptor that a system call returned (-1: it failed, errno says why) and unlocks.

@@ -28,7 +28,7 @@ static void after_fork_in_child(void)
 static void initialize(void)
 {
     if (uv_mutex_init(&lock) != 0)
-        abort(); /* a default mutex cannot fail on the systems we know */
+        abort(); /* initializing a default mutex cannot fail on supported systems */
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -12,7 +12,7 @@ static bool is_link_local(const struct pccl_address *address)
     return address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80;
 }
 
-/* Bridges of containers and virtual machines, whose addresses mean something else on every host. */
+/* Returns true for bridges of containers and virtual machines, whose addresses mean another machine on every host. */
 static bool is_private_bridge(const char *name)
 {
     static const char *const prefixes[] = {"docker", "br-", "virbr",  "veth", "lxcbr",
@@ -41,7 +41,7 @@ static uint32_t add(const struct pccl_address *address, uint16_t port, struct pc
     return count + 1;
 }
 
-/* How useful an address of ours is to others; smaller is better. */
+/* The value of our addresses for other peers; smaller is better. */
 enum rank { RANK_ROUTABLE, RANK_DOUBTFUL, RANK_LOOPBACK };
 
 static enum rank rank_of(const struct pccl_address *address, const char *name)
@@ -76,7 +76,7 @@ uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t 
         interface_count = 0;
     if (toward)
         count = add(toward, port, candidates, count, max);
-    /* One place is reserved for loopback: peers on the same host can always meet there. */
+    /* One place is reserved for loopback: peers on the same host can always connect there. */
     uint32_t room = max > 1 ? max - 1 : max;
     count = add_ranked(interfaces, interface_count, RANK_ROUTABLE, port, candidates, count, room);
     if (count == 0)

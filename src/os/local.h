@@ -16,7 +16,7 @@
 #include <uv.h>
 
 struct pccl_local {
-    int directory; /* a descriptor */
+    int directory; /* descriptor of the directory */
 };
 
 /*
@@ -27,20 +27,21 @@ struct pccl_local {
 PCCL_MUST_CHECK int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_text *reason);
 void pccl_local_close(struct pccl_local *local);
 
-/*
- * Listens under this id. Also removes the files that peers have left when they died.
- */
+/* Listens under this id. Also removes the files of peers that have died. */
 PCCL_MUST_CHECK int pccl_local_listen(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *socket);
 /* Removes the file. The caller closes the socket. */
 void pccl_local_remove(const struct pccl_local *local, const struct pccl_id *id);
-/* Lets the connected process in. Returns false if it is of another user. takes: it may pass a descriptor. */
+/* Lets the connected process in. Returns false if it belongs to another user. takes: it may pass a descriptor. */
 PCCL_MUST_CHECK bool pccl_local_let_in(uv_os_sock_t accepted, bool takes);
 
-/* Connects to a peer's socket. UV_ENOENT: it is not on this host, in another network namespace, or another user's. */
+/*
+ * Connects to a peer's socket. Returns UV_ENOENT if the peer is not on this host, in another network namespace, or of
+ * another user.
+ */
 PCCL_MUST_CHECK int pccl_local_dial(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *socket);
 /*
- * Returns 0 if the listener has let this process in, and sets *takes to its byte; UV_EAGAIN: not yet; another error:
- * the listener has closed the connection.
+ * Returns 0 if the listener has let this process in, and sets *takes to its byte; UV_EAGAIN if it has not done so yet;
+ * another error if it has closed the connection.
  */
 PCCL_MUST_CHECK int pccl_local_is_let_in(uv_os_sock_t dialed, bool *takes);
 

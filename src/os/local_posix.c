@@ -17,7 +17,7 @@
 enum {
     DIGITS = 2 * sizeof(struct pccl_id),
     NAME_BYTES = 64,
-    PATH_BYTES = 108, /* of a Unix socket's address */
+    PATH_BYTES = 108, /* length of a Unix socket's path */
     DIRECTORY_BYTES = 4096,
     ABANDONED_S = 60, /* least age of an abandoned file; the socket of a younger file may not be visible yet */
 };
@@ -62,8 +62,8 @@ static bool is_private(int directory, const char *path, const char *parent, stru
 }
 
 /*
- * Returns a descriptor of the checked directory, or -1. All later access goes through it. O_PATH cannot block. Needs no
- * fork lock: a directory that a child inherits delays no process.
+ * Returns a descriptor of the checked directory, or -1. All later access uses it. O_PATH cannot block. Needs no fork
+ * lock: a directory that a child inherits delays no process.
  */
 static int open_private(const char *path, const char *parent, struct pccl_text *reason)
 {
@@ -118,7 +118,10 @@ void pccl_local_close(struct pccl_local *local) { close(local->directory); }
 
 /* ---- names ---- */
 
-/* Writes the name of a peer's file, with the network namespace of the calling thread, as for its sockets. */
+/*
+ * Writes the name of a peer's file, with the network namespace of the calling thread, which also applies to its
+ * sockets.
+ */
 static bool write_name(const struct pccl_id *id, char name[NAME_BYTES])
 {
     struct stat network;
@@ -137,7 +140,7 @@ static bool is_name(const char *name)
            strspn(name + inode + 1, "0123456789abcdef") == DIGITS;
 }
 
-/* Writes a path through the descriptor: it fits an address, and leads to the directory that was checked. */
+/* Writes a path through the descriptor: short enough for an address, and certain to lead to the checked directory. */
 static void write_path(int directory, const char *name, char path[PATH_BYTES])
 {
     (void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%.*s", directory, NAME_BYTES, name);

@@ -1,5 +1,5 @@
 /*
- * Memory that comes from the system in whole pages: private pages for secrets, and memory that two processes share.
+ * Memory that the system provides in whole pages: private pages for secrets, and memory that two processes share.
  * Functions with a descriptor work on Linux only; on other systems pccl_shared_create fails.
  */
 #ifndef PCCL_OS_MEMORY_H
@@ -11,9 +11,9 @@
 
 #define PCCL_NO_FD ((uv_os_fd_t)-1)
 
-/* Returns zeroed pages that core dumps omit where the system can do that; NULL: out of memory. */
+/* Returns zeroed pages, excluded from core dumps if the system supports that, or NULL if out of memory. */
 void *pccl_pages_map(size_t bytes);
-/* bytes: as mapped. */
+/* Unmaps pages. bytes: as for pccl_pages_map. */
 void pccl_pages_unmap(void *pages, size_t bytes);
 /* Advises the system to use huge pages for a block of the heap. May have no effect. */
 void pccl_pages_use_huge(void *block, size_t bytes);
@@ -23,7 +23,7 @@ uv_os_fd_t pccl_shared_create(size_t bytes);
 /* Returns true if the descriptor is memory of this size that no holder can shrink or grow. */
 bool pccl_shared_is_valid(uv_os_fd_t shared, size_t bytes);
 void pccl_shared_close(uv_os_fd_t shared);
-/* Maps the memory, but not into forked children. Returns NULL if out of memory. */
+/* Maps the memory, but not into forked children. Returns NULL on failure. */
 uint8_t *pccl_shared_map(uv_os_fd_t shared, size_t bytes);
 void pccl_shared_unmap(void *mapped, size_t bytes);
 /* Allocates the pages, because a write without memory would end this process. Returns false if memory is short. */

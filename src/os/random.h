@@ -4,9 +4,9 @@
 
 #include "core/id.h"
 
-/* false: the system provides no entropy. */
+/* Fills `bytes`. Returns false if the system provides no entropy, as the functions below do. */
 PCCL_MUST_CHECK bool pccl_random_bytes(void *bytes, size_t count);
-PCCL_MUST_CHECK bool pccl_random_id(struct pccl_id *id); /* not zero */
-PCCL_MUST_CHECK bool pccl_random_u64(uint64_t *number);  /* not zero */
+PCCL_MUST_CHECK bool pccl_random_id(struct pccl_id *id); /* never zero */
+PCCL_MUST_CHECK bool pccl_random_u64(uint64_t *number);  /* never zero */
 
 #endif

@@ -150,5 +150,5 @@ bool pccl_resolver_cancel(struct pccl_resolver *resolver)
         let_go(resolver);
         return false;
     }
-    return uv_cancel((uv_req_t *)&resolver->request) != 0; /* 0: it had not begun; on_resolved comes at once */
+    return uv_cancel((uv_req_t *)&resolver->request) != 0; /* on 0 it had not begun, and on_resolved follows at once */
 }

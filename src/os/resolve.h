@@ -15,12 +15,9 @@ struct pccl_host {
 
 struct pccl_resolver;
 
-/* The address, if the name is numeric. */
+/* Converts a numeric name. Returns false if the name is not numeric. */
 PCCL_MUST_CHECK bool pccl_resolve_numeric(const struct pccl_host *host, struct pccl_address *address);
-/*
- * Blocks for the system's resolver. Returns the number of addresses found, at most max; 0: with a
- * reason.
- */
+/* Resolves names while blocking. Returns the number of addresses found, at most `max`; with 0, also a reason. */
 uint32_t pccl_resolve_now(const struct pccl_host *hosts, uint32_t count, struct pccl_address *addresses, uint32_t max,
                           struct pccl_text *reason);
 
@@ -28,22 +25,22 @@ struct pccl_resolve {
     const struct pccl_host *hosts; /* copied */
     uint32_t count;
     /*
-     * Called once, never from inside start: with the addresses found, in the order of the hosts (a
-     * host may have several), or with none and a reason. The resolver no longer exists then.
+     * Called once, unless canceled; never from inside start. Passes the addresses found, in the order of the hosts (a
+     * host may have several), or `count` 0 and a reason. The resolver no longer exists after the call.
      */
     void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *reason);
     void *context;
-    /* Called around done, for the lock under which it is called. May be NULL. */
+    /* Called around `done`, to take and release the lock under which it is called. May be NULL. */
     void (*enter)(void *owner);
     void (*leave)(void *owner);
     void *owner;
 };
 
-/* NULL: out of memory. */
+/* Starts resolving. Returns NULL if out of memory. */
 struct pccl_resolver *pccl_resolver_start(uv_loop_t *loop, const struct pccl_memory *memory,
                                           const struct pccl_resolve *resolve);
 /*
- * `done` will not be called. true: the system is working on a request, which keeps the loop alive
+ * Cancels: `done` will not be called. Returns true if the system is working on a request, which keeps the loop alive
  * until it is answered.
  */
 bool pccl_resolver_cancel(struct pccl_resolver *resolver);

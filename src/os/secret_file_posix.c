@@ -42,7 +42,7 @@ enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *
         return errno == ENOENT ? PCCL_OK : pccl_secret_fail(reason, "cannot read", path, strerror(errno));
     const char *fault = fault_of(descriptor, is_private);
     while (!fault) {
-        char more; /* more than fits */
+        char more; /* a byte beyond the limit */
         ssize_t got = *length < most ? read(descriptor, text + *length, most - *length) : read(descriptor, &more, 1);
         if (got > 0 && *length == most)
             fault = "it is too long";
@@ -72,7 +72,7 @@ static int write_all(int descriptor, const char *text, size_t length, bool lasti
     return !lasting || fsync(descriptor) == 0 ? 0 : errno;
 }
 
-/* Makes the name of a file last, where the file system can. Returns 0 or the error. */
+/* Makes the name of a file survive a loss of power, if the file system supports that. Returns 0 or the error. */
 static int sync_directory(const char *path)
 {
     char directory[2 * PCCL_PATH_BYTES_MAX + 2];
@@ -81,7 +81,7 @@ static int sync_directory(const char *path)
     int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
         return errno;
-    int error = fsync(descriptor) == 0 || errno == EINVAL /* it cannot */ ? 0 : errno;
+    int error = fsync(descriptor) == 0 || errno == EINVAL /* not supported */ ? 0 : errno;
     (void)close(descriptor);
     return error;
 }
@@ -90,7 +90,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
     char temporary[2 * PCCL_PATH_BYTES_MAX + 32];
-    uint64_t number; /* not the process id: in a container a killed process may have had the same one */
+    uint64_t number; /* a random number: in a container a killed process may have had the same process id */
     if (!pccl_random_u64(&number))
         return pccl_secret_fail(reason, "cannot make", path, "the system provides no entropy");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE does it there */
+#define MSG_NOSIGNAL 0 /* these systems have SO_NOSIGPIPE */
 #endif
 
 void pccl_socket_set_int(uv_os_sock_t socket, int level, int name, int value)
@@ -61,7 +61,7 @@ bool pccl_native_address(const struct sockaddr *native, struct pccl_address *add
     return false;
 }
 
-/* For systems that cannot do this while the socket is created. */
+/* Sets the flags on systems that cannot set them while the socket is created. */
 static void make_private(int descriptor)
 {
 #ifndef SOCK_CLOEXEC
@@ -98,7 +98,7 @@ static void tune_stream(uv_os_sock_t socket)
 #endif
 }
 
-/* A segment is under way while another is read (docs/DECISIONS/0005). Systems that allow less are slower. */
+/* A segment is under way while another is read (docs/DECISIONS/0005). Systems that allow smaller buffers are slower. */
 void pccl_socket_tune_here(uv_os_sock_t socket)
 {
     enum { BYTES_UNDER_WAY = 512 << 10 };
@@ -133,22 +133,22 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 }
 
 /*
- * On a short path bbr's pacing costs processor time and gains nothing; nothing else fills a long
- * lossy one, and one of unknown length may be that. The buffer sizes are left to the system.
- * bench/history/collectives.md has the figures.
+ * On a short path bbr's pacing costs processor time and gains nothing; on a long lossy path only bbr reaches the rate,
+ * and a path of unknown length may be one. The buffer sizes are left to the system. bench/history/collectives.md has
+ * the figures.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
 #ifdef __linux__
 static void control_congestion(uv_os_sock_t socket, const char *name)
 {
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* if there and permitted */
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* if permitted */
 }
 #endif
 
 /*
- * A socket that is connected, or listens, with bbr as the system's choice is paced for good: the
- * kernel does not forget it when another control follows. So it begins with another one.
+ * Replaces bbr if it is the system's choice. A socket that connects or listens with bbr stays paced: the kernel does
+ * not reset the pacing when another congestion control follows.
  */
 static void begin_unpaced(uv_os_sock_t socket)
 {
@@ -169,7 +169,7 @@ static void tune_path(uv_os_sock_t socket)
     control_congestion(socket, rtt_us > 0 && rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr");
 #endif
 #ifdef TCP_NOTSENT_LOWAT
-    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* bytes that would wait here can use another connection that has room */
+    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* waiting bytes can use another connection that has room */
         pccl_socket_set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
 #endif
 }
@@ -184,10 +184,7 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
         return error;
     tune_stream(dialed);
     begin_unpaced(dialed);
-    /*
-     * A master may have to listen on the port that the system chooses here, now or while it is in
-     * TIME-WAIT.
-     */
+    /* A master may have to listen on the port that the system chooses here, now or while the port is in TIME-WAIT. */
     pccl_socket_set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
@@ -217,11 +214,11 @@ void pccl_socket_explain(int error, struct pccl_text *reason)
         pccl_text_append(reason, ": the whole host has no descriptor left (fs.file-max)");
 }
 
-/* The system gives the lowest free number. */
+/* The system assigns the lowest free descriptor. */
 uint32_t pccl_socket_count_free(const uv_loop_t *loop)
 {
     struct rlimit limit;
-    pccl_fork_lock(); /* a child would keep the copy */
+    pccl_fork_lock(); /* or a child could inherit the copy */
     int lowest = fcntl(uv_backend_fd(loop), F_DUPFD_CLOEXEC, 0);
     if (lowest >= 0)
         (void)close(lowest);
@@ -258,8 +255,8 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &opened);
     if (error)
         return error;
-    begin_unpaced(opened); /* so do those that it accepts */
-    /* A restarted process gets its port at once; a port with a listener stays refused. */
+    begin_unpaced(opened); /* accepted sockets inherit this */
+    /* A restarted process gets its port at once; a port with a listener is still refused. */
     pccl_socket_set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
     if (native.ss_family == AF_INET6)
         pccl_socket_set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
@@ -299,7 +296,7 @@ int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *out, struct pccl_ad
 }
 
 #ifdef __linux__
-enum { DESCRIPTORS_MAX = 253 /* the most that the system passes with one message */ };
+enum { DESCRIPTORS_MAX = 253 /* the system's limit for one message */ };
 
 struct passed {
     size_t count;
@@ -316,8 +313,8 @@ static void copy_passed(struct msghdr *message, struct passed *passed)
 }
 
 /*
- * Takes all descriptors that were passed. Without room for them the system would close them in this call, which would
- * wait for as long as the process that passed them likes.
+ * Receives bytes and all descriptors that were passed. Without room for them the system would close them in this call,
+ * which would block for as long as the process that passed them chooses.
  */
 static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, struct passed *passed)
 {
@@ -340,7 +337,7 @@ static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, s
     return moved > 0 ? moved : UV_EOF;
 }
 
-/* Returns UV_EPROTO if the bytes came with descriptors. */
+/* Reads bytes. Returns UV_EPROTO if descriptors were passed with them. */
 static ptrdiff_t receive_bytes(uv_os_sock_t socket, struct iovec *pieces, int count)
 {
     struct passed passed;
@@ -406,7 +403,7 @@ ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t le
     return moved >= 0 ? moved : pccl_socket_last_error();
 }
 
-/* Collects the non-empty ones of two pieces. */
+/* Collects the non-empty pieces of the two. */
 static int gather(struct iovec *pieces, const void *first, size_t first_length, const void *second,
                   size_t second_length)
 {
@@ -432,7 +429,7 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
     ssize_t moved;
     int count = gather(pieces, first, first_length, second, second_length);
     struct msghdr message = {.msg_iov = pieces};
-    message.msg_iovlen = (unsigned)count; /* its type differs between systems */
+    message.msg_iovlen = (unsigned)count; /* the field's type differs between systems */
     do {
         moved = sendmsg(socket, &message, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);
@@ -512,7 +509,7 @@ void pccl_socket_abort(uv_os_sock_t socket)
 
 #ifdef __linux__
 /*
- * Takes the descriptors from a Unix socket's queue, because the system would close them with the socket. Shuts the
+ * Removes the descriptors from a Unix socket's queue, because the system would close them with the socket. Shuts the
  * socket down first, so that no more arrive. Returns false if it is not a Unix socket.
  */
 static bool empty_local(uv_os_sock_t socket)

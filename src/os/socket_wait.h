@@ -1,4 +1,4 @@
-/* One thread at a time waits for input of a socket; an event loop watches it, too. Linux only. */
+/* Lets one thread at a time wait for input of sockets that an event loop also watches. Linux only. */
 #ifndef PCCL_OS_SOCKET_WAIT_H
 #define PCCL_OS_SOCKET_WAIT_H
 
@@ -9,13 +9,14 @@
 struct pccl_socket_wait {
     int set, wake;
 };
-/* 0 or a negative error. */
+/* Returns 0 or a negative libuv error. */
 PCCL_MUST_CHECK int pccl_socket_wait_open(struct pccl_socket_wait *wait);
 void pccl_socket_wait_close(const struct pccl_socket_wait *wait);
 /*
- * on: while a thread waits, the system tells it of the socket's input, and does not tell the event loop. At other times
- * it tells the loop. So the thread must read all input, or turn this off: then the loop looks again. poll_descriptor:
- * of the loop, or -1 if no loop watches the socket. false: not possible now, or on this system.
+ * Turns sharing on or off. on: while a thread waits, the system reports the socket's input to it and not to the event
+ * loop; at other times, to the loop. So the thread must read all input, or turn sharing off: the loop then checks
+ * again. poll_descriptor: the loop's, or -1 if no loop watches the socket. Returns false if this is not possible now,
+ * or on this system.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on);
 /* Waits for input, a wake-up or the limit (-1: none); clears the wake-up. */

@@ -21,8 +21,8 @@ static bool take_out(int set, int descriptor)
 }
 
 /*
- * The system tells one exclusive watcher: the first that was added and has a thread in epoll_wait. So the set of the
- * thread comes before that of the loop. A watcher that is added learns at once of input that is there.
+ * The system reports to one exclusive watcher: the first added one with a thread in epoll_wait. So the set of the
+ * thread precedes the loop's. A newly added watcher gets a report of existing input at once.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
 {
@@ -68,7 +68,7 @@ void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
 {
     struct epoll_event ready[2];
     eventfd_t value;
-    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* if interrupted, the caller checks again */
+    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* after an interruption, the caller checks again */
     for (int i = 0; i < count; i++)
         if (ready[i].data.fd == wait->wake)
             (void)eventfd_read(wait->wake, &value);
@@ -76,7 +76,7 @@ void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
 
 void pccl_socket_wake(const struct pccl_socket_wait *wait)
 {
-    (void)eventfd_write(wait->wake, 1); /* fails only when it is pending already */
+    (void)eventfd_write(wait->wake, 1); /* fails only if a wake-up is already pending */
 }
 #else
 int pccl_socket_wait_open(struct pccl_socket_wait *wait)

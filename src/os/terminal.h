@@ -1,4 +1,4 @@
-/* Standard error, and the time in words. */
+/* Standard error, and times in UTC. */
 #ifndef PCCL_OS_TERMINAL_H
 #define PCCL_OS_TERMINAL_H
 
@@ -7,11 +7,11 @@
 #include <time.h>
 
 /*
- * Writes all bytes to standard error, or loses the rest: it waits at most 20 ms for a full pipe, and a broken one
- * raises no signal. Any thread.
+ * Writes all bytes to standard error. Loses the rest if a pipe is full for 20 ms, or at once if the previous wait was
+ * in vain; a broken pipe raises no signal. Any thread.
  */
 void pccl_terminal_write_error(const char *bytes, size_t length);
-/* Converts a time to UTC. Returns false if it has no such form. Any thread. */
+/* Converts a time to UTC. Returns false if the result cannot be represented. Any thread. */
 PCCL_MUST_CHECK bool pccl_terminal_utc(time_t time, struct tm *utc);
 
 #endif

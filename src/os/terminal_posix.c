@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 /*
- * Nobody may be reading the other end of a pipe, and then a write would stop the thread that keeps this peer alive. A
- * pipe that polls writable takes a line as a whole.
+ * Waits until standard error is writable. A pipe whose other end is not read would block the thread that keeps this
+ * peer alive. A pipe that polls writable accepts a line as a whole.
  */
 static bool is_writable(void)
 {
     enum { PATIENCE_MS = 20 };
-    static atomic_bool stuck; /* lines were lost: do not wait again for each of the next */
+    static atomic_bool stuck; /* lines were lost: the next ones do not wait */
     struct pollfd descriptor = {.fd = STDERR_FILENO, .events = POLLOUT};
     int polled;
     do {

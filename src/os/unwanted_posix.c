@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEMORY_MOST = 16 << 20 }; /* bytes */
+enum { MEMORY_MOST = 16 << 20 }; /* limit in bytes */
 
 struct batch {
     struct batch *next;
