@@ -1,7 +1,6 @@
 /*
- * Well-known TCP ports. Only the first two are used by this library: a peer listens on one port for
- * everything (CCOIP_PROTOCOL_PORT_SHARED_STATE, or the next free one above it), so the last two
- * exist for source compatibility.
+ * Well-known TCP ports. The library uses only the first two: a peer listens on a single port
+ * (CCOIP_PROTOCOL_PORT_SHARED_STATE, or the next free port above it). The last two exist for source compatibility.
  */
 #ifndef CCOIP_H
 #define CCOIP_H

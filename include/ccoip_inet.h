@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef enum ccoip_inet_protocol_t {
-    inetIPv4 = 0, /* also what a zeroed address says */
+    inetIPv4 = 0, /* also the value in a zeroed address */
     inetIPv6 = 1
 } ccoip_inet_protocol_t;
 
@@ -21,7 +21,7 @@ typedef struct ccoip_ipv6_address_t {
     uint8_t data[16]; /* network order */
 } ccoip_ipv6_address_t;
 
-/* `protocol` says which of the two members counts; the other one is ignored. */
+/* An address of one of two protocols: `protocol` selects the member, the other member is ignored. */
 typedef struct ccoip_inet_address_t {
     ccoip_inet_protocol_t protocol;
     ccoip_ipv4_address_t ipv4;

@@ -1,6 +1,6 @@
 /*
- * PCCL: codecs of eight and of four bits, automatic ones, error feedback, and the sparse codec. pccl_collectives.h
- * includes this file, and so does pccl.h. None of this is in PCCL 1.0.
+ * PCCL: codecs of 8 and 4 bits, automatic codecs, error feedback, and the sparse codec. pccl_collectives.h includes
+ * this file, and so does pccl.h. PCCL 1.0 has no part of this file.
  */
 #ifndef PCCL_CODECS_H
 #define PCCL_CODECS_H
@@ -13,7 +13,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------------- codecs */
 
-/* How the scale of a block travels. */
+/* Encoding of a block's scale. */
 typedef enum pcclCodecScale_t {
     pcclScaleFloat = 0,
     pcclScaleBFloat16 = 1,
@@ -23,30 +23,30 @@ typedef enum pcclCodecScale_t {
 typedef enum pcclCodecRounding_t {
     pcclRoundNearest = 0,
     /*
-     * Up or down, each the more often the nearer it is: the mean of many roundings is the element. The choice follows
-     * from the operation, the peer and the element's place; a retry chooses anew.
+     * Rounds up or down at random, to the nearer value with higher probability: the mean of many roundings is the
+     * element. The choice depends on the operation, the peer and the element's index; a retry chooses again.
      */
     pcclRoundStochastic = 1
 } pcclCodecRounding_t;
 
-/* A codec of eight or four bits, or an automatic one, for elements of float, float16 and bfloat16. */
+/* A codec of 8 or 4 bits, or an automatic codec, for elements of float, float16 and bfloat16. */
 typedef struct pcclCodecParams_t {
     size_t size;                        /* set by PCCL_CODEC_PARAMS_INIT */
-    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3, one that follows it, or pcclQuantAuto */
-    uint32_t block;                     /* elements that have a scale of their own: 16, 32, 64, 128 or 256 */
+    pcclQuantizationAlgorithm_t format; /* pcclQuantE4M3 or a later value */
+    uint32_t block;                     /* number of elements that share a scale: 16, 32, 64, 128 or 256 */
     pcclCodecScale_t scale;
     pcclCodecRounding_t rounding;
     /*
-     * Sums and averages: what packing takes from what this peer packs is kept for the tag, and added to its next
-     * contribution with it; so over many operations nothing is lost. An operation that fails changes nothing. Local:
-     * each peer keeps its own, or none. It takes 8 bytes for each element of each tag, until the handle is destroyed;
-     * the option feedback_mib bounds it. If the tag is used for another count, type or codec, what was kept is dropped,
-     * and a warning logged.
+     * Error feedback, for sums and averages: the library keeps the rounding error of this peer's contribution for the
+     * tag, and adds it to the next contribution with the tag, so that errors do not accumulate over many operations. A
+     * failed operation does not change it. Local: each peer may use it or not. It takes 8 bytes for each element of
+     * each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used for another count,
+     * type or codec, the library drops the feedback and logs a warning.
      */
     bool feedback;
-    /* Of pcclQuantAuto, and only of it, one of these: how long an operation may take, up to 131071 ms. */
+    /* pcclQuantAuto only, which requires one of these budgets: time of an operation, up to 131071 ms. */
     uint32_t budget_ms;
-    uint32_t budget_percent; /* or of the time between two uses of its tag, up to 100; the first two are exact */
+    uint32_t budget_percent; /* or share of the time between two uses of its tag, up to 100; the first two are exact */
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
@@ -55,32 +55,32 @@ typedef struct pcclCodecParams_t {
     }
 
 /*
- * Makes a codec for any operation that takes a quantization, as often as wished, also in other threads: a plain value
- * that needs no release. Where peers differ in format, block, scale or rounding, the operation fails for all, as where
- * they differ in any quantization. With it the parts of a reduction go to one peer each, packed once, which adds them
- * as float and packs the result once (in groups without links between all, or of more than 16 peers, along the ring
- * instead, where each peer packs the sum anew). NaN arrives as NaN, an infinity as an infinity with pcclQuantE5M2 and
- * as NaN with the others. docs/CODECS.md has formats and bounds of the error.
+ * Creates a codec for any number of operations with quantization, on any thread: a plain value that needs no release.
+ * If peers differ in format, block, scale or rounding, the operation fails for all, as for any difference in
+ * quantization. In a reduction with a codec, each part is packed once and sent to one peer, which sums the parts as
+ * float and packs the result once; in groups without links between all peers, or of more than 16 peers, parts are sent
+ * along the ring instead, where each peer packs the sum again. NaN arrives as NaN, an infinity as an infinity with
+ * pcclQuantE5M2 and as NaN with the others. docs/CODECS.md has the formats and error bounds.
  *
  * With pcclQuantAuto, for sums and averages in all-reduces and in reduce-scatters of equal shares, the library chooses
- * for each operation: floats travel as they are, or as 16 (pcclQuantZeroPointScale), 8 (pcclQuantE4M3) or 4 bits
- * (pcclQuantE2M1), whatever is the most that the last use of the tag lets expect to take no longer than the budget;
- * where nothing does, 4. All peers choose the same, and must give the same budget. Block, scale and rounding are those
- * of 8 and 4 bits; so is feedback, which waits while more bits travel. pcclOperationInfo_t tells what was chosen, and
- * why.
+ * for each operation: unquantized floats, 16 (pcclQuantZeroPointScale), 8 (pcclQuantE4M3) or 4 bits (pcclQuantE2M1). It
+ * chooses the largest number of bits that is expected, from the last use of the tag, to stay within the budget, or else
+ * 4 bits. All peers make the same choice, and must pass the same budget. Block, scale and rounding apply to 8 and 4
+ * bits; so does feedback, which is kept while more bits are used. pcclOperationInfo_t reports the choice and its
+ * reason.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, there is no such codec, a budget of another format than
+ * pcclInvalidArgument a pointer is NULL, the size is not set, an unknown codec, a budget for a format other than
  *                     pcclQuantAuto, or both budgets
  */
 PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
 
-/* What coding costs. */
+/* Error and size of encoded elements. */
 typedef struct pcclCodecError_t {
     size_t size;           /* set by PCCL_CODEC_ERROR_INIT */
-    double largest;        /* the largest error, as a share of the largest magnitude */
-    double rms;            /* the root of the mean square of the errors, as a share of that of the elements */
-    uint64_t not_finite;   /* elements left out: they, or what they became, are NaN or infinite */
-    uint64_t packed_bytes; /* how long the elements are when they travel */
+    double largest;        /* largest error, relative to the largest magnitude */
+    double rms;            /* root mean square of the errors, relative to the root mean square of the elements */
+    uint64_t not_finite;   /* number of skipped elements: NaN or infinite before or after decoding */
+    uint64_t packed_bytes; /* length of the encoded elements */
 } pcclCodecError_t;
 
 #define PCCL_CODEC_ERROR_INIT                                                                                          \
@@ -89,28 +89,29 @@ typedef struct pcclCodecError_t {
     }
 
 /*
- * Packs and unpacks these elements, once and for nobody, with any quantization, and tells how far they come out from
- * what they were. An all-reduce with a codec of pcclCreateCodec adds the errors of its peers' parts, and its result's.
+ * Packs and unpacks these elements locally with any quantization, and measures the errors. An all-reduce with a codec
+ * of pcclCreateCodec adds the errors of its peers' parts and of its result.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, or a quantization that does not fit
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or an unsuitable quantization
  */
 PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
                                           pcclDataType_t datatype, pcclCodecError_t *error_out);
 
 /*
- * What error feedback keeps for a tag, for a checkpoint. *count: how many floats feedback_out takes; set to how many
- * are kept, 0 if none are. feedback_out may be NULL, to ask for that.
+ * Returns the error feedback of a tag, for a checkpoint. *count is the capacity of feedback_out in floats; it is set to
+ * the number of floats of the feedback, 0 if there is no feedback. feedback_out may be NULL to query the number.
  * pcclSuccess
- * pcclInvalidArgument so many floats are not kept, or count is NULL
+ * pcclInvalidArgument the feedback has a different number of floats, or count is NULL
  */
 PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *PCCL_NULLABLE feedback_out,
                                          size_t *count);
 /*
- * Keeps these instead, for the next operation with the tag if it has as many elements; none if count is 0.
+ * Replaces the error feedback of a tag, for the next operation with the tag if it has the same number of elements;
+ * count 0 removes it.
  * pcclSuccess
  * pcclInvalidArgument feedback is NULL
- * pcclInvalidUsage    an operation with the tag is not yet awaited
- * pcclInternalError   out of memory, or of what feedback_mib allows (ext. pcclOutOfMemory)
+ * pcclInvalidUsage    an operation with the tag has not been awaited
+ * pcclInternalError   out of memory, or feedback_mib is exceeded (ext. pcclOutOfMemory)
  */
 PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, const float *PCCL_NULLABLE feedback,
                                          size_t count);
@@ -118,39 +119,39 @@ PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, c
 /* -------------------------------------------------------------------------------------------- sparse codec */
 
 /*
- * The sparse codec keeps of each PCCL_SPARSE_CHUNK floats (`kept` of them; of fewer at the end as large a part, rounded
- * up) those of the largest magnitude: 14 bits each, which are its place and one of two magnitudes with a sign, and 8
- * bytes a chunk. The same elements are the same bytes, and these the same bits, on all machines. It is no codec of
- * operations: what one peer keeps another may not. Peers exchange the bytes (pcclAllGatherV), and each adds up those of
- * all. docs/CODECS.md has the layout.
+ * The sparse codec keeps the `kept` floats of the largest magnitude of each chunk of PCCL_SPARSE_CHUNK floats (of a
+ * shorter last chunk the same share, rounded up), in 14 bits each: the index, and one of two magnitudes with a sign;
+ * plus 8 bytes per chunk. Equal elements give equal bytes, and equal bytes give equal bits, on all machines. It is not
+ * a codec for operations, as each peer keeps different elements. Peers exchange the bytes (pcclAllGatherV), and each
+ * peer adds the bytes of all. docs/CODECS.md has the layout.
  */
 #define PCCL_SPARSE_CHUNK 4096
 
 /*
- * How long `count` elements are when they are packed.
+ * Returns the packed length of `count` elements.
  * pcclSuccess
  * pcclInvalidArgument kept is not 1 to PCCL_SPARSE_CHUNK, or bytes_out is NULL
  */
 PCCL_EXPORT pcclResult_t pcclGetSparseBytes(size_t count, uint32_t kept, size_t *bytes_out);
 /*
- * Packs elements, which become what the bytes do not have: they, less what these decode to. That is error feedback, if
- * it is part of what is packed next time. bytes: as pcclGetSparseBytes says.
+ * Packs elements and subtracts the decoded values from them; the remainder is the error feedback to add to the next
+ * elements. bytes is the result of pcclGetSparseBytes.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, a number does not fit, or an element is not finite: nothing was written
+ * pcclInvalidArgument a pointer is NULL, a number does not fit, or an element is not finite: no output was written
  */
 PCCL_EXPORT pcclResult_t pcclPackSparse(float *elements, size_t count, uint32_t kept, void *packed, size_t bytes);
 /*
- * Whether these bytes, of whoever sent them, are what the codec makes of so many elements. *square_out: the sum of the
- * squares of what they decode to.
+ * Checks that bytes from another peer are a valid packing of `count` elements. *square_out receives the sum of the
+ * squares of the decoded values.
  * pcclSuccess
- * pcclInvalidArgument they are not, a number does not fit, or a pointer is NULL
+ * pcclInvalidArgument invalid bytes, a number does not fit, or a pointer is NULL
  */
 PCCL_EXPORT pcclResult_t pcclCheckSparse(const void *packed, size_t bytes, size_t count, uint32_t kept,
                                          double *square_out);
 /*
- * Adds factor times what the bytes decode to, to `count` sums.
+ * Adds factor times the decoded values to `count` sums.
  * pcclSuccess
- * pcclInvalidArgument as pcclCheckSparse: nothing was added
+ * pcclInvalidArgument as for pcclCheckSparse: the sums are unchanged
  */
 PCCL_EXPORT pcclResult_t pcclAddSparse(const void *packed, size_t bytes, size_t count, uint32_t kept, float factor,
                                        float *sums);

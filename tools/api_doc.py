@@ -555,7 +555,7 @@ class PythonPage:
         if kind == "enumerations":
             lines += self._enumerators(node)
             name = self.C_NAMES.get(public.name, f"pccl{public.name}_t")
-            lines += [f"What they mean: [`{name}`](c.md{self.c_links[name]}).", ""] if name in self.c_links else []
+            lines += [f"Meaning: [`{name}`](c.md{self.c_links[name]}).", ""] if name in self.c_links else []
         for one in methods:
             lines += self._method(public, one, methods)
         return lines
@@ -643,15 +643,15 @@ def check(root, paths=tuple(PAGES)):
         yield from page.findings()
         file = root / path
         if not file.exists() or file.read_text(encoding="utf-8") != page.text():
-            yield f"{path}:1: not what its sources say now; `tools/api_doc.py --write` writes it anew"
+            yield f"{path}:1: outdated: run `tools/api_doc.py --write`"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--write", action="store_true", help="write docs/api")
-    what.add_argument("--check", action="store_true", help="compare docs/api with what would be written")
-    what.add_argument("--undescribed", action="store_true", help="list what has no docstring")
+    what.add_argument("--check", action="store_true", help="compare docs/api with the generated text")
+    what.add_argument("--undescribed", action="store_true", help="list names without a docstring")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     options = parser.parse_args()
     if options.write:

@@ -80,8 +80,8 @@ class Changes(unittest.TestCase):
         (self.root / path).write_text(text.replace(before, after, 1), encoding="utf-8")
 
     def test_a_comment_of_the_header(self):
-        self.replace("include/pccl.h", "It tells the master", "It tells nobody")
-        self.assertIn("docs/api/c.md:1: not what its sources say now", found(self.root, C))
+        self.replace("include/pccl.h", "It notifies the master", "It tells nobody")
+        self.assertIn("docs/api/c.md:1: outdated", found(self.root, C))
 
     def test_a_default(self):
         self.replace("python/pccl/_communicator.py", "n_attempts: int = 5", "n_attempts: int = 6")
@@ -120,7 +120,7 @@ class Changes(unittest.TestCase):
         self.replace("python/pccl/_communicator.py", "Does not wait.", "Waits.")
         code, said = program("--check", self.root)
         self.assertEqual(code, 1)
-        self.assertIn("docs/api/python.md:1: not what its sources say now", said)
+        self.assertIn("docs/api/python.md:1: outdated", said)
         self.assertEqual(program("--write", self.root), (0, ""))
         self.assertEqual(found(self.root, PYTHON), "")
 
