@@ -134,7 +134,7 @@ def nothing(hosts, _turn):
     watch = Watch(hosts)
     harness.poll(lambda: watch.operations() >= SOUND_OPERATIONS, f"{SOUND_OPERATIONS} operations", SOUND_S)
     result = watch.result(watch.operations())
-    said = [text for _, text in hosts.run.master.lines if "what is done: " in text]
+    said = [text for _, text in hosts.run.master.lines if "action: " in text]
     if said:
         result.update(kind=f"{len(said)} verdicts", of=(), evidence=said[0])
     return result

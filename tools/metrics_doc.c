@@ -8,9 +8,9 @@ int main(void)
     printf("# The metrics of a master\n"
            "\n"
            "This page is generated from `src/ops/metrics.h` by `make wiredoc`; do not edit it.\n"
-           "[The guide](guide/metrics.md) says how to have them collected. All are about one master, since it\n"
-           "began; a restarted master counts from 0. No label names a peer, a group or a tag, so there are\n"
-           "fewer than 200 series.\n"
+           "[The guide](guide/metrics.md) explains their collection. They cover one master since its start; a\n"
+           "restarted master counts from 0. No label contains a peer, a group or a tag, so there are fewer than\n"
+           "200 series.\n"
            "\n"
            "| name | type | labels | meaning |\n"
            "|---|---|---|---|\n");

@@ -15,12 +15,12 @@ _PROGRAMS: Dict[str, Callable[[Optional[Sequence[str]]], int]] = {
 }
 _USAGE = """usage: pccl PROGRAM [OPTION]...
 
-  doctor   says what is wrong with machines and the paths between them, before a run
+  doctor   checks the machines and the paths between them before a run
   master   runs a master, as pccl-master
-  perf     measures, as pccl-perf
-  top      shows a run, live in a terminal
+  perf     measures performance, as pccl-perf
+  top      shows a run live in a terminal
 
-pccl PROGRAM --help has the options of each."""
+pccl PROGRAM --help lists the options of a program."""
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -30,7 +30,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return 0
     program = _PROGRAMS.get(given[0]) if given else None
     if program is None:
-        print(f"pccl: {given[0]!r} is not one of its programs\n\n{_USAGE}" if given else _USAGE, file=sys.stderr)
+        print(f"pccl: {given[0]!r} unknown program\n\n{_USAGE}" if given else _USAGE, file=sys.stderr)
         return 2
     return program(given[1:])
 

@@ -108,8 +108,8 @@ def of(thing: Any, argument: str) -> Buffer:
     if hasattr(thing, "__dlpack__"):
         return _of_dlpack(thing, argument)
     raise DTypeError(
-        f"{argument}: {type(thing).__name__} is not memory: wanted is a numpy array, a torch tensor, or something with "
-        "the buffer protocol, __array_interface__ or __dlpack__"
+        f"{argument}: {type(thing).__name__} is not a buffer: expected a numpy array, a torch tensor, or an object "
+        "with the buffer protocol, __array_interface__ or __dlpack__"
     )
 
 
@@ -139,7 +139,7 @@ def need_writable(buffer: Buffer, thing: Any, argument: str) -> None:
 
 
 def _bad_dtype(thing: Any, argument: str, why: str) -> DTypeError:
-    return DTypeError(f"{argument}: {describe(thing)}: {why}; there are {known_names()}")
+    return DTypeError(f"{argument}: {describe(thing)}: {why}: expected {known_names()}")
 
 
 def _bad_layout(thing: Any, argument: str, why: str) -> LayoutError:
@@ -147,7 +147,7 @@ def _bad_layout(thing: Any, argument: str, why: str) -> LayoutError:
 
 
 def _not_contiguous(thing: Any, argument: str, strides: Any) -> LayoutError:
-    return _bad_layout(thing, argument, f"not contiguous (strides {strides}); give a contiguous copy")
+    return _bad_layout(thing, argument, f"not contiguous (strides {strides}); pass a contiguous copy")
 
 
 # ---- torch
@@ -155,14 +155,14 @@ def _not_contiguous(thing: Any, argument: str, strides: Any) -> LayoutError:
 
 def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
     if hasattr(tensor, "to_local"):
-        raise _bad_layout(tensor, argument, "a DTensor has no memory of its own; give what to_local() returns")
+        raise _bad_layout(tensor, argument, "a DTensor has no memory; pass the result of its to_local()")
     if tensor.layout is not torch.strided:
         raise _bad_layout(tensor, argument, f"layout {tensor.layout}, expected a dense (strided) tensor")
     if tensor.device.type not in ("cpu", "cuda"):
-        raise _bad_layout(tensor, argument, "neither in memory nor on a CUDA device")
+        raise _bad_layout(tensor, argument, "neither in CPU memory nor on a CUDA device")
     dtype = by_name(str(tensor.dtype).replace("torch.", "", 1))
     if dtype is None:
-        raise _bad_dtype(tensor, argument, "no data type of PCCL")
+        raise _bad_dtype(tensor, argument, "not a data type of PCCL")
     if not tensor.is_contiguous():
         raise _not_contiguous(tensor, argument, tuple(tensor.stride()))
     if tensor.is_neg():
@@ -185,7 +185,7 @@ def _torch_storage(tensor: Any, argument: str) -> Any:
     except (RuntimeError, NotImplementedError):
         storage, there = None, False
     if count > 0 and not there:
-        raise _bad_layout(tensor, argument, "a tensor that has no memory of its own")
+        raise _bad_layout(tensor, argument, "a tensor without memory")
     return storage
 
 
@@ -195,10 +195,10 @@ def _torch_storage(tensor: Any, argument: str) -> Any:
 def _of_numpy(array: Any, argument: str) -> Buffer:
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(array, masked.MaskedArray):
-        raise _bad_layout(array, argument, "a masked array, whose mask would be lost; give its .data or filled()")
+        raise _bad_layout(array, argument, "a masked array, whose mask would be lost; pass its .data or filled()")
     dtype = by_name(array.dtype.name) if array.dtype.isnative else None
     if dtype is None:
-        why = "no data type of PCCL" if array.dtype.isnative else "another byte order than this machine's"
+        why = "not a data type of PCCL" if array.dtype.isnative else "a byte order that differs from this machine's"
         raise _bad_dtype(array, argument, why)
     if not array.flags.c_contiguous:
         raise _not_contiguous(array, argument, array.strides)
@@ -245,13 +245,13 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
         named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the interface has no letter for this type
         dtype = named if named is not None and named.itemsize == itemsize else None
     if dtype is None or typestr[0] == _OTHER_ORDER:
-        raise _bad_dtype(thing, argument, f"no data type of PCCL (typestr {typestr})")
+        raise _bad_dtype(thing, argument, f"not a data type of PCCL (typestr {typestr})")
     strides = interface.get("strides")
     if _product(shape) > 0 and not _is_contiguous(shape, strides, itemsize):
         raise _not_contiguous(thing, argument, strides)
     data = interface.get("data")
     if not isinstance(data, tuple):
-        raise _bad_layout(thing, argument, "its __array_interface__ says no address")
+        raise _bad_layout(thing, argument, "its __array_interface__ has no address")
     # Keeps both: the interface may be a new object for each access, and may own the memory.
     obstacle = _READ_ONLY if data[1] else ""
     return Buffer(int(data[0]), _product(shape), dtype, (thing, interface), obstacle=obstacle)
@@ -304,7 +304,7 @@ def _of_memoryview(view: memoryview, thing: Any, argument: str) -> Buffer:
     kind = _FORMATS.get(letters)
     dtype = _of_kind(kind, 8 * view.itemsize) if kind and not foreign else None
     if dtype is None:
-        raise _bad_dtype(thing, argument, f"no data type of PCCL (format {view.format!r})")
+        raise _bad_dtype(thing, argument, f"not a data type of PCCL (format {view.format!r})")
     if not view.c_contiguous:
         raise _not_contiguous(thing, argument, view.strides)
     # The view keeps the owner's memory in place: a bytearray cannot be resized while it has a view.
@@ -375,29 +375,29 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
     try:
         capsule = _dlpack_capsule(thing)
     except (BufferError, RuntimeError, ValueError) as error:
-        raise _bad_layout(thing, argument, f"its __dlpack__ says: {error}") from None
+        raise _bad_layout(thing, argument, f"its __dlpack__ failed: {error}") from None
     obstacle = ""
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
         pointer = _capsule_pointer(capsule, b"dltensor_versioned")
         managed = ctypes.cast(pointer, POINTER(_DLManagedTensorVersioned)).contents
         if managed.major != 1:
-            raise _bad_layout(thing, argument, f"its __dlpack__ is of version {managed.major}")
+            raise _bad_layout(thing, argument, f"its __dlpack__ has the unsupported version {managed.major}")
         if managed.flags & _DL_IS_COPIED:
-            obstacle = "a copy of its memory that __dlpack__ made"
+            obstacle = "a copy that its __dlpack__ returned"
         elif managed.flags & _DL_READ_ONLY:
             obstacle = _READ_ONLY
         tensor = managed.dl_tensor
     elif _capsule_is_valid(capsule, b"dltensor"):
         tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), POINTER(_DLTensor)).contents
     else:
-        raise _bad_layout(thing, argument, "its __dlpack__ gave no tensor")
+        raise _bad_layout(thing, argument, "its __dlpack__ returned no tensor")
 
     if tensor.device.device_type not in (_DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED):
-        raise _bad_layout(thing, argument, "neither in memory nor on a CUDA device")
+        raise _bad_layout(thing, argument, "neither in CPU memory nor on a CUDA device")
     kind = _DL_KINDS.get(tensor.dtype.code)
     dtype = _of_kind(kind, tensor.dtype.bits) if tensor.dtype.lanes == 1 else None
     if dtype is None:
-        raise _bad_dtype(thing, argument, "no data type of PCCL")
+        raise _bad_dtype(thing, argument, "not a data type of PCCL")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
     if _product(shape) > 0 and not _is_contiguous(shape, strides, 1):
@@ -419,7 +419,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
 def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
     """Checks that both have the same data type and device, and that both or neither are torch tensors."""
     if (send.family == "torch") != (recv.family == "torch"):
-        raise DTypeError(f"{where}: one of send and recv is a torch tensor, the other is not")
+        raise DTypeError(f"{where}: only one of send and recv is a torch tensor")
     if send.dtype is not recv.dtype:
         raise DTypeError(f"{where}: send holds {send.dtype.name.lower()}, recv {recv.dtype.name.lower()}")
     if send.device is not recv.device:

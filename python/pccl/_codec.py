@@ -11,7 +11,7 @@ from ._enums import CodecRounding, CodecScale, DataType, DeviceType, Quantizatio
 from ._errors import InvalidArgument, failure
 
 
-NO_FEEDBACK = "feedback: it is for the codecs e4m3, e5m2, int4, e3m0, e2m1 and auto"
+NO_FEEDBACK = "feedback: requires the codec e4m3, e5m2, int4, e3m0, e2m1 or auto"
 
 
 @dataclass
@@ -50,7 +50,7 @@ class QuantizationOptions:
             if self.feedback:
                 raise InvalidArgument(NO_FEEDBACK)
             if self.budget_ms or self.budget_percent:
-                raise InvalidArgument("a budget is for an automatic codec")
+                raise InvalidArgument("a budget requires an automatic codec")
             return _native.QuantizationOptionsC(data_type("quantized_datatype", self.quantized_datatype), algorithm)
         params = _native.CodecParamsC(
             ctypes.sizeof(_native.CodecParamsC),
@@ -98,7 +98,7 @@ def measure_codec(elements: Any, quantization: QuantizationOptions) -> CodecErro
     """Packs and unpacks these elements locally, without communication, and returns the error."""
     buffer = _buffers.of(elements, "measure_codec: elements")
     if buffer.device is not DeviceType.CPU:
-        raise InvalidArgument("measure_codec: the elements are in an accelerator's memory")
+        raise InvalidArgument("measure_codec: the elements are in accelerator memory; expected CPU memory")
     codec, error = quantization.to_c(), _native.CodecErrorC(size=ctypes.sizeof(_native.CodecErrorC))
     code = _native.lib.pcclMeasureCodec(
         ctypes.byref(codec), buffer.address, buffer.count, buffer.dtype, ctypes.byref(error)

@@ -26,7 +26,7 @@ def peer_ids(where: str, given: Sequence[str]) -> Any:
     ids = [text(where, one) for one in given]
     for one in ids:
         if len(one) != _ID_SIZE - 1:
-            raise InvalidArgument(f"{where}: {one.decode()!r} is no id of a peer")
+            raise InvalidArgument(f"{where}: {one.decode()!r} is not a peer id")
     return _native.ids_type(len(ids))(*[_native.PeerIdC(one) for one in ids])
 
 
@@ -34,7 +34,7 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
     """Returns the caller's member list, and the rank of the peer `own` in it."""
     given = tuple(members)
     if own not in given:
-        raise InvalidArgument(f"{where}: members: this peer, {own}, is not among them")
+        raise InvalidArgument(f"{where}: members: this peer, {own}, is missing from the list")
     return given, given.index(own)
 
 
@@ -44,7 +44,7 @@ def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
     each = op if isinstance(op, (list, tuple)) else (op,)
     is_wanted = _PREMUL_SUM in [member("op", ReduceOp, one) for one in each]
     if is_wanted != (factor is not None):
-        words = "a premultiplied sum needs one" if is_wanted else "only a premultiplied sum has one"
+        words = "a premultiplied sum requires one" if is_wanted else "only a premultiplied sum takes one"
         raise InvalidArgument(f"{where}: factor: {words}")
     try:
         return 1.0 if factor is None else float(factor)
@@ -106,7 +106,7 @@ class Options:
         if not isinstance(root, str):
             return number(f"{self.where}: {what}", root, 0, len(self.members))
         if root not in self.members:
-            raise InvalidArgument(f"{self.where}: {what}: {root!r} is none of the members")
+            raise InvalidArgument(f"{self.where}: {what}: {root!r} is not a member")
         return self.members.index(root)
 
     def work(
@@ -170,7 +170,7 @@ def need_parts(options: Options, whole: Tuple[str, Buffer], part: Tuple[str, Buf
 
 def need_shares(options: Options, counts: List[int], whole: Buffer, share: Buffer) -> None:
     if whole.count != sum(counts):
-        raise LayoutError(f"{options.where}: send has {whole.count} elements, but the counts make {sum(counts)}")
+        raise LayoutError(f"{options.where}: send has {whole.count} elements, but the counts add up to {sum(counts)}")
     own = counts[options.rank]
     if share.count != own:
         raise LayoutError(f"{options.where}: recv has {share.count} elements, but this peer's count is {own}")

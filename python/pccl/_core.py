@@ -29,7 +29,7 @@ def text(what: str, value: Any) -> bytes:
     if not isinstance(value, str):
         raise InvalidArgument(f"{what}: expected text, not {value!r}")
     if "\0" in value:
-        raise InvalidArgument(f"{what}: {value!r} has a null character in it")
+        raise InvalidArgument(f"{what}: {value!r} contains a null character")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
@@ -229,7 +229,7 @@ class Core:
         """Closes a communicator without references."""
         left = len(self._dependents)
         if left and self.is_of_this_process:
-            _log.warning("a communicator is dropped, and %d of its reductions fail: nobody awaited them", left)
+            _log.warning("a communicator was dropped: %d of its reductions fail because they were not awaited", left)
         self.close()
 
     def _free(self) -> None:

@@ -59,7 +59,7 @@ class DeviceType(_Code):
         try:
             return cls[device_type.upper()]
         except (AttributeError, KeyError):
-            raise InvalidArgument(f"no device type of PCCL for {device_type!r}; there are cpu and cuda") from None
+            raise InvalidArgument(f"unsupported device type {device_type!r}: expected cpu or cuda") from None
 
 
 class DistributionHint(_Code):
@@ -128,7 +128,7 @@ class DataType(_Code):
         """Converts a torch.dtype. Raises ValueError for a type that cannot be sent."""
         kind = BY_NAME.get(str(dtype).replace("torch.", "", 1))
         if kind is None:
-            raise ValueError(f"PCCL has no data type for {dtype}; there are {known_names()}")
+            raise ValueError(f"PCCL has no data type for {dtype}: expected {known_names()}")
         return kind
 
     def to_numpy_dtype(self) -> Any:
@@ -138,7 +138,7 @@ class DataType(_Code):
         try:
             return numpy.dtype(getattr(_ml_dtypes, _NAMES[self]))
         except ImportError:
-            raise ValueError(f"numpy itself has no {_NAMES[self]}; install ml_dtypes") from None
+            raise ValueError(f"numpy has no {_NAMES[self]}; install ml_dtypes") from None
 
     @classmethod
     def from_numpy_dtype(cls, dtype: Any) -> DataType:
@@ -146,8 +146,8 @@ class DataType(_Code):
         dtype = numpy.dtype(dtype)
         kind = BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
-            order = "" if dtype.isnative else " in another byte order than this machine's"
-            raise DTypeError(f"PCCL has no data type for {dtype.name}{order}; there are {known_names()}")
+            order = "" if dtype.isnative else " in a byte order that differs from this machine's"
+            raise DTypeError(f"PCCL has no data type for {dtype.name}{order}: expected {known_names()}")
         return kind
 
 
@@ -200,7 +200,7 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
     found: Any = kind._member_map_.get(value.upper())
     if found is None:
         names = ", ".join(kind.__members__)
-        raise InvalidArgument(f"{what}: there is no {value!r} in {kind.__name__}; there are {names}")
+        raise InvalidArgument(f"{what}: {value!r} is not in {kind.__name__}: expected {names}")
     return int(found)
 
 
@@ -211,7 +211,7 @@ def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -
     except TypeError:
         raise InvalidArgument(f"{what}: expected an integer, not {value!r}") from None
     if not least <= given < end:
-        raise InvalidArgument(f"{what} {given} is not within {least} and {end - 1}")
+        raise InvalidArgument(f"{what} {given} is out of range: expected {least} to {end - 1}")
     return given
 
 
@@ -219,4 +219,4 @@ def data_type(what: str, value: Any) -> DataType:
     try:
         return DataType[value.upper()] if isinstance(value, str) else DataType(operator.index(value))
     except (KeyError, TypeError, ValueError):
-        raise DTypeError(f"{what}: {value!r} is no data type; there are {known_names()}") from None
+        raise DTypeError(f"{what}: {value!r} is not a data type: expected {known_names()}") from None

@@ -53,7 +53,7 @@ class _Handle(Generic[_T]):
         begin = time.monotonic()
         if not self._operation.wait(timeout):
             raise TimeoutError_(
-                f"the operation with tag {self.tag} is still under way after {timeout} s; it goes on",
+                f"the operation with tag {self.tag} is still running after {timeout} s",
                 result=Result.RANK_CONNECTION_LOST,
                 ext=Result.TIMEOUT,
                 operation="pcclAwaitAsyncReduceFor",

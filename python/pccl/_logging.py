@@ -46,7 +46,7 @@ class _Relay:
     def report_lost(self) -> None:
         lost, self._lost = self._lost, 0
         if lost:
-            self.lines.put((logging.ERROR, "log", f"{lost} log lines were dropped here: handlers were too slow"))
+            self.lines.put((logging.ERROR, "log", f"{lost} log lines dropped here: the handlers are too slow"))
 
     def _work(self) -> None:
         while True:
@@ -103,7 +103,7 @@ def set_log_level(level: int | str) -> None:
     if isinstance(level, str):
         number = logging.getLevelName(level.upper())
         if not isinstance(number, int):
-            raise ValueError(f"no level of logging is called {level!r}")
+            raise ValueError(f"unknown log level {level!r}")
         level = number
     wanted = next((theirs for theirs, ours in _LEVELS.items() if ours >= level), _NONE)
     _native.lib.pcclSetLogLevel(wanted)

@@ -90,14 +90,14 @@ class Step:
 
     def _refuse_if_over(self) -> None:
         if self._over is not None:
-            raise InvalidUsage(f"step {self.index} is over: {self._over}")
+            raise InvalidUsage(f"step {self.index} has ended: {self._over}")
 
     def _fail(self, error: BaseException, words: str) -> None:
         """Marks the step as not completed, unless it is not the loop's current one."""
         loop = self._loop()
         if loop is None or loop._step is not self:
             return
-        self._over = self._over or f"{words} {type(error).__name__}, and the loop begins it again"
+        self._over = self._over or f"{words} {type(error).__name__}; the loop repeats it"
         if loop._outcome == Result.SUCCESS:
             loop._outcome = error.ext if isinstance(error, LOSS_ERRORS) else Result.ABORTED
 
@@ -113,7 +113,7 @@ class Step:
             return self._reduce(operation)
         except BaseException as error:
             if isinstance(error, LOSS_ERRORS) or not isinstance(error, PCCLError):
-                self._fail(error, "its all_reduce has failed with")
+                self._fail(error, "its all_reduce failed with")
             raise
 
     def _reduce(self, operation: AllReduce) -> OperationInfo:
@@ -154,8 +154,8 @@ class Step:
     ) -> bool:
         """Ends the step. After any exception it is not completed; after a loss, aborts its operations and continues."""
         if error is not None:
-            self._fail(error, "it was left with")
-        self._over = self._over or "`with step` was left"
+            self._fail(error, "it ended with")
+        self._over = self._over or "`with step` ended"
         self._is_inside, self._is_left = False, True
         if self._loop() is None or not isinstance(error, LOSS_ERRORS):
             return False
@@ -192,11 +192,13 @@ class Loop(Iterator[Step]):
         )
         if isinstance(address, Communicator):
             if options is not None:
-                raise InvalidArgument("loop: options are those of the communicator that is given")
+                raise InvalidArgument(
+                    "loop: options cannot be combined with a communicator: set them on the communicator"
+                )
             if address._has_loop:
                 raise InvalidUsage(
-                    "loop: this communicator has had a loop: the steps of a run are counted by one loop; use a new "
-                    "communicator, or go on with that loop"
+                    "loop: this communicator already had a loop, and only one loop may count the steps of a run; use "
+                    "a new communicator, or continue with that loop"
                 )
             self.comm = address
         else:
@@ -217,8 +219,8 @@ class Loop(Iterator[Step]):
         if step is not None and not step._is_left and not self.comm.closed:
             self.close()
             raise InvalidUsage(
-                f"loop: step {step.index} has not been left, and the next one is asked for: use `with step:`, which "
-                "tells the loop whether a step is completed"
+                f"loop: step {step.index} has not ended, but the next one was requested: use `with step:`, which "
+                "tells the loop whether the step is complete"
             )
         if self._outcome != Result.SUCCESS and not self.comm.closed:
             self.comm._core.give_up()
@@ -321,7 +323,7 @@ def _shared_state(state: State) -> Optional[SharedState]:
     if not isinstance(state, SharedState):
         raise InvalidArgument(f"loop: state: expected a SharedState, or a dictionary of buffers, not {state!r}")
     if any(info.name == _STEPS for info in state._infos):
-        raise InvalidArgument(f"loop: state: the name {_STEPS!r} is taken by the tensor that the loop adds")
+        raise InvalidArgument(f"loop: state: the name {_STEPS!r} is reserved for the tensor that the loop adds")
     return state
 
 

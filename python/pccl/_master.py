@@ -111,7 +111,7 @@ class MasterNode:
     def run(self) -> None:
         """Binds, listens and runs in a thread of the library. Does not wait."""
         if self._server.job is not None:
-            raise InvalidUsage("MasterNode: run() was called before", result=Result.INVALID_USAGE)
+            raise InvalidUsage("MasterNode: run() was already called", result=Result.INVALID_USAGE)
         _await_interrupted()
         self._server.run()
         self._port = self._server.port()
@@ -142,7 +142,7 @@ class MasterNode:
             raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
         if not self._server.is_of_this_process:
             raise InvalidUsage(
-                "MasterNode: this master belongs to the parent process; after a fork it cannot be awaited",
+                "MasterNode: this master belongs to the parent process and cannot be awaited after a fork",
                 result=Result.INVALID_USAGE,
             )
         ended = job.wait(timeout)

@@ -399,7 +399,7 @@ def _load() -> ctypes.CDLL:
         except (OSError, AttributeError) as error:
             problems.append(f"{path}: {error}")
     raise ImportError(
-        f"pccl needs its C library, which is not beside the package ({_HERE}) and not where PCCL_LIBRARY says: "
+        f"cannot find the C library of pccl beside the package ({_HERE}) or at PCCL_LIBRARY: "
         + "; ".join(problems)
     )
 

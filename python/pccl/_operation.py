@@ -24,7 +24,7 @@ _INFO_BYTES = ctypes.sizeof(_native.OperationInfoC)
 NO_WORDS = _native.Why("")
 _NOTHING = OperationInfo(0, 0, 0)
 _CLOSED = int(Result.ABORTED), _native.Why("the communicator was closed before the operation was awaited"), _NOTHING
-_FOREIGN_WORDS = "this operation belongs to the parent process; after a fork it cannot be awaited"
+_FOREIGN_WORDS = "this operation belongs to the parent process and cannot be awaited after a fork"
 _FOREIGN = int(Result.INVALID_USAGE), _native.Why(_FOREIGN_WORDS), _NOTHING
 
 # Tag, numbers and participants from the library, or the finished description.
@@ -308,7 +308,7 @@ class Operation:
                 work.staged.finish()
             except Exception as error:
                 code = int(Result.INTERNAL_ERROR)
-                why = _native.Why(f"the result could not be copied to the device: {error}")
+                why = _native.Why(f"cannot copy the result to the device: {error}")
         blobs = work.blobs.take() if work is not None and work.blobs is not None else []
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known

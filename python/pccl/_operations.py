@@ -114,7 +114,9 @@ class AllReduce(ListedOperation):
     def _codec(self, where: str) -> Optional[QuantizationOptions]:
         if self.quantization is None or self.quantization_options is None:
             return self.quantization_options if self.quantization is None else self.quantization
-        raise InvalidArgument(f"{where}: quantization and quantization_options are two names of one argument")
+        raise InvalidArgument(
+            f"{where}: quantization and quantization_options are two names of the same argument: pass only one"
+        )
 
     def _make(self, where: str, counted_on: CountedOn) -> Work:
         factor = _collectives.factor_of(where, self.op, self.factor)
@@ -339,7 +341,9 @@ class AllToAll(_OfElements):
         count, world = source.count, len(options.members)
         _collectives.need_equal(options.where, source, target)
         if count % world:
-            raise LayoutError(f"{options.where}: {count} elements are no equal parts for {world} members")
+            raise LayoutError(
+                f"{options.where}: {count} elements cannot be divided into equal parts for {world} members"
+            )
         address, place, staged = placed(2 * count, source, 0, target, count)
         return options.work("pcclAllToAll", (address, place, count // world, source.dtype), (source, target), staged)
 

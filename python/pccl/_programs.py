@@ -36,7 +36,7 @@ def run(name: str, arguments: Optional[Sequence[str]]) -> int:
     """Replaces this process by the program or, where that is impossible, waits for it and returns its exit status."""
     path = find(name)
     if path is None:
-        print(f"{name}: this installation of the Python package has no such program", file=sys.stderr)
+        print(f"{name}: not included in this installation of the Python package", file=sys.stderr)
         return 1
     command = [path, *(sys.argv[1:] if arguments is None else arguments)]
     if os.name == "posix":

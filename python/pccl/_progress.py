@@ -10,7 +10,7 @@ from . import _native
 
 _CALLS = {
     1: "update topology",
-    2: "ask for pending peers",
+    2: "query pending peers",
     3: "operation",
     4: "connect",
     5: "synchronize shared state",

@@ -65,7 +65,7 @@ class ReduceOperandDescriptor:
     def to_c(self) -> _native.ReduceOperandDescriptorC:
         hint = member("distribution_hint", DistributionHint, self.distribution_hint)
         if hint not in DistributionHint._value2member_map_:
-            raise InvalidArgument(f"distribution_hint: there is no hint {hint}")
+            raise InvalidArgument(f"distribution_hint: unknown hint {hint}")
         return _native.ReduceOperandDescriptorC(data_type("datatype", self.datatype), hint)
 
 
@@ -97,7 +97,7 @@ def check_descriptor(send: _buffers.Buffer, descriptor: ReduceDescriptor, where:
     if descriptor.count != send.count:
         raise LayoutError(f"{where}: the descriptor counts {descriptor.count} elements, the buffers have {send.count}")
     if datatype.itemsize != send.dtype.itemsize:
-        raise DTypeError(f"{where}: the descriptor says {datatype.name}, the buffers hold {send.dtype.name}")
+        raise DTypeError(f"{where}: the descriptor has {datatype.name}, the buffers have {send.dtype.name}")
 
 
 class ReduceOpDescriptor:

@@ -110,7 +110,7 @@ class Run:
                 try:
                     staged.finish()
                 except Exception as error:
-                    words = f"run: entry {index}: the result could not be copied to the device: {error}"
+                    words = f"run: entry {index}: cannot copy the result to the device: {error}"
                     raise InternalError(words) from error
             operation._take(info_of(info.tag, info, self._participants[index]), made)
 

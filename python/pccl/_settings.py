@@ -142,7 +142,7 @@ def where(holds: Callable[[Any], bool], expected: str, found: str = ": ") -> Che
 def choice(choices: Sequence[str]) -> Check:
     def check(name: str, value: Any) -> Any:
         if value not in choices:
-            raise InvalidArgument(f"{name}: {value!r}; there are {', '.join(choices)}")
+            raise InvalidArgument(f"{name}: {value!r}; expected {', '.join(choices)}")
         return value
 
     return check
@@ -153,7 +153,7 @@ truth = where(lambda value: isinstance(value, bool), "True or False")
 
 def function(name: str, value: Any) -> Any:
     if not callable(value):
-        raise InvalidArgument(f"{name}: {value!r} cannot be called")
+        raise InvalidArgument(f"{name}: {value!r} is not callable")
     return value
 
 

@@ -17,7 +17,7 @@ def on_device(buffer: Buffer) -> bool:
     if buffer.device is DeviceType.CPU:
         return False
     if buffer.family != "torch":
-        raise LayoutError("CUDA device memory is accepted from torch tensors only")
+        raise LayoutError("CUDA device memory is supported for torch tensors only")
     return True
 
 

@@ -33,7 +33,7 @@ class TensorInfo:
         allow_content_inequality: bool = False,
     ) -> None:
         if not _core.text("TensorInfo: name", name):
-            raise InvalidArgument("TensorInfo: a tensor needs a name")
+            raise InvalidArgument("TensorInfo: the name is empty")
         self.name = name
         self.data_ptr = _buffers.address(f"TensorInfo: {name}: data_ptr", data_ptr or 0)
         self.numel = number(f"TensorInfo: {name}: numel", numel, 0, 1 << 63)
@@ -118,14 +118,14 @@ class SharedState:
     def __init__(self, tensor_infos: Sequence[TensorInfo]) -> None:
         infos = list(tensor_infos)
         if not infos:
-            raise LayoutError("SharedState: there are no tensors")
+            raise LayoutError("SharedState: no tensors")
         seen: Dict[str, int] = {}
         for index, info in enumerate(infos):
             if not isinstance(info, TensorInfo):
                 raise InvalidArgument(f"SharedState: expected TensorInfos, not {info!r}")
             first = seen.setdefault(info.name, index)
             if first != index:
-                raise InvalidArgument(f"SharedState: tensors {first} and {index} are both called {info.name!r}")
+                raise InvalidArgument(f"SharedState: tensors {first} and {index} have the same name {info.name!r}")
         self._infos: List[TensorInfo] = infos
         self._revision = 0
 

@@ -33,7 +33,7 @@ def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
     except ValueError as error:
         raise ValueError(f"{os.fspath(file)}: {error}") from None
     if not isinstance(dump, dict) or not str(dump.get("what", "")).startswith("flight recorder of a PCCL"):
-        raise ValueError(f"{os.fspath(file)}: this is no flight recorder of a PCCL peer")
+        raise ValueError(f"{os.fspath(file)}: not a flight recorder file of a PCCL peer")
     if dump.get("format") != _FORMAT:
         raise ValueError(f"{os.fspath(file)}: format {dump.get('format')}, but this version reads format {_FORMAT}")
     return dump
@@ -64,14 +64,14 @@ def dump_on_signal(folder: Union[str, "os.PathLike[str]"] = ".", number: Optiona
     handlers on the main thread, between two of its instructions: all waiting calls of this package permit that."""
     folder = Path(folder)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"dump_on_signal: {folder} is no folder to write into")
+        raise ValueError(f"dump_on_signal: {folder} is not a writable directory")
 
     def handler(_number: int, _frame: Any) -> None:
         try:
             for file in dump_all(folder):
-                print(f"pccl: the flight recorder is in {file}", file=sys.stderr, flush=True)
+                print(f"pccl: flight recorder written to {file}", file=sys.stderr, flush=True)
         except Exception as error:  # an inspection must not end the program
-            print(f"pccl: the flight recorder cannot be written: {error}", file=sys.stderr, flush=True)
+            print(f"pccl: cannot write the flight recorder: {error}", file=sys.stderr, flush=True)
 
     return signal.signal(signal.SIGUSR2 if number is None else number, handler)
 
@@ -100,11 +100,11 @@ def _shown(dumps: Sequence[Dump]) -> Callable[[Optional[str]], str]:
 
 
 _WORDS = {
-    "ready": "has not said that it is ready",
-    "credit": "has permitted no more to be sent",
-    "room": "takes nothing of what is sent",
-    "data": "has sent nothing",
-    "outcome": "has not told the outcome",
+    "ready": "has not reported ready",
+    "credit": "has granted no credit",
+    "room": "receives no data",
+    "data": "has sent no data",
+    "outcome": "has not reported the outcome",
 }
 
 
@@ -135,9 +135,9 @@ def explain(dumps: Sequence[Dump]) -> str:
         for peer in sorted(here - entered & set(first["members"] or ())):
             lines.append(f"  {shown(peer)} has not entered it")
         for peer in sorted(awaited - waiting):
-            lines.append(f"  look at {shown(peer)}: others wait for it, and it waits for nobody")
+            lines.append(f"  look at {shown(peer)}: others wait for it, and it is not waiting for any peer")
     told = sorted({dump["waits"] for dump in dumps if dump["waits"]})
-    return "\n".join(lines + [f"the master says: {text}" for text in told]) or "no operation is under way"
+    return "\n".join(lines + [f"verdict of the master: {text}" for text in told]) or "no operation is running"
 
 
 # ---- PyTorch's format
@@ -215,9 +215,9 @@ def to_torch(dumps: Sequence[Dump]) -> Dict[int, Dict[str, Any]]:
     operations without a member list; shows aborted operations as started. Raises ValueError if there are no dumps, or
     two dumps of one peer."""
     if not dumps:
-        raise ValueError("to_torch: there are no dumps")
+        raise ValueError("to_torch: no dumps")
     if len({dump["peer"] for dump in dumps}) < len(dumps):
-        raise ValueError("to_torch: there are two dumps of the same peer")
+        raise ValueError("to_torch: two dumps of the same peer")
     ranks = _ranks(dumps)
     usable = [[operation for operation in dump["operations"] if operation["kind"] in _KINDS and operation["members"]]
               for dump in dumps]
@@ -296,8 +296,8 @@ def write_torch(dumps: Sequence[Dump], prefix: str) -> List[Path]:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pccl.recorder", description="Says who waits for whom.")
-    parser.add_argument("files", nargs="+", metavar="DUMP.json", help="what a peer's flight recorder wrote")
+    parser = argparse.ArgumentParser(prog="python -m pccl.recorder", description="Reports which peers wait for which.")
+    parser.add_argument("files", nargs="+", metavar="DUMP.json", help="file written by a peer's flight recorder")
     parser.add_argument("--torch", metavar="PREFIX", help="also write PREFIX0, PREFIX1, ... for torch's fr_trace")
     given = parser.parse_args(arguments)
     try:

@@ -48,18 +48,18 @@ class _Master:
         """Sets the credentials. Raises OSError or ValueError if a file is unusable, or an argument does not fit."""
         if not self.https:
             if token_file or authority or fingerprint:
-                raise ValueError("--token-file, --ca and --fingerprint are for an address that begins with https://")
+                raise ValueError("--token-file, --ca and --fingerprint require an address that begins with https://")
             return
         if token_file:
             lines = pathlib.Path(token_file).read_text(encoding="ascii").split()
             if len(lines) != 1:  # checked here, as a later error would show the file's content
-                raise ValueError(f"{token_file} is not a line with a token")
+                raise ValueError(f"{token_file}: expected a file with one line, the token")
             self.token = lines[0]
         self.context = ssl.create_default_context(cafile=authority)
         if fingerprint:
             self.fingerprint = fingerprint.replace(":", "").lower()
             if len(self.fingerprint) != 64 or self.fingerprint.strip("0123456789abcdef"):
-                raise ValueError("a fingerprint has 64 hexadecimal digits")
+                raise ValueError("invalid fingerprint: expected 64 hexadecimal digits")
             self.context.check_hostname = False
             self.context.verify_mode = ssl.CERT_NONE
 
@@ -72,7 +72,7 @@ class _Master:
         shown = connection.sock.getpeercert(True) or b""
         if self.fingerprint and hashlib.sha256(shown).hexdigest() != self.fingerprint:
             connection.close()
-            raise OSError("its certificate has another fingerprint")
+            raise OSError("its certificate has a different fingerprint")
         return connection
 
 
@@ -103,7 +103,7 @@ def _read(master: _Master) -> _Status:
             raise _Unanswered(f"{master.address} answered: {_printable(words)}")
         status = json.load(answer)
     if not isinstance(status, dict) or status.get("program") != "pccl-master":
-        raise _Unanswered(f"what answers at {master.address} is no master's HTTP")
+        raise _Unanswered(f"no master's HTTP at {master.address}")
     return status
 
 
@@ -172,7 +172,7 @@ def _head(status: _Status) -> List[str]:
         + (", RECOVERING" if status["recovering"] else "")
         + (", optimizing" if status["optimizing"] else ""),
         f"{status['members']} members, {status['newcomers']} newcomers; operations: "
-        f"{status['operations_under_way']} under way, {status['operations_committed']} committed, "
+        f"{status['operations_under_way']} running, {status['operations_committed']} committed, "
         f"{status['operations_aborted']} aborted; {_rate(flow)} reduced",
         f"10 min  |{_bars(spans['bytes'])}| bytes",
     ]
@@ -181,7 +181,7 @@ def _head(status: _Status) -> List[str]:
     steps = [step for step in status["steps"] if step["loss"] is not None]
     if steps:
         last = max(steps, key=lambda step: step["step"])
-        lines.append(f"step {last['step']}: loss {last['loss']:.5g}, told by {last['count']}")
+        lines.append(f"step {last['step']}: loss {last['loss']:.5g}, reported by {last['count']}")
     return lines
 
 
@@ -199,7 +199,7 @@ def _calls(status: _Status, names: Dict[str, str]) -> List[str]:
         what = f"{call['kind']} tag {call['tag']}" if call["call"] == "operation" else f"{call['call']} {call['round']}"
         missing = [names.get(place["peer"], place["peer"][:8]) for place in call["missing"]]
         more = call["missing_count"] - len(missing)
-        waits = "; waits for " + ", ".join(missing) + (f" and {more} more" if more > 0 else "") if missing else ""
+        waits = "; waiting for " + ", ".join(missing) + (f" and {more} more" if more > 0 else "") if missing else ""
         lines.append(f"  {what}, {_time(call['since_ms'])}: {call['come_count']} of {call['world']}{waits}")
     return lines
 
@@ -213,7 +213,7 @@ def _peers(status: _Status) -> List[str]:
     worst = ("DISCONNECTED", "SILENT", "leaving", "returning", "newcomer", "waits", "works")
     order = {state: place for place, state in enumerate(worst)}
     peers = sorted(status["peers"], key=lambda p: (order.get(_state(p), -1), p["group"], p.get("rank", 0)))
-    lines = [_row(("PEER", "STATE", "GROUP", "RANK", "IN", "LAST WORD", "TO NEXT", "STEP: LOSS"))]
+    lines = [_row(("PEER", "STATE", "GROUP", "RANK", "IN", "LAST SEEN", "TO NEXT", "STEP: LOSS"))]
     for peer in peers:
         loss = peer.get("loss")
         step = f"{peer['step']}: {'nan' if loss is None else format(loss, '.4g')}" if "step" in peer else "-"
@@ -225,7 +225,7 @@ def _peers(status: _Status) -> List[str]:
                     _state(peer),
                     str(peer["group"]),
                     str(peer.get("rank", "-")),
-                    peer["in"] or "its own work",
+                    peer["in"] or "its own code",
                     _time(peer["last_word_ms"]),
                     rate,
                     step,
@@ -242,14 +242,14 @@ def screen(status: _Status, columns: int, rows: int) -> List[str]:
         return _screen(status, columns, rows)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         words = _printable(f"{type(error).__name__}: {error}")[:200]
-        raise _Unanswered(f"cannot show the status: it is not of a master of this version: {words}") from error
+        raise _Unanswered(f"cannot show the status: the master has a different version: {words}") from error
 
 
 def _screen(status: _Status, columns: int, rows: int) -> List[str]:
     names = {peer["id"]: _name(peer) for peer in status["peers"]}
     calls = _calls(status, names)
     lines = _head(status) + _verdicts(status, names)
-    lines += ["", f"calls under way: {len(calls)}{' and more' if status['more_calls'] else ''}"]
+    lines += ["", f"pending calls: {len(calls)}{' and more' if status['more_calls'] else ''}"]
     lines += calls[: max(3, rows // 3)]
     for gone in status["gone"][:2]:
         who = gone["name"] or gone["id"][:8]
@@ -318,21 +318,21 @@ def _watch(master: _Master) -> None:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="pccl top",
-        description="Shows a run, live: its peers with state and last word, the calls under way and who is waited "
-        "for. q or Ctrl-C ends it. Where the output is no terminal, it is printed once.",
-        epilog="exit status: 0; 1 no master has answered; 2 wrong usage",
+        description="Shows a run live: its peers with state and last contact, the pending calls and the missing "
+        "peers. q or Ctrl-C quits. If the output is not a terminal, the status is printed once.",
+        epilog="exit status: 0 success; 1 no answer from a master; 2 wrong usage",
     )
     parser.add_argument(
         "master",
         nargs="?",
         type=_Master,
         default=f"127.0.0.1:{_PORT}",
-        help=f"of its --http (127.0.0.1:{_PORT}); https://... of one with --http-cert",
+        help=f"of the master's --http (127.0.0.1:{_PORT}); https://... for a master with --http-cert",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="a token of role observe or admin, for https://")
-    parser.add_argument("--ca", metavar="FILE", help="the authority of its certificate, or that itself, in PEM")
-    parser.add_argument("--fingerprint", metavar="HEX", help="instead: the SHA-256 of it, which the master logs")
-    parser.add_argument("--once", action="store_true", help="prints it once, also on a terminal")
+    parser.add_argument("--token-file", metavar="FILE", help="file with a token of role observe or admin, for https://")
+    parser.add_argument("--ca", metavar="FILE", help="the certificate's authority, or the certificate itself, in PEM")
+    parser.add_argument("--fingerprint", metavar="HEX", help="instead of --ca: its SHA-256, which the master logs")
+    parser.add_argument("--once", action="store_true", help="prints the status once, even on a terminal")
     given = parser.parse_args(arguments)
     try:
         given.master.secure(given.token_file, given.ca, given.fingerprint)

@@ -246,7 +246,7 @@ class Run:
         statuses = [os.waitpid(one.pid, 0)[1] for one in leaving]
         assert set(statuses) <= {0, signal.SIGABRT}, statuses
         said = {(one.about["drained"], one.about["end"]) for one in leaving}
-        assert len(said) == 1 and said.pop()[0] == "the master drained this peer: it asked for its drain", said
+        assert len(said) == 1 and said.pop()[0] == "the master drained this peer: it requested its drain", said
         self.start()
 
     def verify_drains(self):

@@ -92,7 +92,7 @@ def test_limits(group, length):
     three = group(3)
 
     def run(comm, i):
-        with pytest.raises(pccl.StateMismatch, match=f"the blobs of all are {3 * length} bytes long") as caught:
+        with pytest.raises(pccl.StateMismatch, match=f"the blobs have {3 * length} bytes in total") as caught:
             comm.all_gather_v(bytes(length), max_bytes=3 * length - 1)
         handle = comm.all_gather_v_async(bytes(length), max_bytes=10**6 + (i == 1))
         assert handle.wait()[0] is False and handle.wait()[2] == []
@@ -359,9 +359,9 @@ def test_too_much_for_one(group):
     three = group(3)
 
     def run(comm, i):
-        with pytest.raises(pccl.StateMismatch, match="the blobs for peer .* are 300000 bytes long"):
+        with pytest.raises(pccl.StateMismatch, match="the blobs for peer .* have 300000 bytes in total"):
             comm.all_to_all_v([b"", bytes(100000), b""], max_bytes=299999)
-        with pytest.raises(pccl.StateMismatch, match="the blobs of all are 30 bytes long"):
+        with pytest.raises(pccl.StateMismatch, match="the blobs have 30 bytes in total"):
             comm.gather_v(bytes(10), root=0, max_bytes=29)
 
     three.all(run)

@@ -145,7 +145,7 @@ def test_dtypes(alone):
 def test_descriptors(alone):
     words = np.zeros(8, np.uint16)
     alone.taken(words, words, operand_descriptor=pccl.ReduceOperandDescriptor(pccl.DataType.BFLOAT16))
-    alone.refused(pccl.DTypeError, "descriptor says FLOAT", words,
+    alone.refused(pccl.DTypeError, "descriptor has FLOAT", words,
                   operand_descriptor=pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT))
     alone.refused(ValueError, "tag -1", words, tag=-1)
     floats = np.zeros(8, np.float32)
@@ -263,11 +263,11 @@ def tensors(torch):
         "to_local": torch.zeros(4).as_subclass(Local),
         "meta": torch.zeros(4, device="meta"),
         "not contiguous": torch.zeros(4, 4).t(),
-        "no memory of its own": [Wrapper(torch.zeros(4)), fake, emptied, torch._efficientzerotensor(4)],
+        "tensor without memory": [Wrapper(torch.zeros(4)), fake, emptied, torch._efficientzerotensor(4)],
     }
 
 
-@pytest.mark.parametrize("words", ["negated", "dense", "to_local", "meta", "not contiguous", "no memory of its own"])
+@pytest.mark.parametrize("words", ["negated", "dense", "to_local", "meta", "not contiguous", "tensor without memory"])
 def test_tensors_that_will_not_do(alone, words):
     torch = pytest.importorskip("torch")
     found = tensors(torch)[words]
@@ -288,10 +288,10 @@ def test_operations_are_known(alone, wrong):
         alone.comm.all_reduce(memory, memory, op=wrong)
     with pytest.raises(pccl.InvalidArgument, match="attribute"):
         alone.comm.get_attribute(wrong)
-    with pytest.raises(pccl.DTypeError, match="no data type"):
+    with pytest.raises(pccl.DTypeError, match="not a data type"):
         alone.comm.all_reduce(memory, memory, op=0, operand_descriptor=pccl.ReduceOperandDescriptor(wrong))
     operand = pccl.ReduceOperandDescriptor(pccl.DataType.DOUBLE, 99)
-    with pytest.raises(pccl.InvalidArgument, match="distribution_hint: there is no hint 99"):
+    with pytest.raises(pccl.InvalidArgument, match="distribution_hint: unknown hint 99"):
         alone.comm.all_reduce(memory, memory, op=0, operand_descriptor=operand)
 
 

@@ -161,7 +161,7 @@ def test_what_is_wrong_with_one(group):
     bad = [
         ([a, b[:0]], {"op": "sum"}, "tensor 1: .*no elements"),
         ([a, b], {"op": ["sum"]}, "1 reductions for 2 tensors"),
-        ([], {"op": "sum"}, "the list of tensors is empty"),
+        ([], {"op": "sum"}, "the tensor list is empty"),
         ([both[:10], both[5:]], {"op": "sum"}, "buffers of tensors 0 and 1 overlap"),
         ([a, b], {"op": "and"}, "tensor 0: "),
         ([a, b], {"op": "sum", "factor": 2}, "factor"),

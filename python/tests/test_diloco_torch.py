@@ -227,14 +227,14 @@ def test_refused(address):
         (dict(fragment_sync_delay=2), "delay: 2; expected at least 0 and less than inner_steps=2"),
         (dict(fragment_update_alpha=2), "alpha: 2"),
         (dict(fragments=[module[0], module]), "is in more than one"),
-        (dict(fragments=[]), "model_fragments: there is none"),
-        (dict(outer=[Nesterov(), Nesterov()]), "outer: there are 2 for 1 fragments"),
+        (dict(fragments=[]), "model_fragments: no fragments"),
+        (dict(outer=[Nesterov(), Nesterov()]), "outer: 2 optimizers for 1 fragments"),
         (dict(outer=0.7), "outer: 0.7"),
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):
             make(**given)
     for outer, words in (
-        (torch.optim.Adam(module.parameters()), "Adam; wanted"),
+        (torch.optim.Adam(module.parameters()), "Adam; expected"),
         (sgd(momentum=0.9, nesterov=True, weight_decay=0.1), "weight_decay is not supported"),
         (sgd(maximize=True), "maximize is not supported"),
         (torch.optim.SGD([{"params": [module[0].weight]}, {"params": [module[2].weight], "lr": 2.0}], lr=1.0),
@@ -332,10 +332,10 @@ def test_wrong_outer_optimizers():
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):
             DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=made())
-    with pytest.raises(pccl.InvalidArgument, match="not for float64 of torch"):
+    with pytest.raises(pccl.InvalidArgument, match="does not support torch's float64"):
         doubles = {"x": torch.zeros(3, dtype=torch.float64)}
         DiLoCo(pccl.Communicator("127.0.0.1:1"), doubles, inner_steps=1, outer=AdamW())
-    with pytest.raises(pccl.InvalidArgument, match="needs a linear one"):
+    with pytest.raises(pccl.InvalidArgument, match="requires a linear optimizer"):
         DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=AdamW(), mode="eager")
     given = torch.optim.SGD([torch.zeros(1)], lr=0.7, momentum=0.9, nesterov=True)
     one = DiLoCo(pccl.Communicator("127.0.0.1:1"), test_diloco.params(), inner_steps=1, outer=given)

@@ -71,7 +71,7 @@ def test_words_of_wrong_arguments(capsys):
         (["10.0.0.1:"], "is not an address"),
         (["1::2"], "is not an address"),
         (["[::1"], "is not an address"),
-        (["--peers", "2"], "--peers needs the master's address"),
+        (["--peers", "2"], "--peers requires the master's address"),
         (["host", "--peers", "0"], "'0' is not a number above 0"),
     ):
         with pytest.raises(SystemExit) as ended:
@@ -81,11 +81,11 @@ def test_words_of_wrong_arguments(capsys):
 
 def test_the_program(capsys):
     assert program.main(["--help"]) == 0 and "doctor" in capsys.readouterr().out
-    assert program.main(["doktor"]) == 2 and "'doktor' is not one of its programs" in capsys.readouterr().err
+    assert program.main(["doktor"]) == 2 and "'doktor' unknown program" in capsys.readouterr().err
     assert program.main([]) == 2 and "usage" in capsys.readouterr().err
     assert doctor.main([]) == 0
     out = capsys.readouterr().out
-    assert "this machine" in out and out.endswith("all is well\n")
+    assert "this machine" in out and out.endswith("no problem found\n")
 
 
 def test_a_name_without_an_address():
@@ -94,7 +94,7 @@ def test_a_name_without_an_address():
 
 def test_nobody_listens():
     port = free_port()
-    run(f"127.0.0.1:{port}").only_bad("port", f"nothing listens on port {port}", "pccl-master --listen")
+    run(f"127.0.0.1:{port}").only_bad("port", f"no program listens on port {port}", "pccl-master --listen")
 
 
 def test_few_files(address):
@@ -105,7 +105,7 @@ def test_few_files(address):
 def test_alone(address):
     run(address).is_well()
     told = run(address, "--peers", 2, "--wait", 1)
-    told.only_bad("peers", "1 of 2 came within 1 s", "tcp dport")
+    told.only_bad("peers", "1 of 2 joined within 1 s", "tcp dport")
 
 
 def test_a_run_is_under_way(group):
@@ -114,7 +114,7 @@ def test_a_run_is_under_way(group):
     while waiting.poll() is None:
         comm.update_topology()
     told = Told(subprocess.CompletedProcess(waiting.args, waiting.wait(), waiting.stdout.read()))
-    told.only_bad("peers", "a run of 1 peers is under way", "before the run")
+    told.only_bad("peers", "a run of 1 peers is active", "before the run")
     assert world(comm) <= 2
 
 
@@ -255,7 +255,7 @@ def test_a_port_that_is_closed_to_others(net):
         stdout=subprocess.DEVNULL,
         env=environment(PCCL_NAME="the first"),
     )
-    while "asks to join" not in net.process.stderr.readline():
+    while "requests to join" not in net.process.stderr.readline():
         pass
     net.run(2, "--peers", 2).only_bad("ports", "'the first'", "on the other machine")
     first.kill()

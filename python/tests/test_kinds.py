@@ -45,11 +45,11 @@ def test_what_does_not_fit(group):
     comm = group(2).members[0]
     reals, wholes, flags = np.zeros(4), np.zeros(4, int), np.zeros(4, bool)
     for words, memory, given in (
-        ("and, or and xor take integers and bool, no floats", reals, {"op": "and"}),
-        ("bool has no average", flags, {"op": "avg"}),
-        ("a premultiplied sum takes floats only", wholes, {"op": "premul_sum", "factor": 2}),
-        ("factor: a premultiplied sum needs one", reals, {"op": "premul_sum"}),
-        ("factor: only a premultiplied sum has one", reals, {"op": "sum", "factor": 1}),
+        ("and, or and xor require integers or bool, not floats", reals, {"op": "and"}),
+        ("average of bool is not supported", flags, {"op": "avg"}),
+        ("a premultiplied sum requires floats", wholes, {"op": "premul_sum", "factor": 2}),
+        ("factor: a premultiplied sum requires one", reals, {"op": "premul_sum"}),
+        ("factor: only a premultiplied sum takes one", reals, {"op": "sum", "factor": 1}),
         ("factor: expected a number, not 'x'", reals, {"op": "premul_sum", "factor": "x"}),
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):

@@ -154,7 +154,7 @@ def test_a_run_survives_a_master_that_is_gone_for_long(script):
         for worker in workers:
             worker.line("of 2")
     for worker in workers:
-        worker.line("not in the run yet")
+        worker.line("not connected yet")
     before = max(steps_of(worker)[-1][0] for worker in workers)
     with pccl.MasterNode(f"127.0.0.1:{port}"):
         for worker in workers:
@@ -197,7 +197,7 @@ def test_min_peers_are_awaited(address):
 
 def test_too_few_peers_have_words(address):
     begin = time.monotonic()
-    with pytest.raises(pccl.TimeoutError_, match=r"1 of min_peers=2 are in the run after wait_ms=300") as caught:
+    with pytest.raises(pccl.TimeoutError_, match=r"1 of min_peers=2 peers joined within wait_ms=300") as caught:
         next(pccl.loop(address, timeout=0.3))
     assert time.monotonic() - begin >= 0.3 and caught.value.ext is pccl.Result.TIMEOUT
 
@@ -308,7 +308,7 @@ def test_ctrl_c_while_it_waits(script, address):
         "    print('interrupted', flush=True)\n",
         address,
     )
-    process.line("waits for peers")
+    process.line("waiting for peers")
     process.kill(signal.SIGINT)
     process.line("interrupted")
     assert process.end() == 0
@@ -436,7 +436,7 @@ def test_who_holds_something_else_is_told(address, caplog):
                 return step.diverged, state["data"][0]
 
     assert at_once(*[lambda i=i: run(i) for i in range(3)]) == [(True, 3), (False, 3), (False, 3)]
-    wait_until(lambda: "this peer held something else" in caplog.text)
+    wait_until(lambda: "this peer's state differed" in caplog.text)
 
 
 def test_other_tensors_end_the_loop(address):
@@ -465,8 +465,8 @@ def test_where_it_begins(address):
     [
         ({"min_peers": 0}, "min_peers 0"),
         ({"state": 5}, "expected a SharedState, or a dictionary"),
-        ({"state": {"x": "text"}}, "is not memory"),
-        ({"state": {"pccl.loop.steps": np.zeros(1)}}, "'pccl.loop.steps' is taken"),
+        ({"state": {"x": "text"}}, "is not a buffer"),
+        ({"state": {"pccl.loop.steps": np.zeros(1)}}, "'pccl.loop.steps' is reserved"),
         ({"timeout": -1}, "expected seconds"),
         ({"connect_timeout": None}, "expected seconds"),
         ({"first_step": -1}, "first_step"),
@@ -555,7 +555,7 @@ def test_a_failed_step_has_no_more_operations(address):
             reasons.append(str(caught.value))
 
     second_operation_fails(address, stays, seen)
-    assert reasons == ["step 0 is over: its all_reduce has failed with PeerLostError, and the loop begins it again"] * 2
+    assert reasons == ["step 0 has ended: its all_reduce failed with PeerLostError; the loop repeats it"] * 2
     assert seen == [(0, False), (0, True), (1, False)]
 
 
@@ -565,7 +565,7 @@ def test_a_step_that_is_past(address):
             ones(past)
         with next(loop) as step:
             for use in (lambda: ones(past), past.__enter__):
-                with pytest.raises(pccl.InvalidUsage, match="step 0 is over: `with step` was left"):
+                with pytest.raises(pccl.InvalidUsage, match="step 0 has ended: `with step` ended"):
                     use()
             past.__exit__(pccl.AbortedError, pccl.AbortedError("x", result=0, ext=pccl.Result.ABORTED), None)
             with pytest.raises(pccl.InvalidUsage, match="used twice"):
@@ -587,7 +587,7 @@ def test_a_step_that_was_not_left(address, is_entered):
 def test_a_second_loop_of_a_communicator(address):
     with pccl.Communicator(address) as comm:
         first = pccl.loop(comm, min_peers=1)
-        with pytest.raises(pccl.InvalidUsage, match="has had a loop"):
+        with pytest.raises(pccl.InvalidUsage, match="already had a loop"):
             pccl.loop(comm)
         with next(first) as step:
             ones(step)
@@ -628,7 +628,7 @@ def test_wait_for(address):
 
 def test_wait_for_too_few(address):
     with pccl.Communicator(address) as comm:
-        with pytest.raises(pccl.TimeoutError_, match="1 of 2 peers are in the run after 0.2 s"):
+        with pytest.raises(pccl.TimeoutError_, match="1 of 2 peers joined within 0.2 s"):
             comm.connect(min_peers=2, timeout=0.2)
         with pytest.raises(pccl.InvalidArgument, match="count"):
             comm.wait_for(0)

@@ -215,7 +215,7 @@ def test_a_state_goes_on(address, name):
     made = [METHODS[name](pccl.Communicator(address), one, min_peers=2, admit_every=4) for one in again]
     for one, state in zip(made, states):
         one.load_state_dict(state)
-        with pytest.raises(pccl.InvalidArgument, match="one side has no round"):
+        with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
             one.load_state_dict({key: value for key, value in state.items() if key != "round"})
     support.parallel([one.join for one in made])
     assert made[0].round == 3
@@ -225,7 +225,7 @@ def test_a_state_goes_on(address, name):
     # agent has done nothing yet.
     same = [bits(one) for one in again] == [bits(one) for one in values]
     assert same or (swapped and name == "one-byte") or name == "sarsa"
-    with pytest.raises(pccl.InvalidUsage, match="load_state_dict\\(\\) of a peer that is in the run"):
+    with pytest.raises(pccl.InvalidUsage, match="load_state_dict\\(\\) on a peer that is in the run"):
         made[0].load_state_dict(states[0])
     end(made)
 
@@ -246,23 +246,23 @@ def test_alone(address, name):
 @pytest.mark.parametrize(
     "name, other, words",
     [
-        ("one-byte", {"epsilon": 0.5}, "epsilon: this peer has 0.5, the run 0.001"),
-        ("one-byte", {"codec": "float32"}, "codec: this peer has 'float32', the run 'byte'"),
-        ("pair", {"seed": 3}, "seed: this peer has 3, the run 0"),
-        ("pair", {"momentum": 0.5}, "momentum: this peer has 0.5, the run 0.0"),
-        ("partial", {"fraction": 0.25}, "fraction: this peer has 0.25, the run 0.005"),
-        ("sketched", {"kind": "hadamard"}, "kind: this peer has 'hadamard', the run 'count'"),
+        ("one-byte", {"epsilon": 0.5}, "epsilon: this peer has 0.5, the run has 0.001"),
+        ("one-byte", {"codec": "float32"}, "codec: this peer has 'float32', the run has 'byte'"),
+        ("pair", {"seed": 3}, "seed: this peer has 3, the run has 0"),
+        ("pair", {"momentum": 0.5}, "momentum: this peer has 0.5, the run has 0.0"),
+        ("partial", {"fraction": 0.25}, "fraction: this peer has 0.25, the run has 0.005"),
+        ("sketched", {"kind": "hadamard"}, "kind: this peer has 'hadamard', the run has 'count'"),
         ("sketched", {"outer": SGD(0.5)}, "outer: this peer has SGD"),
-        ("sparse", {"kept": 64}, "kept: this peer has 64, the run 512"),
-        ("sparse", {"clip": False}, "clip: this peer has False, the run True"),
-        ("demo", {"kept": 8}, "kept: this peer has 8, the run 4"),
-        ("demo", {"lr": round}, "lr: this peer has 'round', the run "),
-        ("power", {"rank": 1}, "rank: this peer has 1, the run 2"),
+        ("sparse", {"kept": 64}, "kept: this peer has 64, the run has 512"),
+        ("sparse", {"clip": False}, "clip: this peer has False, the run has True"),
+        ("demo", {"kept": 8}, "kept: this peer has 8, the run has 4"),
+        ("demo", {"lr": round}, "lr: this peer has 'round', the run has "),
+        ("power", {"rank": 1}, "rank: this peer has 1, the run has 2"),
         ("power", {"outer": SGD(0.5)}, "outer: this peer has SGD"),
-        ("none", {"inner_steps": 2}, "inner_steps: this peer has 2, the run 1"),
-        ("sarsa", {"discount": 0.5}, "discount: this peer has 0.5, the run 0.9"),
-        ("dp-lora", {"clip": 2.0}, "clip: this peer has 2.0, the run 1.0"),
-        ("dp-lora", {"rank": 3}, "params: this peer has a.a: float32 \\(3, 3\\), the run a.a: float32 \\(3, 2\\)"),
+        ("none", {"inner_steps": 2}, "inner_steps: this peer has 2, the run has 1"),
+        ("sarsa", {"discount": 0.5}, "discount: this peer has 0.5, the run has 0.9"),
+        ("dp-lora", {"clip": 2.0}, "clip: this peer has 2.0, the run has 1.0"),
+        ("dp-lora", {"rank": 3}, "params: this peer has a.a: float32 \\(3, 3\\), the run has a.a: float32 \\(3, 2\\)"),
     ],
 )
 def test_a_newcomer_with_other_settings_is_told(address, name, other, words):
@@ -276,8 +276,11 @@ def test_a_newcomer_with_other_settings_is_told(address, name, other, words):
 @pytest.mark.parametrize(
     "other, words",
     [
-        (lambda comm: PairAverage(comm, params(1), inner_steps=1), "this peer has PairAverage, the run PartialAverage"),
-        (lambda comm: DiLoCo(comm, params(1), inner_steps=1), "this peer has DiLoCo, the run PartialAverage"),
+        (
+            lambda comm: PairAverage(comm, params(1), inner_steps=1),
+            "this peer has PairAverage, the run has PartialAverage",
+        ),
+        (lambda comm: DiLoCo(comm, params(1), inner_steps=1), "this peer has DiLoCo, the run has PartialAverage"),
     ],
 )
 def test_a_method_is_told_from_another(address, other, words):
@@ -295,17 +298,17 @@ def test_a_method_is_told_from_another(address, other, words):
         (one_byte, {"probes": 70000}, "probes: 70000; expected at most 65536"),
         (one_byte, {"epsilon": 0}, "epsilon: 0; expected more than 0 and at most 1"),
         (one_byte, {"lr": float("nan")}, "lr: nan; expected a finite number"),
-        (one_byte, {"codec": "bit"}, "codec: 'bit'; there are byte, float32"),
+        (one_byte, {"codec": "bit"}, "codec: 'bit'; expected byte, float32"),
         (one_byte, {"replay": 3}, "replay: 3; expected True or False"),
         (pair, {"inner_steps": 0}, "inner_steps: 0; expected an integer of at least 1"),
         (pair, {"momentum": 1.0}, "momentum: 1.0; expected at least 0 and at most 0.99"),
         (pair, {"seed": 1 << 63}, "seed: 9223372036854775808; expected less than 2\\*\\*63"),
         (pair, {"admit_every": 0}, "admit_every: 0; expected an integer of at least 1"),
         (PartialAverage, {"fraction": 1.5}, "fraction: 1.5; expected more than 0 and at most 1"),
-        (PartialAverage, {"codec": "u9"}, "codec: 'u9'; there are None, 'u8-minmax'"),
+        (PartialAverage, {"codec": "u9"}, "codec: 'u9'; expected None, 'u8-minmax'"),
         (sketched, {"ratio": 0.5}, "ratio: 0.5; expected at least 1"),
-        (sketched, {"kind": "none"}, "kind: 'none'; there are count, hadamard"),
-        (sketched, {"noise": 1.0}, "noise: it is in multiples of clip, which is not given"),
+        (sketched, {"kind": "none"}, "kind: 'none'; expected count, hadamard"),
+        (sketched, {"noise": 1.0}, "noise: requires clip, as noise is a multiple of clip"),
         (sketched, {"noise": -1.0, "clip": 1.0}, "noise: -1.0; expected at least 0"),
         (sparse, {"kept": 0}, "kept: 0; expected an integer of at least 1"),
         (sparse, {"kept": 4097}, "kept: 4097; expected at most 4096"),

@@ -263,11 +263,11 @@ def test_what_was_spent_stays_spent(address):
     one.close()
     again = lora(pccl.Communicator(address), values_of())
     assert again.epsilon == 0
-    with pytest.raises(pccl.InvalidArgument, match="one side has no spent"):
+    with pytest.raises(pccl.InvalidArgument, match="only one side has spent"):
         again.load_state_dict({key: value for key, value in state.items() if key != "spent"})
     with pytest.raises(pccl.InvalidArgument, match="spent: expected [0-9]+ numbers of at least 0"):
         again.load_state_dict({**state, "spent": [1.0]})
-    with pytest.raises(pccl.InvalidArgument, match="one side has no round"):
+    with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
         again.load_state_dict({key: value for key, value in state.items() if key != "round"})
     assert again.epsilon == 0
     again.load_state_dict(state)
@@ -292,9 +292,9 @@ def test_an_exception_of_the_gradients_changes_nothing(address):
 @pytest.mark.parametrize(
     "told, words",
     [
-        (lambda n: {}, "gradients: nothing is told of w"),
-        (lambda n: {"w": (np.zeros((n, ROWS)), np.zeros((n, 3)))}, "gradients: w: .* wanted are"),
-        (lambda n: {"w": (np.zeros((n + 1, ROWS)), np.zeros((n + 1, COLUMNS)))}, "gradients: w: .* wanted are"),
+        (lambda n: {}, "gradients: missing w"),
+        (lambda n: {"w": (np.zeros((n, ROWS)), np.zeros((n, 3)))}, "gradients: w: .* expected"),
+        (lambda n: {"w": (np.zeros((n + 1, ROWS)), np.zeros((n + 1, COLUMNS)))}, "gradients: w: .* expected"),
     ],
 )
 def test_gradients_that_do_not_fit_are_told(address, told, words):

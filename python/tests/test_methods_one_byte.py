@@ -155,7 +155,7 @@ def test_bad_logs_are_told_in_words(address):
         with pytest.raises(pccl.InvalidArgument, match="replay: "):
             one.replay(bad)
         assert one.round == 0 and bits(values) == bits(values_of())
-    with pytest.raises(pccl.InvalidArgument, match="replay: this is no log, or of another codec"):
+    with pytest.raises(pccl.InvalidArgument, match="replay: not a log, or the log of another codec"):
         read_log(good, "float32")
     one.close()
 

@@ -311,7 +311,7 @@ def test_a_stage_that_nobody_has_any_more(address, caplog):
     agree(made)
     state = gone.state_dict()
     close(made)
-    with pytest.raises(pccl.InvalidArgument, match="one side has no round"):
+    with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
         late.load_state_dict({name: value for name, value in state.items() if name != "round"})
 
 
@@ -424,7 +424,7 @@ def test_what_no_pipeline_says_ends_it_in_words(address, monkeypatch, said):
     monkeypatch.setattr(made[1], "_gather", lambda _, tag: gather(said, tag))
 
     def told(one):
-        with pytest.raises(pccl.InvalidArgument, match=f"{liar} has sent what no Pipeline says"):
+        with pytest.raises(pccl.InvalidArgument, match=f"{liar} sent an invalid description"):
             rounds([one])
 
     support.parallel([lambda one=one: told(one) for one in made])
@@ -445,10 +445,10 @@ def test_a_stage_whose_state_was_wrong_gets_it(address):
     [
         ({"rank": 17}, "rank: 17; expected at most width, 16"),
         ({"rank": 0}, "rank: 0; expected an integer of at least 1"),
-        ({"compress": "some"}, "compress: 'some'; there are pipelines, all, none"),
+        ({"compress": "some"}, "compress: 'some'; expected pipelines, all, none"),
         ({"whole": 1}, "whole: 1; expected True or False"),
         ({"ahead": -1}, "ahead: -1; expected an integer of at least 0"),
-        ({"stages": 0}, "stages: expected a function for each, which makes it"),
+        ({"stages": 0}, "stages: expected one function per stage that creates it"),
         ({"kept": 5000}, "kept: 5000; expected at most 4096"),
         ({"inner_steps": 0}, "inner_steps: 0; expected an integer of at least 1"),
     ],
@@ -462,9 +462,9 @@ def test_bad_settings_are_told_in_words(address, given, words):
 @pytest.mark.parametrize(
     "other, words",
     [
-        ({"compress": "none"}, "compress: this peer has 'none', the run 'pipelines'"),
-        ({"rank": 4}, "params: this peer has basis: float32 \\(16, 4\\), the run basis: float32 \\(16, 2\\)"),
-        ({"stages": 3}, "stages: this peer has 3, the run 2"),
+        ({"compress": "none"}, "compress: this peer has 'none', the run has 'pipelines'"),
+        ({"rank": 4}, "params: this peer has basis: float32 \\(16, 4\\), the run has basis: float32 \\(16, 2\\)"),
+        ({"stages": 3}, "stages: this peer has 3, the run has 2"),
     ],
 )
 def test_a_newcomer_with_other_settings_is_told(address, other, words):

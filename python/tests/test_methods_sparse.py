@@ -77,7 +77,7 @@ def test_bytes_that_nobody_packs_are_refused():
     assert not sums.any()
     with pytest.raises(pccl.InvalidArgument, match="an element is not finite"):
         codec.pack(np.full(100, np.inf, np.float32), packed)
-    with pytest.raises(pccl.InvalidArgument, match="1 to 4096 can be kept, not 0"):
+    with pytest.raises(pccl.InvalidArgument, match="1 to 4096, not 0"):
         Sparse(100, 0)
 
 
@@ -197,7 +197,7 @@ def test_what_no_codec_makes_counts_for_nothing(address, monkeypatch, caplog, wr
         infos = support.parallel([one.step for one in made])
     assert all(info.committed and info.participants == 3 for info in infos)
     assert len({bits(one) for one in values}) == 1 and np.isfinite(values[0]["w"]).all()
-    assert f"what {liar.comm.id} has sent counts for nothing: " in caplog.text
+    assert f"ignoring data from {liar.comm.id}: " in caplog.text
     for one in made:
         one.close()
 
@@ -210,7 +210,7 @@ def test_a_state_that_does_not_fit_changes_nothing(address):
     one.close()
     with pytest.raises(pccl.InvalidArgument, match="load_state_dict: feedback.float32 is ndarray"):
         one.load_state_dict({**state, "feedback.float32": np.zeros(3, np.float32), "round": 9})
-    with pytest.raises(pccl.InvalidArgument, match="one side has no feedback.float64"):
+    with pytest.raises(pccl.InvalidArgument, match="only one side has feedback.float64"):
         one.load_state_dict({**state, "feedback.float64": np.zeros(3)})
     assert one.round == 2 and (one.state_dict()["feedback.float32"] == state["feedback.float32"]).all()
     del state["feedback.float32"]

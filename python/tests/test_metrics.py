@@ -76,5 +76,5 @@ def test_the_class_has_the_option():
 
 def test_status_from_python(master):
     program = Script(MASTER, "status", master[1])
-    program.line("no run: nobody is a member")
+    program.line("idle: no members")
     assert program.end() == 0

@@ -181,7 +181,7 @@ def test_attributes():
     assert (structure.sendbuf, structure.recvbuf, structure.descriptor.tag) == (8, 16, 7)
     for name in ("cpu", "cuda"):
         assert pccl.DeviceType.from_torch_device_type(name).name == name.upper()
-    with pytest.raises(ValueError, match="no device type of PCCL for 'mps'"):
+    with pytest.raises(ValueError, match="unsupported device type 'mps'"):
         pccl.DeviceType.from_torch_device_type("mps")
 
 

@@ -109,11 +109,11 @@ def test_one_never_enters(group):
     said = recorder.explain([comm.flight_recorder() for comm in peers.members])
     assert "all-reduce tag 5 sequence 0" in said
     assert re.search(f"{absent.id[:8]} '.*' has not entered it", said), said
-    assert re.search(f"look at {absent.id[:8]} '.*': others wait for it, and it waits for nobody", said), said
+    assert re.search(f"look at {absent.id[:8]} '.*': others wait for it, and it is not waiting for any", said), said
     reduce(absent, BULK, 5)
     for thread in threads:
         thread.join()
-    assert recorder.explain([comm.flight_recorder() for comm in others]) == "no operation is under way"
+    assert recorder.explain([comm.flight_recorder() for comm in others]) == "no operation is running"
 
 
 def test_texts_are_kept_as_they_are(group):
@@ -137,24 +137,24 @@ def test_on_a_signal(script, address, tmp_path):
     peer = script(WAITING, address, tmp_path)
     peer.line("launched")
     peer.kill(signal.SIGUSR2)
-    peer.line("the flight recorder is in")
-    peer.line("the flight recorder is in")
+    peer.line("flight recorder written to")
+    peer.line("flight recorder written to")
     dumps = [recorder.read(file) for file in tmp_path.iterdir()]
     assert len(dumps) == 2
     (found,) = [operation for dump in dumps for operation in dump["operations"]]
     assert (found["tag"], found["outcome"], found["state"]) == (9, None, "moving") and found["waits_for"]
     peer.kill(signal.SIGUSR2)  # it continues, and accepts the signal again
-    peer.line("the flight recorder is in")
+    peer.line("flight recorder written to")
 
 
 def test_bad_arguments(address, tmp_path, capsys):
-    with pytest.raises(ValueError, match="no folder to write into"):
+    with pytest.raises(ValueError, match="not a writable directory"):
         recorder.dump_on_signal(tmp_path / "none")
     with pytest.raises(pccl.InvalidArgument, match="recorder_dir"):
         pccl.Communicator(address, options={"recorder_dir": str(tmp_path / "none")})
     with pytest.raises(ValueError, match="no dumps"):
         recorder.to_torch([])
-    for name, text, words in (("a", "{", "a: "), ("b", "[]", "no flight recorder"), ("c", '{"what": 1}', "no flight")):
+    for name, text, words in (("a", "{", "a: "), ("b", "[]", "not a flight"), ("c", '{"what": 1}', "not a flight")):
         (tmp_path / name).write_text(text)
         assert recorder.main([str(tmp_path / name)]) == 1
         assert words in capsys.readouterr().err

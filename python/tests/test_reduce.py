@@ -194,7 +194,7 @@ def test_enumerations_by_name(group):
         state = pccl.SharedState([pccl.TensorInfo.from_buffer(memory, "x")])
         comm.sync_shared_state(state, "enforce_popular")
         assert memory[3] == 3 and comm.get_attribute("global_world_size") == 2
-        with pytest.raises(ValueError, match="op: there is no 'add' in ReduceOp; there are SUM, AVG, PROD, MAX, MIN"):
+        with pytest.raises(ValueError, match="op: 'add' is not in ReduceOp: expected SUM, AVG, PROD, MAX, MIN"):
             comm.all_reduce(memory, memory, op="add")
 
     two.all(use)
@@ -353,7 +353,7 @@ def test_quantization_has_one_name_more(group):
         info = comm.all_reduce(one, quantization=packed)
         assert info.codec is pccl.QuantizationAlgorithm.INT4
         comm.all_reduce(other, quantization_options=packed)
-        with pytest.raises(pccl.InvalidArgument, match="two names of one argument"):
+        with pytest.raises(pccl.InvalidArgument, match="two names of the same argument"):
             comm.all_reduce(other, quantization=packed, quantization_options=packed)
         return (one == other).all()
 

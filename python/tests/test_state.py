@@ -82,7 +82,7 @@ def test_refused():
     tensor = np.zeros((4, 4))
     with pytest.raises(AssertionError):
         SharedState([])
-    with pytest.raises(ValueError, match="both called 'x'"):
+    with pytest.raises(ValueError, match="have the same name 'x'"):
         SharedState([TensorInfo.from_numpy(tensor, "x"), TensorInfo.from_numpy(tensor, "x")])
     with pytest.raises(ValueError, match="null"):
         TensorInfo("x", 0, numel=3, dtype=pccl.DataType.FLOAT)

@@ -68,8 +68,8 @@ def test_over_https(tmp_path, capsys):
         assert "no run" in capsys.readouterr().out
     for arguments, words in (
         (["--token-file", token], "CERTIFICATE_VERIFY_FAILED"),
-        (["--token-file", token, "--fingerprint", "0" * 64], "another fingerprint"),
-        (["--ca", certificate], f"{own[8:]} answered: This takes the header 'Authorization: Bearer"),
+        (["--token-file", token, "--fingerprint", "0" * 64], "a different fingerprint"),
+        (["--ca", certificate], f"{own[8:]} answered: expected the header 'Authorization: Bearer"),
     ):
         assert program.main(["top", own, *arguments]) == 1
         assert words in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_fits_into_a_terminal(master):
     command = [sys.executable, "-B", "-m", "pccl", "top", master[1]]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
         seen = b""
-        while b"calls under way" not in seen:
+        while b"pending calls" not in seen:
             seen += os.read(ours, 4096)
         os.write(ours, b"q")
         assert process.wait(DEADLINE) == 0

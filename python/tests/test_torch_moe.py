@@ -221,7 +221,7 @@ def test_rows_of_a_dead_peer_are_dropped(group, caplog):
         assert first.missing == tuple(gone) and first.repeated and first.participants == 3 and len(first.lost) == 1
         assert not first.no_gradient and not first.taken_over
         assert [layer.owners.count(None) for layer in model] == [4, 4]
-    assert "lost" in caplog.text and "experts that nobody has now" in caplog.text
+    assert "lost" in caplog.text and "missing experts" in caplog.text
 
 
 def test_experts_of_a_dead_peer_are_taken_over(group):
@@ -336,12 +336,12 @@ def test_wrong_settings_are_told(group):
     comm = group(1).members[0]
     experts, router = [expert()], torch.nn.Linear(WIDTH, 1)
     for given, words in (
-        ({"top_k": 2}, "top_k: 2; there are 1 experts"),
+        ({"top_k": 2}, "top_k: 2; expected at most the number of experts, 1"),
         ({"top_k": 0}, "top_k: 0; expected"),
         ({"chunks": 0}, "chunks: 0; expected"),
         ({"max_bytes": 0}, "max_bytes: 0; expected"),
         ({"chunks": 1000}, "chunks: 1000; expected 256"),
-        ({"on_death": "cry"}, "on_death: 'cry'; there are drop, take_over"),
+        ({"on_death": "cry"}, "on_death: 'cry'; expected drop, take_over"),
         ({"experts": []}, "experts: expected modules"),
         ({"router": len}, "router: expected a module"),
         ({"comm": None}, "comm: expected a Communicator"),
@@ -349,7 +349,7 @@ def test_wrong_settings_are_told(group):
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):
             MoE(**{"experts": experts, "router": router, "comm": comm, "top_k": 1, **given})
-    with pytest.raises(pccl.InvalidArgument, match=r"router makes \(3, 2\) for 3 tokens and 1 experts"):
+    with pytest.raises(pccl.InvalidArgument, match=r"router returned \(3, 2\) for 3 tokens, 1 experts"):
         MoE(experts, torch.nn.Linear(WIDTH, 2), comm, top_k=1)(torch.ones(3, WIDTH))
     with pytest.raises(pccl.InvalidArgument, match="an expert must keep both"):
         MoE([torch.nn.Linear(WIDTH, 2)], router, comm, top_k=1)(torch.ones(3, WIDTH))
@@ -404,7 +404,7 @@ def test_garbage_counts_for_nothing(group, monkeypatch, caplog):
     dense = dense_layers(2, count=1)
     for info, away in group(2).all(peer):
         assert info.dropped == away > 0 and not info.lost
-    assert "counts for nothing" in caplog.text
+    assert "ignoring data from" in caplog.text
 
 
 def test_parts_that_are_too_long_name_their_peer(group, monkeypatch):
@@ -426,7 +426,7 @@ def test_parts_that_are_too_long_name_their_peer(group, monkeypatch):
 
     dense = dense_layers(2, count=1)
     told = group(3).all(peer)
-    assert any("the longest is that of peer " in words for _, words in told)
+    assert any("the longest is peer " in words for _, words in told)
     for _, words in told:
         assert "the longest is that of peer" not in words or f"the longest is that of peer {told[1][0][:8]}" in words
 

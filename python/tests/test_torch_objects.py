@@ -55,5 +55,5 @@ def test_code_is_refused(alone, tmp_path):
 
 def test_another_torch(monkeypatch):
     monkeypatch.delattr(distributed_c10d, "_unpickler")
-    with pytest.raises(pccl.InvalidUsage, match="not known here"):
+    with pytest.raises(pccl.InvalidUsage, match="in an unsupported way"):
         pccl.torch.refuse_pickles()

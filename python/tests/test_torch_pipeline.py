@@ -118,5 +118,5 @@ def test_a_pipeline_computes_what_one_peer_does(address):
 
 
 def test_bad_arguments_are_told_in_words():
-    with pytest.raises(pccl.InvalidArgument, match="modules: there are no parameters to train"):
+    with pytest.raises(pccl.InvalidArgument, match="modules: no parameters to train"):
         PipelineStage([torch.nn.ReLU()], sgd)

@@ -227,7 +227,7 @@ def test_refused():
     module = model(0)
     state = ptorch.shared_state(module)
     module[1].register_buffer("more", torch.zeros(1))
-    with pytest.raises(pccl.InvalidArgument, match="not those.*module.1.more"):
+    with pytest.raises(pccl.InvalidArgument, match="differ from the original ones.*module.1.more"):
         state._prepare()
     with pytest.raises(pccl.LayoutError, match="not contiguous"):
         ptorch.shared_state(torch.nn.Identity(), extra={"x": torch.zeros(4, 4)[:, ::2]})

@@ -217,7 +217,7 @@ def test_a_newcomer_that_updates_in_its_first_round(script, address):
     assert words
     for line in words:
         assert "stuck_ms" in line and "can never meet" in line and "call comm.update_topology()" in line
-        assert "a newcomer leaves it out after connect" in line
+        assert "a newcomer skips it after connect" in line
 
 
 def until(found):
@@ -262,7 +262,7 @@ def test_diloco_that_waits_for_peers_says_so(address, caplog):
     thread = threading.Thread(target=lambda: pytest.raises(pccl.PCCLError, trainer.join))
     thread.start()
     record = until(lambda: [r for r in caplog.records if "min_peers=2" in r.getMessage()])[0]
-    assert record.name == "pccl.diloco" and "1 are in" in record.getMessage() and "join()" in record.getMessage()
+    assert record.name == "pccl.diloco" and "1 have joined" in record.getMessage() and "join()" in record.getMessage()
     comm.close()
     thread.join()
 
@@ -304,7 +304,7 @@ def test_labels_of_other_launches(group):
         with pytest.raises(pccl.StateMismatch) as caught:
             comm.all_reduce_multiple_with_retry([entry], label="list" if i else "")
         for label in "x" * 33, "\u202e", "ä" * 17:
-            with pytest.raises(pccl.InvalidArgument, match="label has at most 32 bytes"):
+            with pytest.raises(pccl.InvalidArgument, match="invalid label"):
                 comm.all_reduce(data, data, op=ReduceOp.SUM, label=label)
         comm.all_reduce(data, data, op=ReduceOp.SUM, label="ä" * 16)
         return caught.value.words

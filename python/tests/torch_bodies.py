@@ -622,7 +622,7 @@ def early():
     assert torch.equal(given, torch.full((LARGE,), float(size - 1)))
     work = dist.isend(given, 2) if rank == 1 else dist.irecv(given, 1)
     work.wait()
-    fails(lambda: dist.send(given, 0), "gone")
+    fails(lambda: dist.send(given, 0), "left")
     store.set(f"{rank} is done", "")
     dist.destroy_process_group()
 
@@ -724,7 +724,7 @@ def misuse():
     if rank == 0:
         store.wait([f"gave up/{one}" for one in range(1, size)])
     limit = timedelta(seconds=60 if rank == 0 else 0.5)
-    late = "before others had given up" if rank == 0 else f"Rank {rank} successfully reached monitoredBarrier"
+    late = "after the others had timed out" if rank == 0 else f"Rank {rank} successfully reached monitoredBarrier"
     error = fails(lambda: dist.group.WORLD.monitored_barrier(limit), late, "Rank 0 failed to pass monitoredBarrier")
     assert error.ranks == (0,)
     store.set(f"gave up/{rank}", "")
@@ -755,7 +755,7 @@ def of_two_versions():
 
     if os.environ["RANK"] == "1":
         rendezvous.__version__ = "9.9.9"
-    fails(start, "are not of one world", "9.9.9")
+    fails(start, "belong to different worlds", "9.9.9")
     say("refused")
 
 
@@ -836,7 +836,7 @@ def interrupted():
             fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")
     work = dist.all_reduce(torch.ones(2), async_op=True) if rank == 0 else None
     if rank == 0:
-        fails(lambda: work.wait(timedelta(seconds=0.05)), " Timed out waiting 50ms ", "still under way")
+        fails(lambda: work.wait(timedelta(seconds=0.05)), " Timed out waiting 50ms ", "still running")
         store.set("waited", "")
     else:
         store.wait(["waited"])

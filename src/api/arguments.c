@@ -8,11 +8,11 @@ enum pccl_status pccl_api_struct_check(const void *given, size_t size, const cha
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
     if (given_size < size || given_size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the size of a struct is not set; use %s", init);
+        return pccl_fail(reason, PCCL_ARGUMENT, "size of the struct not set: use %s", init);
     for (size_t i = size; i < given_size; i++) {
         if (((const unsigned char *)given)[i] != 0)
             return pccl_fail(reason, PCCL_ARGUMENT,
-                             "a struct has a member that this version of the library does not know");
+                             "unknown struct member: the caller was built for a later version of the library");
     }
     return PCCL_OK;
 }
@@ -34,7 +34,8 @@ enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, 
     if (!text)
         return PCCL_OK;
     if (size <= length)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the text needs %zu bytes, and there are %zu", length + 1, size);
+        return pccl_fail(reason, PCCL_ARGUMENT, "the buffer is too small: %zu bytes needed, size is %zu", length + 1,
+                         size);
     memcpy(text, made, length);
     text[length] = '\0';
     return PCCL_OK;
@@ -49,7 +50,7 @@ enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOpera
     if (!given)
         return PCCL_OK;
     if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the size of the info is not set; use PCCL_OPERATION_INFO_INIT");
+        return pccl_fail(reason, PCCL_ARGUMENT, "size of the info not set: use PCCL_OPERATION_INFO_INIT");
     info->participants = given->participants;
     info->participants_max = given->participants_max;
     return PCCL_OK;
@@ -80,13 +81,13 @@ enum pccl_status pccl_api_hosts(const char *list, uint16_t default_port, struct 
         if (!more)
             break;
         if (*count == max)
-            return pccl_fail(reason, PCCL_ARGUMENT, "more than %u addresses", max);
+            return pccl_fail(reason, PCCL_ARGUMENT, "too many addresses: expected at most %u", max);
         memcpy(hosts[*count].name, endpoint.host, sizeof hosts[*count].name);
         hosts[(*count)++].port = endpoint.port;
     }
     if (*count > 0)
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_ARGUMENT, "the list of addresses is empty");
+    return pccl_fail(reason, PCCL_ARGUMENT, "the address list is empty");
 }
 
 enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pccl_host *host, struct pccl_text *reason)

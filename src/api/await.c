@@ -19,7 +19,7 @@ static struct pccl_comm_op *find(struct pccl_api_call *call, uint64_t tag, enum 
         *status = PCCL_OK;
     else if (pccl_comm_is_connected(call->comm))
         *status = pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                            "no operation with tag %" PRIu64 " is launched; was it already awaited?", tag);
+                            "no operation with tag %" PRIu64 " is outstanding; was it already awaited?", tag);
     else
         *status = pccl_comm_why_unconnected(call->comm, &call->why.reason);
     return operation;
@@ -37,8 +37,8 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
     }
     call->why.details = operation->why.details;
     call->extended = true;
-    return pccl_fail(&call->why.reason, PCCL_TIMEOUT,
-                     "the operation with tag %" PRIu64 " is still under way after %u ms", tag, timeout_ms);
+    return pccl_fail(&call->why.reason, PCCL_TIMEOUT, "the operation with tag %" PRIu64 " is still running after %u ms",
+                     tag, timeout_ms);
 }
 
 /* Awaits an operation, on one thread at a time; without a limit if `timeout_ms` is NULL. */
@@ -50,7 +50,7 @@ static enum pccl_status await(struct pccl_api_call *call, uint64_t tag, const ui
     struct pccl_comm_op *operation = find(call, tag, &status);
     if (operation && operation->awaited)
         status = pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                           "the operation with tag %" PRIu64 " is being awaited by another thread", tag);
+                           "another thread is already awaiting the operation with tag %" PRIu64, tag);
     else if (operation && timeout_ms)
         status = pccl_api_end_within(call, operation, *timeout_ms, info);
     else if (operation)

@@ -62,9 +62,9 @@ static enum pccl_status check(struct pccl_api_call *call, enum pccl_api_subject 
         return PCCL_OK;
     if (handle->generation != pccl_fork_generation())
         return pccl_fail(reason, PCCL_USAGE,
-                         "this communicator belongs to the parent process; after a fork it cannot be used");
+                         "this communicator belongs to the parent process and cannot be used after a fork");
     if (subject == PCCL_API_COMMUNICATOR && handle->group)
-        return pccl_fail(reason, PCCL_USAGE, "a group cannot do this; its communicator can");
+        return pccl_fail(reason, PCCL_USAGE, "not supported on a group; call it on the group's communicator");
     return pccl_handle_enter(call->handle, reason);
 }
 
@@ -112,10 +112,10 @@ pcclResult_t pccl_api_broken(struct pccl_api_call *call)
     if (!call->comm) /* the objects of the call are leaked */
         return pccl_api_result(call, PCCL_INTERNAL);
     pccl_caller_broke(&call->caller);
-    pcclResult_t result = pccl_api_result(
-        call, pccl_fail(&call->why.reason, PCCL_INTERNAL,
-                        "internal error in this call; the communicator can only be destroyed, and what was to be "
-                        "reduced or synchronized may be partly overwritten"));
+    pcclResult_t result =
+        pccl_api_result(call, pccl_fail(&call->why.reason, PCCL_INTERNAL,
+                                        "internal error in this call; the communicator can only be destroyed, and "
+                                        "buffers or tensors in use may be partly overwritten"));
     pccl_handle_leave(call->handle);
     return result;
 }
@@ -153,7 +153,7 @@ enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct 
         if (!comm->calls[call].outstanding)
             continue;
         return pccl_fail(reason, PCCL_USAGE,
-                         "joint call refused: %s of another thread is outstanding, or was interrupted", name_of(call));
+                         "joint call refused: another thread's %s is outstanding or was interrupted", name_of(call));
     }
     return PCCL_OK;
 }
@@ -175,7 +175,7 @@ enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *
     pccl_comm_enter(comm);
     enum pccl_status status = pccl_api_may_call(comm, reason);
     if (status == PCCL_OK && comm->operations.by_tag.count) {
-        status = pccl_fail(reason, PCCL_PENDING_OPS, "%u operations are launched and not yet awaited",
+        status = pccl_fail(reason, PCCL_PENDING_OPS, "%u operations have been launched and not yet awaited",
                            comm->operations.by_tag.count);
     } else if (status == PCCL_OK) {
         *world = pccl_peer_attributes(comm->peer).world;

@@ -37,7 +37,7 @@ static enum pccl_status check_tensor(const pcclCoalescedTensor_t *tensor, size_t
 {
     const char *wrong = !tensor->sendbuf || !tensor->recvbuf           ? "a buffer is NULL"
                         : tensor->count == 0                           ? "count is 0"
-                        : tensor->count > SIZE_MAX / 16                ? "count is larger than any memory"
+                        : tensor->count > SIZE_MAX / 16                ? "count is too large"
                         : (unsigned)tensor->datatype >= PCCL_DATATYPES ? "unknown data type"
                         : (unsigned)tensor->op >= PCCL_REDUCE_OPS      ? "unknown operation"
                                                                        : NULL;
@@ -146,8 +146,7 @@ static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *by
         bytes += section->count > SIZE_MAX / 16 ? SIZE_MAX / 8 : pccl_section_bytes(section);
     }
     *bytes_out = bytes;
-    return bytes <= SIZE_MAX / 16 ? PCCL_OK
-                                  : pccl_fail(reason, PCCL_ARGUMENT, "the tensors are larger than any memory");
+    return bytes <= SIZE_MAX / 16 ? PCCL_OK : pccl_fail(reason, PCCL_ARGUMENT, "the tensors are too large");
 }
 
 enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuantizationOptions_t *codec,
@@ -159,7 +158,7 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
     bool multiplies = false;
     if (asked->count == 0 || asked->count > TENSORS_MAX)
         return pccl_fail(reason, PCCL_ARGUMENT,
-                         asked->count ? "the list of tensors is too long" : "the list of tensors is empty");
+                         asked->count ? "the tensor list is too long" : "the tensor list is empty");
     for (size_t i = 0; i < asked->count && status == PCCL_OK; i++) {
         status = check_tensor(&tensors[i], i, reason);
         multiplies = multiplies || tensors[i].op == pcclPremulSum;
@@ -170,9 +169,9 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
         return status;
     if (quantized && args->launch.descriptor.codec == PCCL_CODEC_NONE &&
         !pccl_choice_is_automatic(&args->launch.descriptor))
-        return pccl_fail(reason, PCCL_ARGUMENT, "no tensor of the list has floats, which alone are quantized");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only floats can be quantized, and no tensor of the list has any");
     if (args->factor != 1 && !multiplies)
-        return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum takes a factor");
     status = check_overlaps(tensors, asked->count, reason);
     if (status != PCCL_OK)
         return status;

@@ -56,7 +56,7 @@ static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *
     const unsigned budget = number >> BUDGET_SHIFT & BUDGET_MASK;
     const bool is_share = number >> SHARE_SHIFT != 0;
     if ((number & MADE) == 0 || budget == 0 || (is_share && budget > PCCL_BUDGET_PERCENT_MAX))
-        return pccl_fail(reason, PCCL_ARGUMENT, "an automatic codec is made by pcclCreateCodec");
+        return pccl_fail(reason, PCCL_ARGUMENT, "create an automatic codec with pcclCreateCodec");
     const char *misfit = pccl_choice_misfit(descriptor);
     if (misfit)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit);
@@ -82,13 +82,13 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
         return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
         if (number > PCCL_F64) /* numbers as in PCCL 1.0 */
-            return pccl_fail(reason, PCCL_ARGUMENT, "no such quantized data type: %u", number);
+            return pccl_fail(reason, PCCL_ARGUMENT, "unknown quantized data type: %u", number);
         descriptor->codec_datatype = (uint8_t)number;
     } else {
         if ((number & MADE) == 0 || number >= 2 * FEEDBACK)
-            return pccl_fail(reason, PCCL_ARGUMENT, "a codec with scales is made by pcclCreateCodec");
+            return pccl_fail(reason, PCCL_ARGUMENT, "create a codec with scales with pcclCreateCodec");
         if ((number & FEEDBACK) != 0 && !can_feed_back(descriptor))
-            return pccl_fail(reason, PCCL_ARGUMENT, "error feedback is for reductions that are a sum or an average");
+            return pccl_fail(reason, PCCL_ARGUMENT, "error feedback requires a sum or an average");
         take_scales(number, descriptor);
     }
     return pccl_packing_find(descriptor, (enum pccl_datatype)descriptor->datatype, &packing, reason) ? PCCL_OK
@@ -99,11 +99,11 @@ static bool is_budget_right(const pcclCodecParams_t *params, bool automatic, str
 {
     const bool in_ms = params->budget_ms != 0, in_percent = params->budget_percent != 0;
     if (!automatic && (in_ms || in_percent))
-        pccl_text_format(reason, "%s is for an automatic codec", in_ms ? "budget_ms" : "budget_percent");
+        pccl_text_format(reason, "%s requires an automatic codec", in_ms ? "budget_ms" : "budget_percent");
     else if (automatic && !in_ms && !in_percent)
-        pccl_text_format(reason, "an automatic codec needs a budget_ms or a budget_percent");
+        pccl_text_format(reason, "an automatic codec needs budget_ms or budget_percent");
     else if (in_ms && in_percent)
-        pccl_text_format(reason, "an automatic codec has either a budget_ms or a budget_percent");
+        pccl_text_format(reason, "an automatic codec takes budget_ms or budget_percent, not both");
     else if (params->budget_ms > PCCL_BUDGET_MS_MAX)
         pccl_text_format(reason, "budget_ms is more than %u", (unsigned)PCCL_BUDGET_MS_MAX);
     else if (params->budget_percent > PCCL_BUDGET_PERCENT_MAX)
@@ -118,7 +118,7 @@ static enum pccl_status create(const pcclCodecParams_t *given, pcclQuantizationO
 {
     pcclCodecParams_t params;
     if (!given || !codec)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the parameters or the codec is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "params or codec is NULL");
     enum pccl_status status = pccl_api_struct_read(given, &params, sizeof params, "PCCL_CODEC_PARAMS_INIT", reason);
     if (status != PCCL_OK)
         return status;
@@ -180,14 +180,15 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     struct pccl_packing packing;
     struct pccl_codec_error error = {0};
     if (!codec || !elements || !given)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the codec, the elements or the error is NULL");
+        return pccl_fail(reason, PCCL_ARGUMENT, "codec, elements or error is NULL");
     if (given->size < sizeof *given || given->size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the size of the error is not set; use PCCL_CODEC_ERROR_INIT");
+        return pccl_fail(reason, PCCL_ARGUMENT, "size of the error not set: use PCCL_CODEC_ERROR_INIT");
     if ((unsigned)datatype >= PCCL_DATATYPES)
         return pccl_fail(reason, PCCL_ARGUMENT, "unknown data type");
     enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);
     if (status == PCCL_OK && pccl_choice_is_automatic(&descriptor))
-        return pccl_fail(reason, PCCL_ARGUMENT, "which codec an automatic one is, only an operation tells");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "an automatic codec cannot be measured: each operation chooses its own");
     if (status != PCCL_OK || !pccl_packing_find(&descriptor, (enum pccl_datatype)datatype, &packing, reason))
         return PCCL_ARGUMENT;
     const bool packs = pccl_packing_packs(&packing);
@@ -228,7 +229,7 @@ static enum pccl_status get_feedback(struct pccl_api_call *call, uint64_t tag, f
     pccl_comm_leave(call->comm);
     if (!fits)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetFeedback: of the tag %" PRIu64 ", %" PRIu64 " floats are kept, not %zu", tag,
+                         "pcclGetFeedback: tag %" PRIu64 " has %" PRIu64 " floats of error feedback, not %zu", tag,
                          kept_count, *count);
     *count = kept_count;
     return PCCL_OK;

@@ -73,7 +73,7 @@ static enum pccl_status create_with_options(struct pccl_api_call *call, const ch
         pccl_api_hosts(master_addresses, CCOIP_PROTOCOL_PORT_MASTER, hosts, PCCL_MASTER_ADDRESSES_MAX, &count, reason);
     for (uint32_t i = 0; status == PCCL_OK && i < count; i++)
         if (hosts[i].port == 0)
-            status = pccl_fail(reason, PCCL_ARGUMENT, "the port of the master at %s is 0", hosts[i].name);
+            status = pccl_fail(reason, PCCL_ARGUMENT, "invalid master address %s: the port is 0", hosts[i].name);
     return status == PCCL_OK ? create(call, options, hosts, count, NULL, comm_out) : status;
 }
 
@@ -107,7 +107,8 @@ static enum pccl_status drain(struct pccl_api_call *call, pcclComm_t *comm)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclDrain: comm is NULL");
     call->key = comm->key;
     if (comm->group)
-        return pccl_fail(&call->why.reason, PCCL_USAGE, "pcclDrain: a group cannot do this; its communicator can");
+        return pccl_fail(&call->why.reason, PCCL_USAGE,
+                         "pcclDrain: not supported on a group; call it on the group's communicator");
     pccl_comm_ask_drain(comm->comm);
     return PCCL_OK;
 }
@@ -181,14 +182,14 @@ static enum pccl_status get_peer_id(struct pccl_api_call *call, char *id, size_t
 {
     struct pccl_communicator *comm = call->comm;
     if (!id || size < PCCL_PEER_ID_SIZE)
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetPeerId: id is NULL or has no room");
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetPeerId: id is NULL or too small");
     pccl_comm_enter(comm);
     bool known = comm->peer != NULL;
     if (known)
         pccl_id_write(&comm->id, id, PCCL_PEER_ID_SIZE - 1);
     pccl_comm_leave(comm);
     if (!known)
-        return pccl_fail(&call->why.reason, PCCL_USAGE, "pcclGetPeerId: there is no id before pcclConnect");
+        return pccl_fail(&call->why.reason, PCCL_USAGE, "pcclGetPeerId: this peer has no id before pcclConnect");
     id[PCCL_PEER_ID_SIZE - 1] = '\0';
     return PCCL_OK;
 }
@@ -210,8 +211,8 @@ static enum pccl_status copy_group(const struct pccl_group_handle *group, pcclPe
 {
     *count = group->count;
     if (members && group->count > max)
-        return pccl_fail(reason, PCCL_ARGUMENT, "pcclGetMembers: there are %u members, and room for %zu", group->count,
-                         max);
+        return pccl_fail(reason, PCCL_ARGUMENT, "pcclGetMembers: the buffer is too small: %u members, max is %zu",
+                         group->count, max);
     if (rank)
         *rank = group->rank;
     for (uint32_t i = 0; members && i < group->count; i++)
@@ -228,8 +229,8 @@ static enum pccl_status copy_members(const struct pccl_communicator *comm, pcclP
     const struct pccl_member *known = pccl_peer_members(comm->peer, &known_count);
     *count = known_count;
     if (members && known_count > max)
-        return pccl_fail(reason, PCCL_ARGUMENT, "pcclGetMembers: there are %u members, and room for %zu", known_count,
-                         max);
+        return pccl_fail(reason, PCCL_ARGUMENT, "pcclGetMembers: the buffer is too small: %u members, max is %zu",
+                         known_count, max);
     for (uint32_t i = 0; i < known_count; i++) {
         if (rank && pccl_id_equal(&known[i].peer, &comm->id))
             *rank = i;
@@ -265,10 +266,10 @@ static enum pccl_status get_peer_name(struct pccl_api_call *call, const char *di
     struct pccl_communicator *comm = call->comm;
     struct pccl_id id;
     if (!digits || !name || size < PCCL_PEER_NAME_SIZE)
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetPeerName: id or name is NULL, or name has no room");
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetPeerName: id or name is NULL, or name is too small");
     if (strlen(digits) != PCCL_PEER_ID_SIZE - 1 || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &id))
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetPeerName: an id has 32 lower-case hexadecimal digits");
+                         "pcclGetPeerName: invalid id: expected 32 lower-case hexadecimal digits");
     pccl_comm_enter(comm);
     const char *known = comm->peer ? pccl_peer_name_of(comm->peer, &id) : NULL;
     (void)snprintf(name, size, "%s", known ? known : "");
@@ -320,12 +321,12 @@ static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *stat
     if (comm->defect) { /* may have ended the call that is outstanding */
         *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
-        pccl_text_format(reason, "connected already");
+        pccl_text_format(reason, "already connected");
     } else if (atomic_load(&comm->drain_asked)) {
         *status = PCCL_DRAINED;
-        pccl_text_format(reason, "this communicator was drained by pcclDrain, and does not enter a run again");
+        pccl_text_format(reason, "this communicator was drained by pcclDrain and cannot connect again");
     } else if (slot->outstanding) {
-        pccl_text_format(reason, "another thread is connecting this communicator");
+        pccl_text_format(reason, "another thread is already connecting this communicator");
     } else {
         *slot = (struct pccl_call_slot){.outstanding = true, .begun_us = pccl_now_us()};
         return true;

@@ -14,7 +14,8 @@ static enum pccl_status read_options(const pcclGroupOptions_t *given, struct pcc
     if (status != PCCL_OK)
         return status;
     if (given->label && !pccl_label_of(given->label, &founding->label))
-        return pccl_fail(reason, PCCL_ARGUMENT, "pcclCreateGroup: a label has at most 32 bytes of printable UTF-8");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "pcclCreateGroup: invalid label: expected at most 32 bytes of printable UTF-8");
     founding->timeout_ms = given->timeout_ms;
     return PCCL_OK;
 }
@@ -26,7 +27,7 @@ static enum pccl_status read_ids(const pcclPeerId_t *ids, struct pccl_id *member
         const char *digits = ids[i].digits;
         if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i]))
             return pccl_fail(reason, PCCL_ARGUMENT,
-                             "pcclCreateGroup: an id of the list has not 32 lower-case hexadecimal digits");
+                             "pcclCreateGroup: invalid id in the list: expected 32 lower-case hexadecimal digits");
     }
     return PCCL_OK;
 }
@@ -50,7 +51,7 @@ static enum pccl_status create_group(struct pccl_api_call *call, const pcclPeerI
     struct pccl_founding founding = {.count = count};
     const char *wrong = !ids || !group_out       ? "ids or group_out is NULL"
                         : count == 0             ? "the list is empty"
-                        : count > PCCL_PEERS_MAX ? "the list is longer than any group"
+                        : count > PCCL_PEERS_MAX ? "the list has more entries than a group can have members"
                                                  : NULL;
     enum pccl_status status = wrong ? pccl_fail(reason, PCCL_ARGUMENT, "pcclCreateGroup: %s", wrong)
                                     : read_options(options, &founding, reason);
@@ -62,7 +63,7 @@ static enum pccl_status create_group(struct pccl_api_call *call, const pcclPeerI
     if (group && members)
         status = found(call, ids, members, &founding, group);
     else
-        status = pccl_fail(reason, PCCL_MEMORY, "out of memory for a group of %u", count);
+        status = pccl_fail(reason, PCCL_MEMORY, "out of memory for a group of %u members", count);
     pccl_release(pccl_heap(), members, count * sizeof *members);
     if (status == PCCL_OK) {
         pccl_errors_forget(group->handle.key);

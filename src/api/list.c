@@ -124,7 +124,7 @@ static void stop(struct pccl_api_list *list, enum pccl_status status, const stru
     list->why = *why;
     if (!first)
         return;
-    pccl_text_format(&list->given_up, "its list of operations has failed: %s", why->reason.bytes);
+    pccl_text_format(&list->given_up, "the operation list failed: %s", why->reason.bytes);
     for (size_t i = list->low; i < list->count; i++) {
         const struct pccl_comm_op *operation = list->entries[i].operation;
         if (operation)
@@ -309,8 +309,7 @@ static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *ent
 static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
 {
     const struct pccl_text last = why->reason;
-    pccl_text_format(&why->reason,
-                     "its deadline, op_timeout_ms, passed (launched %u times): the last attempt failed: %s",
+    pccl_text_format(&why->reason, "op_timeout_ms passed (launched %u times): the last attempt failed: %s",
                      entry->attempts, last.bytes);
     stop(list, PCCL_TIMEOUT, why);
 }
@@ -359,7 +358,7 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
     uint32_t count = present_count(list);
     struct pccl_id *pinned = pccl_allocate(pccl_heap(), count * sizeof *pinned);
     if (!pinned)
-        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a list of %u members", count);
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a member list of %u", count);
     for (uint32_t i = 0; i < count; i++)
         pinned[i] = *present_member(list, i);
     pccl_release(pccl_heap(), list->members, list->member_count * sizeof *list->members);
@@ -480,8 +479,7 @@ static enum pccl_status check_tags(struct pccl_api_list *list, struct pccl_text 
     for (size_t i = 0; i < list->count; i++) {
         struct pccl_api_entry *entry = &list->entries[i];
         if (pccl_table_find(&list->by_tag, entry->args.launch.tag))
-            return pccl_fail(reason, PCCL_ARGUMENT, "entry %zu: the tag %" PRIu64 " is used twice", i,
-                             entry->args.launch.tag);
+            return pccl_fail(reason, PCCL_ARGUMENT, "entry %zu: duplicate tag %" PRIu64, i, entry->args.launch.tag);
         pccl_table_insert(&list->by_tag, &entry->by_tag, entry->args.launch.tag);
     }
     return PCCL_OK;

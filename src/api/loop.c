@@ -95,7 +95,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
         if (result == pcclSuccess || !may_come_in(loop) || pccl_now_us() >= end_us)
             return end_as(call, result);
         if (!said)
-            pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: not in the run yet, and trying for %u ms: %s",
+            pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: not connected yet, trying for %u ms: %s",
                               loop->options.connect_ms, pcclGetLastError(loop->comm));
         said = true;
         if (!pause_until(loop, pccl_min_u64(end_us, from_now(ATTEMPT_PAUSE_US))))
@@ -117,13 +117,13 @@ static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop
     uint64_t waited_us = pccl_now_us() - begun_us;
     if (options->wait_ms > 0 && waited_us >= (uint64_t)options->wait_ms * 1000) {
         struct pccl_text words;
-        pccl_text_format(&words, "%u of min_peers=%u are in the run after wait_ms=%u", (uint32_t)count,
+        pccl_text_format(&words, "only %u of min_peers=%u peers joined within wait_ms=%u", (uint32_t)count,
                          options->min_peers, options->wait_ms);
         return fail(call, PCCL_TIMEOUT, words.bytes);
     }
     if (waited_us >= SAY_AFTER_US && !loop->has_said) {
         loop->has_said = true;
-        pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waits for peers: %u of min_peers=%u are in the run",
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waiting for peers: %u of min_peers=%u have joined",
                           (uint32_t)count, options->min_peers);
     }
     (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if closed, the next call fails */
@@ -137,11 +137,11 @@ static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop
     if (count > 0 && !given->infos)
         return fail(call, PCCL_ARGUMENT, "state: infos is NULL");
     if (count >= SIZE_MAX / sizeof(pcclTensorInfo_t) - 1)
-        return fail(call, PCCL_ARGUMENT, "state: there are too many tensors");
+        return fail(call, PCCL_ARGUMENT, "state: too many tensors");
     const size_t bytes = (count + 1) * sizeof(pcclTensorInfo_t);
     pcclTensorInfo_t *infos = pccl_allocate(pccl_heap(), bytes);
     if (!infos) /* the other members wait for this peer until it leaves */
-        return fail(call, PCCL_MEMORY, "out of memory for a list of tensors");
+        return fail(call, PCCL_MEMORY, "out of memory for a tensor list");
     if (count > 0)
         memcpy(infos, given->infos, bytes - sizeof *infos);
     infos[count] = (pcclTensorInfo_t){"pccl.loop.steps", &loop->steps, 1, pcclUint64, pcclDeviceCpu, false};
@@ -182,7 +182,7 @@ static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
     if (is && comm->peer)
         *reason = *pccl_peer_last_reason(comm->peer);
     else if (is)
-        pccl_text_format(reason, "this peer was drained before it was in a run");
+        pccl_text_format(reason, "this peer was drained before it joined the run");
     pccl_comm_leave(comm);
     return is;
 }
@@ -253,7 +253,7 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
     if (!step)
         return fail(call, PCCL_ARGUMENT, "step is NULL");
     if (step->size < sizeof known || step->size > PCCL_API_STRUCT_MAX)
-        return fail(call, PCCL_ARGUMENT, "the size of the step is not set; use PCCL_LOOP_STEP_INIT");
+        return fail(call, PCCL_ARGUMENT, "size of the step not set: use PCCL_LOOP_STEP_INIT");
     const bool is_in_step = loop->last == STEP_BEGUN;
     if (is_in_step)
         loop->last = outcome == pcclSuccess ? STEP_COMPLETED : STEP_FAILED;
@@ -272,8 +272,8 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
     loop->last = STEP_BEGUN;
     if (known.diverged)
         pccl_logger_print(PCCL_LOG_WARN, "peer",
-                          "loop: this peer held something else than the others, and has what most hold now: it has "
-                          "computed differently, or the step has changed the state before its last operation");
+                          "loop: this peer's state differed from the majority's and was replaced by it: either it "
+                          "computed differently, or the step changed the state before its last operation");
     const size_t size = step->size;
     memset(step, 0, size); /* includes fields that we do not know */
     *step = known;
@@ -309,7 +309,7 @@ static enum pccl_status begin(struct pccl_api_call *call, pcclSharedState_t *sta
     if (status != PCCL_OK)
         return status;
     if (options.min_peers == 0)
-        return pccl_fail(reason, PCCL_ARGUMENT, "pcclLoopBegin: min_peers is 0, and a step has one peer at least");
+        return pccl_fail(reason, PCCL_ARGUMENT, "pcclLoopBegin: invalid min_peers 0: expected at least 1");
     pcclLoop_t *loop = pccl_allocate(pccl_heap(), sizeof *loop);
     if (!loop)
         return pccl_fail(reason, PCCL_MEMORY, "pcclLoopBegin: out of memory");

@@ -89,7 +89,7 @@ static enum pccl_status check(struct pccl_api_call *call, const pcclMasterInstan
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "master is NULL");
     if (master->generation != pccl_fork_generation())
         return pccl_fail(&call->why.reason, PCCL_USAGE,
-                         "this master belongs to the parent process; after a fork it cannot be used");
+                         "this master belongs to the parent process and cannot be used after a fork");
     return PCCL_OK;
 }
 
@@ -107,7 +107,7 @@ static enum pccl_status run_master(struct pccl_api_call *call, pcclMasterInstanc
     if (status != PCCL_OK)
         return status;
     if (atomic_load(&master->state) != CREATED)
-        return pccl_fail(&call->why.reason, PCCL_USAGE, "this master was run before");
+        return pccl_fail(&call->why.reason, PCCL_USAGE, "this master has already been run");
     status = pccl_master_server_run(master->server, &call->why.reason);
     if (status == PCCL_INTERNAL) {
         master->end = status;
@@ -183,7 +183,8 @@ static enum pccl_status destroy_master(struct pccl_api_call *call, pcclMasterIns
     if (master->generation != pccl_fork_generation())
         return PCCL_OK; /* the parent has its thread; its sockets are closed here already */
     if (atomic_load(&master->state) == RUNNING)
-        return pccl_fail(&call->why.reason, PCCL_USAGE, "this master runs, or its termination was not awaited");
+        return pccl_fail(&call->why.reason, PCCL_USAGE,
+                         "this master is running, or its termination has not been awaited");
     pccl_master_server_destroy(master->server);
     pccl_release(pccl_heap(), master, sizeof *master);
     return PCCL_OK;

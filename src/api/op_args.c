@@ -35,16 +35,15 @@ static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOpe
     if (row->of == PCCL_OF_BLOBS)
         asked->recvbuf = asked->blobs;
     else if (asked->blobs)
-        return pccl_fail(reason, PCCL_ARGUMENT, "this operation gives no blobs");
+        return pccl_fail(reason, PCCL_ARGUMENT, "this operation returns no blobs");
     if (row->of == PCCL_OF_NOTHING) {
         asked->sendbuf = asked->recvbuf = NULL;
         asked->count = 0;
     }
     if (row->of == PCCL_OF_TENSORS && asked->recvbuf)
-        return pccl_fail(reason, PCCL_ARGUMENT,
-                         "the tensors of a coalesced all-reduce have buffers of their own, not recvbuf");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a coalesced all-reduce takes a buffer per tensor, not recvbuf");
     if (row->one_buffer && asked->sendbuf && asked->sendbuf != asked->recvbuf)
-        return pccl_fail(reason, PCCL_ARGUMENT, "a broadcast has one buffer, recvbuf");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a broadcast takes a single buffer, recvbuf");
     if (row->one_buffer || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
     else if (asked->collective == pcclCollectiveSend)
@@ -59,7 +58,7 @@ static const char *wrong_elements(const struct pccl_collective_row *row, const p
     return asked->count == 0                             ? "count is 0"
            : (unsigned)asked->datatype >= PCCL_DATATYPES ? "unknown data type"
            : (unsigned)asked->op >= PCCL_REDUCE_OPS      ? "unknown operation"
-           : asked->count > SIZE_MAX / 16                ? "count is larger than any memory"
+           : asked->count > SIZE_MAX / 16                ? "count is too large"
                                                          : NULL;
 }
 
@@ -76,9 +75,9 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
     if (quantized && row->codecs == PCCL_NEVER_PACKED)
         return pccl_fail(reason, PCCL_ARGUMENT,
-                         row->scan != PCCL_NO_SCAN     ? "a scan is not quantized"
-                         : row->of == PCCL_OF_ELEMENTS ? "what is sent to one peer is not quantized"
-                                                       : "there is nothing here that can be quantized");
+                         row->scan != PCCL_NO_SCAN     ? "a scan cannot be quantized"
+                         : row->of == PCCL_OF_ELEMENTS ? "data sent to a single peer cannot be quantized"
+                                                       : "this operation has no elements to quantize");
     descriptor->datatype = (uint8_t)asked->datatype;
     descriptor->operation = (uint8_t)asked->op;
     descriptor->count = asked->count;
@@ -97,7 +96,7 @@ enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf, const pc
     if ((unsigned)descriptor->src_descriptor.distribution_hint > pcclDistributionUniform)
         return pccl_fail(reason, PCCL_ARGUMENT, "unknown distribution hint");
     if (descriptor->op == pcclPremulSum)
-        return pccl_fail(reason, PCCL_ARGUMENT, "a premultiplied sum is given its factor by pcclAllReduceWithOptions");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a premultiplied sum needs a factor: use pcclAllReduceWithOptions");
     *options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options->tag = descriptor->tag;
     options->quantization = descriptor->quantization_options;
@@ -121,18 +120,18 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
         return PCCL_OK;
     if (options->member_count == 0 || options->member_count > PCCL_PEERS_MAX)
         return pccl_fail(reason, PCCL_ARGUMENT,
-                         options->member_count ? "the list of members is longer than any group"
-                                               : "the list of members is empty");
+                         options->member_count ? "the member list has more entries than a group can have members"
+                                               : "the member list is empty");
     struct pccl_id *members = pccl_allocate(pccl_heap(), options->member_count * sizeof *members);
     if (!members)
-        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a list of %u members", options->member_count);
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for a member list of %u", options->member_count);
     args->members = members;
     args->member_count = options->member_count;
     for (uint32_t i = 0; i < options->member_count; i++) {
         const char *digits = options->members[i].digits;
         if (digits[PCCL_PEER_ID_SIZE - 1] || !pccl_id_read(digits, PCCL_PEER_ID_SIZE - 1, &members[i]))
             return pccl_fail(reason, PCCL_ARGUMENT,
-                             "member %u of the list is no id: it has 32 lower-case hexadecimal digits", i);
+                             "entry %u of the member list is not an id: expected 32 lower-case hexadecimal digits", i);
     }
     return PCCL_OK;
 }
@@ -147,9 +146,10 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
         return PCCL_OK;
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     if (!row->has_counts || row->of != PCCL_OF_ELEMENTS)
-        return pccl_fail(reason, PCCL_ARGUMENT, "only a reduce-scatter is given counts");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only a reduce-scatter takes counts");
     if (length == 0 || length > PCCL_PEERS_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, length ? "counts is longer than any group" : "counts is empty");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         length ? "counts has more entries than a group can have members" : "counts is empty");
     uint64_t *starts = pccl_allocate(pccl_heap(), (length + 1) * sizeof *starts);
     if (!starts)
         return pccl_fail(reason, PCCL_MEMORY, "out of memory for %u counts", length);
@@ -158,7 +158,7 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     for (uint32_t i = 0; i < length && options->counts[i] <= all - given; i++)
         starts[i + 1] = given += options->counts[i];
     if (starts[length] != all)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the counts do not make up the %" PRIu64 " elements", all);
+        return pccl_fail(reason, PCCL_ARGUMENT, "the counts do not add up to %" PRIu64 " elements", all);
     args->launch.descriptor.counts = pccl_op_args_digest(starts, length);
     return PCCL_OK;
 }
@@ -183,7 +183,7 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     args->user_data = options->user_data;
     args->launch.descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     return size < sizeof *blobs || size > PCCL_API_STRUCT_MAX
-               ? pccl_fail(reason, PCCL_ARGUMENT, "the size of the blobs is not set; use PCCL_BLOBS_INIT")
+               ? pccl_fail(reason, PCCL_ARGUMENT, "size of the blobs not set: use PCCL_BLOBS_INIT")
                : PCCL_OK;
 }
 
@@ -195,10 +195,10 @@ static const char *missing_buffer(const struct pccl_collective_row *row, const p
     bool needs_input = moves && row->input.by == PCCL_BY_ALL && (!blobs || asked->count > 0);
     bool may_be_empty = options->counts && row->has_counts && !blobs; /* its share */
     bool needs_result = moves && all_get && !is_list && !may_be_empty;
-    return is_list && !asked->sendbuf                                              ? "the list of tensors is NULL"
+    return is_list && !asked->sendbuf                                              ? "the tensor list is NULL"
            : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"
-           : options->max_bytes && !blobs  ? "only an operation that gives blobs is given max_bytes"
-           : options->on_arrival && !blobs ? "only an operation that gives blobs is given on_arrival"
+           : options->max_bytes && !blobs  ? "only an operation that returns blobs takes max_bytes"
+           : options->on_arrival && !blobs ? "only an operation that returns blobs takes on_arrival"
                                            : NULL;
 }
 
@@ -234,13 +234,13 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     if (row->of == PCCL_OF_TENSORS)
         status = pccl_api_coalesced(asked, &options->quantization, args, reason);
     else if (args->launch.descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
-        status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum is given a factor");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum takes a factor");
     else if (row->of == PCCL_OF_BLOBS)
         status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)
         return status;
     if (options->label && !pccl_label_of(options->label, &args->launch.descriptor.label))
-        return pccl_fail(reason, PCCL_ARGUMENT, "a label has at most 32 bytes of printable UTF-8");
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid label: expected at most 32 bytes of printable UTF-8");
     status = read_counts(options, args, reason);
     const char *misfit =
         pccl_choice_is_automatic(&args->launch.descriptor) ? pccl_choice_misfit(&args->launch.descriptor) : NULL;

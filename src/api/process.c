@@ -40,7 +40,7 @@ static enum pccl_status get_last_failure(struct pccl_api_call *call, const pcclC
     /* A caller of a later version has fields that we do not know. */
     if (failure_out->size < sizeof *failure_out || failure_out->size > PCCL_API_STRUCT_MAX)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetLastFailure: failure_out->size is not set; use PCCL_FAILURE_INIT");
+                         "pcclGetLastFailure: failure_out->size not set: use PCCL_FAILURE_INIT");
     pccl_errors_describe(comm ? comm->key : 0, failure_out);
     return PCCL_OK;
 }
@@ -55,7 +55,7 @@ static enum pccl_status set_operation_label(struct pccl_api_call *call, const ch
     struct pccl_label label;
     if (!pccl_label_of(text ? text : "", &label))
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclSetOperationLabel: a label has at most 32 bytes of printable UTF-8");
+                         "pcclSetOperationLabel: invalid label: expected at most 32 bytes of printable UTF-8");
     pccl_api_set_label(&label);
     return PCCL_OK;
 }
@@ -81,7 +81,7 @@ pcclResult_t pcclSetLogCallback(pcclLogCallback_t callback, void *user)
 static enum pccl_status set_log_level(struct pccl_api_call *call, pcclLogLevel_t level)
 {
     if ((unsigned)level > pcclLogNone)
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclSetLogLevel: not a log level");
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclSetLogLevel: unknown log level");
     pccl_logger_set_level((enum pccl_log_level)level);
     return PCCL_OK;
 }
@@ -100,10 +100,10 @@ static enum pccl_status get_parameter_info(struct pccl_api_call *call, size_t in
     if (!info)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetParameterInfo: info is NULL");
     if (index >= PCCL_PARAM_COUNT)
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetParameterInfo: there is no parameter of this index");
+        return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetParameterInfo: index out of range");
     if (pccl_params_describe(index, info) != PCCL_OK)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetParameterInfo: info->size is not set; use PCCL_PARAMETER_INFO_INIT");
+                         "pcclGetParameterInfo: info->size not set: use PCCL_PARAMETER_INFO_INIT");
     return PCCL_OK;
 }
 

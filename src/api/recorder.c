@@ -14,8 +14,9 @@ static enum pccl_status dump(struct pccl_api_call *call, char *text, size_t size
     char *made = NULL;
     size_t bytes = 0;
     if ((!text && size > 0) || (!text && !needed))
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclDumpFlightRecorder: text is NULL although size is not 0, or needed is NULL too");
+        return pccl_fail(
+            &call->why.reason, PCCL_ARGUMENT,
+            "pcclDumpFlightRecorder: text is NULL although size is not 0, or both text and needed are NULL");
     call->extended = true;
     enum pccl_status status = pccl_comm_sight_text(call->comm, &made, &bytes);
     if (status == PCCL_OK)

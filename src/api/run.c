@@ -17,10 +17,10 @@ struct run {
 static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
 {
     if (op->collective == pcclCollectiveSend || op->collective == pcclCollectiveRecv)
-        return pccl_fail(reason, PCCL_ARGUMENT, "a list has no sends and receives");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a list cannot contain sends or receives");
     enum pccl_status status = pccl_api_op_args(op, args, reason);
     if (status == PCCL_OK && args->on_arrival)
-        return pccl_fail(reason, PCCL_ARGUMENT, "an operation of a list is not given on_arrival");
+        return pccl_fail(reason, PCCL_ARGUMENT, "an operation of a list cannot have on_arrival");
     return status;
 }
 
@@ -33,7 +33,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     const void *given = (const char *)run->operations + index * run->size;
     enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && op.size != run->size)
-        status = pccl_fail(reason, PCCL_ARGUMENT, "its size is not that of the first one");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "its size differs from the first entry's");
     if (status == PCCL_OK)
         status = read_operation(&op, args, reason);
     if (status == PCCL_OK)
@@ -66,9 +66,9 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
     enum pccl_status status = read_entry(run, index, &given, &entry->info, reason);
     if (given.launch.tag != entry->args.launch.tag ||
         given.launch.descriptor.collective != entry->args.launch.descriptor.collective)
-        wrong = "it was rebuilt as another operation, or with another tag";
+        wrong = "rebuild returned a different operation, or a different tag";
     else if (!is_of(&given, list))
-        wrong = "it was rebuilt for other members than rebuild was given";
+        wrong = "rebuild used a different member list than the one it was given";
     if (status == PCCL_OK && wrong) {
         status = pccl_fail(reason, PCCL_ARGUMENT, "%s", wrong);
         pccl_api_list_name_entry(index, reason);
@@ -107,8 +107,7 @@ static enum pccl_status rebuild(struct run *run, struct pccl_text *reason)
     pccl_text_format(reason, "out of memory for a list of %zu operations", list->count);
     if (members && entries) {
         status = call_rebuild(run, members, entries) ? PCCL_OK : PCCL_ABORTED;
-        pccl_text_format(reason, "its caller could not rebuild it for the %u members that are left",
-                         list->member_count);
+        pccl_text_format(reason, "the caller could not rebuild it for the %u remaining members", list->member_count);
     }
     for (size_t i = 0; i < list->count && status == PCCL_OK; i++) {
         if (pccl_api_list_is_to_rebuild(&list->entries[i]))

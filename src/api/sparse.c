@@ -3,17 +3,17 @@
 #include "os/cpu.h"
 #include "kernels/sparse.h"
 
-_Static_assert(PCCL_SPARSE_CHUNK_ELEMENTS == PCCL_SPARSE_CHUNK, "what callers know");
+_Static_assert(PCCL_SPARSE_CHUNK_ELEMENTS == PCCL_SPARSE_CHUNK, "the public limit");
 
 static const struct pccl_kernels *kernels(void) { return pccl_kernels_for(pccl_cpu_features()); }
 
 static bool is_codec(const struct pccl_sparse *sparse, struct pccl_text *reason)
 {
     if (sparse->kept < 1 || sparse->kept > PCCL_SPARSE_CHUNK)
-        pccl_text_format(reason, "of %u elements 1 to %u can be kept, not %u", (unsigned)PCCL_SPARSE_CHUNK,
-                         (unsigned)PCCL_SPARSE_CHUNK, sparse->kept);
+        pccl_text_format(reason, "invalid kept for chunks of %u elements: expected 1 to %u, not %u",
+                         (unsigned)PCCL_SPARSE_CHUNK, (unsigned)PCCL_SPARSE_CHUNK, sparse->kept);
     else if (sparse->count > SIZE_MAX / sizeof(float))
-        pccl_text_format(reason, "no memory has %zu floats", sparse->count);
+        pccl_text_format(reason, "%zu floats are too many", sparse->count);
     else
         return true;
     return false;
@@ -37,8 +37,8 @@ static enum pccl_status pack(const struct pccl_sparse *sparse, float *elements, 
     if (!is_codec(sparse, reason))
         return PCCL_ARGUMENT;
     if (bytes != pccl_sparse_bytes(sparse))
-        return pccl_fail(reason, PCCL_ARGUMENT, "there is room for %zu bytes; %zu elements take %zu", bytes,
-                         sparse->count, pccl_sparse_bytes(sparse));
+        return pccl_fail(reason, PCCL_ARGUMENT, "the buffer is too small: %zu bytes for %zu elements, which need %zu",
+                         bytes, sparse->count, pccl_sparse_bytes(sparse));
     if (!pccl_sparse_encode(sparse, kernels(), elements, packed))
         return pccl_fail(reason, PCCL_ARGUMENT, "an element is not finite");
     return PCCL_OK;

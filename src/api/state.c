@@ -22,7 +22,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
     if (!tensor->name || !tensor->name[0])
         return "a tensor has no name";
     if (!tensor->data && tensor->count > 0)
-        return "it has elements but no data";
+        return "it has elements but its data is NULL";
     if ((unsigned)tensor->datatype >= PCCL_DATATYPES)
         return "it has an unknown data type";
     if (tensor->count > (uint64_t)INT64_MAX / pccl_datatype_bytes((enum pccl_datatype)tensor->datatype))
@@ -44,8 +44,7 @@ static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sy
         status = pccl_device_check(tensor->device, tensor->data, tensor->bytes, &why);
     if (status == PCCL_OK)
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_ARGUMENT, "tensor '%s' is declared to be on a CUDA device: %s", info->name,
-                     why.bytes);
+    return pccl_fail(reason, PCCL_ARGUMENT, "tensor '%s' is declared as CUDA device memory: %s", info->name, why.bytes);
 }
 
 static enum pccl_status take_tensors(const pcclSharedState_t *state, struct pccl_sync_tensor *tensors,
@@ -89,7 +88,7 @@ static enum pccl_status check_names(const struct pccl_sync_tensor *tensors, size
     for (size_t i = 1; i < count && status == PCCL_OK; i++) {
         if (strcmp(names[i - 1], names[i]) != 0)
             continue;
-        status = pccl_fail(reason, PCCL_ARGUMENT, "two tensors have the name '%s'", names[i]);
+        status = pccl_fail(reason, PCCL_ARGUMENT, "duplicate tensor name '%s'", names[i]);
     }
     pccl_release(pccl_heap(), names, bytes + 1);
     return status;
@@ -106,9 +105,9 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
     else if ((unsigned)strategy > PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY)
         pccl_text_format(reason, "unknown strategy");
     else if (state->revision == UINT64_MAX)
-        pccl_text_format(reason, "the revision is the largest possible number and cannot be incremented");
+        pccl_text_format(reason, "the revision has reached its maximum and cannot be incremented");
     else if (state->count > PCCL_TENSORS_MAX)
-        pccl_text_format(reason, "there are %zu tensors, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
+        pccl_text_format(reason, "too many tensors: %zu, at most %u are allowed", state->count, PCCL_TENSORS_MAX);
     return reason->length ? PCCL_ARGUMENT : PCCL_OK;
 }
 

@@ -59,7 +59,7 @@ static enum pccl_status optimize(struct pccl_api_call *call)
     if (status != PCCL_OK)
         return status;
     if (world <= 1)
-        return pccl_fail(&call->why.reason, PCCL_USAGE, "this peer is alone: there is nothing to optimize");
+        return pccl_fail(&call->why.reason, PCCL_USAGE, "this peer is alone: nothing to optimize");
     pccl_comm_enter(call->comm);
     status = run_measurer(call, &measurer);
     pccl_comm_leave(call->comm);
@@ -105,11 +105,11 @@ static enum pccl_status ask_master(struct pccl_api_call *call, char **report, si
     if (pccl_comm_is_connected(comm))
         status = pccl_comm_describe(comm, report, length);
     if (status == PCCL_TIMEOUT)
-        pccl_text_format(reason, "the master has not answered by the deadline");
+        pccl_text_format(reason, "the master did not answer before the deadline");
     else if (!pccl_comm_is_connected(comm))
         status = pccl_comm_why_unconnected(comm, reason);
     else if (status == PCCL_USAGE)
-        pccl_text_format(reason, "such a call of another thread is outstanding");
+        pccl_text_format(reason, "another thread's call of this function is outstanding");
     pccl_comm_leave(comm);
     return status;
 }
@@ -126,7 +126,7 @@ static enum pccl_status get_topology(struct pccl_api_call *call, char *text, siz
         status = pccl_api_hand_out(report, length, text, size, needed, &call->why.reason);
     else if (status == PCCL_OK)
         status = pccl_fail(&call->why.reason, PCCL_USAGE,
-                           "the master cannot describe this group: it is too large, or memory is short there");
+                           "the master cannot describe this group: it is too large, or the master is out of memory");
     if (report)
         pccl_release(pccl_heap(), report, length + 1);
     return status;

@@ -14,7 +14,7 @@ struct difference {
 
 static const char *schedule_name(uint8_t algorithm)
 {
-    return algorithm < PCCL_ALGORITHMS ? pccl_schedules[algorithm]->name : "something unknown";
+    return algorithm < PCCL_ALGORITHMS ? pccl_schedules[algorithm]->name : "unknown algorithm";
 }
 
 /* Finds the first difference. Returns false if the peers agree. */
@@ -32,14 +32,14 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
                                      NULL};
     else if (ours->operation != theirs->operation)
         *found = (struct difference){
-            "asks for the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
+            "uses the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
     else if (ours->count != theirs->count)
         *found = (struct difference){"has", NULL, NULL, ours->count, theirs->count, "elements"};
     else if (plan->algorithm != ready->algorithm)
         *found = (struct difference){
-            "plans", pccl_schedules[plan->algorithm]->name, schedule_name(ready->algorithm), 0, 0, NULL};
+            "uses", pccl_schedules[plan->algorithm]->name, schedule_name(ready->algorithm), 0, 0, NULL};
     else if (plan->segment_elements != ready->segment_elements)
-        *found = (struct difference){"plans segments of",     NULL,      NULL, plan->segment_elements,
+        *found = (struct difference){"uses segments of",      NULL,      NULL, plan->segment_elements,
                                      ready->segment_elements, "elements"};
     else
         return false;
@@ -81,7 +81,7 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
 static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struct pccl_id *peer,
                                      const struct pccl_id *theirs)
 {
-    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s takes peer %s for the root, peer %s takes peer %s",
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s has peer %s as the root, peer %s has peer %s",
                        pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->config->descriptor.root),
                        pccl_id_str(peer), pccl_id_str(theirs));
 }

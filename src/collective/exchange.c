@@ -99,7 +99,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
                                      struct pccl_transfer **transfer, struct pccl_text *reason)
 {
     if (pccl_transfer_find(exchange, &config->instance) != NULL)
-        return pccl_fail(reason, PCCL_ARGUMENT, "this operation runs already");
+        return pccl_fail(reason, PCCL_ARGUMENT, "this operation is already running");
     struct pccl_transfer *made;
     enum pccl_status status = pccl_transfer_make(exchange, config, &made, reason);
     if (status != PCCL_OK)

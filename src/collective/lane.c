@@ -294,14 +294,14 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
         held = NULL;
     }
     if (held != NULL && is_there(held, data->stripe))
-        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent the same segment twice: group %" PRIu64 ", ahead",
+        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent the same early segment twice: group %" PRIu64,
                          pccl_id_str(&lane->peer), data->stripe);
     bool fits_all = has_room(lane, pccl_scratch_size(data->length));
     if (!fits_all && !lane->used)
         return PCCL_LIMIT;
     if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
         lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
-        pccl_text_format(reason, "peer %s sent ahead more than the %u bytes and %u segments that may be held",
+        pccl_text_format(reason, "peer %s sent more early data than the limit of %u bytes and %u segments",
                          pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
         pccl_lane_drop(lane);
         return PCCL_MEMORY; /* not malformed: the sender may count less, because it knows of more ended operations */
@@ -312,8 +312,7 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
         return PCCL_OK;
     if (held != NULL)
         release_if_empty(held);
-    return pccl_fail(reason, PCCL_MEMORY, "out of memory for the data that peer %s sent ahead",
-                     pccl_id_str(&lane->peer));
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for early data from peer %s", pccl_id_str(&lane->peer));
 }
 
 bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
@@ -366,7 +365,7 @@ static void fail_as_foreign(struct pccl_transfer *transfer, const struct pccl_la
                             uint32_t length)
 {
     pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH,
-                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s plans none",
+                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s expects none",
                        pccl_id_str(&lane->peer), length, stripe, pccl_id_str(&transfer->exchange->config.self));
 }
 

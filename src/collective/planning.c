@@ -103,11 +103,11 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (misfit != NULL)
         return refuse(reason, misfit);
     if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED && descriptor->codec != PCCL_CODEC_NONE)
-        return refuse(reason, "quantization in a collective that has none");
+        return refuse(reason, "quantization in a collective that does not support it");
     plan->reduces = row->reduces;
     plan->scan = row->scan;
     if (plan->seat.root >= plan->seat.ranks)
-        return refuse(reason, "the root is no member");
+        return refuse(reason, "the root is not a member");
     plan->datatype = (enum pccl_datatype)descriptor->datatype;
     plan->reduction = (enum pccl_reduce_op)descriptor->operation;
     plan->element_bytes = (uint32_t)pccl_datatype_bytes(plan->datatype);
@@ -135,7 +135,7 @@ static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *pl
         plan->count = pccl_max_u64(plan->count, starts[i + 1] - starts[i]);
     }
     plan->starts = starts;
-    return fits ? PCCL_OK : refuse(reason, "the parts do not make up the tensor");
+    return fits ? PCCL_OK : refuse(reason, "the parts do not add up to the tensor");
 }
 
 static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
@@ -143,7 +143,7 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
 {
     bool given = !pccl_id_is_zero(&descriptor->counts);
     if (given != (starts != NULL))
-        return refuse(reason, "the lengths of the parts are not what the others are told");
+        return refuse(reason, "the lengths of the parts differ from the announced ones");
     if (given && take_starts(starts, plan, reason) != PCCL_OK)
         return PCCL_ARGUMENT;
     PCCL_ASSERT(positions != NULL);

@@ -29,21 +29,21 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     const struct pccl_transfer *transfer = flow->transfer;
     bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(&transfer->plan);
     if (data->stripe >= flow->told && !is_ahead)
-        return "more than was granted";
+        return "data without credit";
     if (data->step >= pccl_schedules[transfer->plan.algorithm]->steps(transfer->plan.seat))
-        return "no such step";
+        return "an unknown step";
     *piece = pccl_piece_of(flow, data->stripe, data->step);
     if (piece->number == PCCL_NO_PIECE)
-        return "no such step";
+        return "an unknown step";
     const uint32_t count = piece->segment.count;
     if (count == 0 || data->length != pccl_plan_bytes(piece->plan, data->step, count))
-        return "a wrong length";
+        return "a segment of the wrong length";
     if (data->stripe >= transfer->granted)
         return NULL;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, data->stripe);
     if (stripe == NULL || pccl_flow_parcel(flow, stripe, data->step)->arrived)
         return "the same segment twice";
-    return comes_too_early(transfer, stripe, piece, data->step) ? "a result before its parts" : NULL;
+    return comes_too_early(transfer, stripe, piece, data->step) ? "a result before all of its parts" : NULL;
 }
 
 static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *arrival)
@@ -385,8 +385,8 @@ enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl
         return receive_announcement(lane->exchange, lane, &msg->as.ready);
     if (!lane->outgoing && msg->type == PCCL_MSG_data)
         return receive_data(lane->exchange, lane, &msg->as.data, arrival, reason);
-    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s on a connection %s it", pccl_id_str(&lane->peer),
-                     pccl_wire_name(msg->type), lane->outgoing ? "to" : "from");
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s on a connection %s it, the wrong direction",
+                     pccl_id_str(&lane->peer), pccl_wire_name(msg->type), lane->outgoing ? "to" : "from");
 }
 
 void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival *arrival)

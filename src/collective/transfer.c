@@ -241,7 +241,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
 {
     uint32_t rank = pccl_id_find(config->ring, config->ranks, &exchange->config.self);
     if (rank == config->ranks || config->ranks < 2)
-        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the ring, or alone");
+        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the ring, or is alone");
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
     enum pccl_status status = PCCL_MEMORY;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);
@@ -271,7 +271,7 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
     }
     if (status == PCCL_ARGUMENT)
         return status;
-    return pccl_fail(reason, PCCL_MEMORY, "out of memory for an operation on %" PRIu64 " elements",
+    return pccl_fail(reason, PCCL_MEMORY, "out of memory for an operation of %" PRIu64 " elements",
                      config->descriptor.count);
 }
 

@@ -82,26 +82,26 @@ const char *pccl_errors_text(pcclResult_t result)
     switch (result) {
     case pcclSuccess: return "success";
     case pcclNotInitialized: return "pcclInit has not been called";
-    case pcclInternalError: return "out of memory or another resource, or a defect of the library";
+    case pcclInternalError: return "out of memory or another resource, or a bug in the library";
     case pcclInvalidArgument: return "an argument is invalid";
-    case pcclInvalidUsage: return "the call is not allowed now, or contradicts the calls of other peers";
+    case pcclInvalidUsage: return "the call is not allowed in this state, or conflicts with other peers' calls";
     case pcclTooFewPeers: return "the group has fewer than two peers";
-    case pcclMasterConnectionFailed: return "the run could not be joined through the master";
+    case pcclMasterConnectionFailed: return "could not join the run through the master";
     case pcclRankConnectionFailed: return "a peer could not be reached";
-    case pcclRankConnectionLost: return "the operation failed on all peers, usually because one was lost";
+    case pcclRankConnectionLost: return "the operation failed on all peers, usually because a peer was lost";
     case pcclNoSharedStateAvailable: return "no shared state is available";
-    case pcclPendingAsyncOps: return "operations are launched and not yet awaited";
+    case pcclPendingAsyncOps: return "operations have been launched and not yet awaited";
     case pcclUpdateTopologyFailed: return "the topology could not be updated";
     case pcclTopologyOptimizationFailed: return "the topology could not be optimized";
     case pcclTimeout: return "the deadline passed";
     case pcclAborted: return "the operation was aborted by a caller";
-    case pcclVersionMismatch: return "the other side speaks another protocol version";
+    case pcclVersionMismatch: return "the other side uses a different protocol version";
     case pcclPeerMismatch: return "peers called the same operation with different arguments";
     case pcclExpelled: return "the master removed this peer from the run";
-    case pcclMasterLost: return "no master came back in time";
+    case pcclMasterLost: return "the master did not come back in time";
     case pcclOutOfMemory: return "out of memory";
     case pcclUnsupported: return "not supported by this version";
-    case pcclMembersChanged: return "the members are not those that a caller counted on";
+    case pcclMembersChanged: return "the members differ from the list that a caller expected";
     case pcclRefused: return "the master refused this peer";
     case pcclDrained: return "this peer was drained";
     }

@@ -21,7 +21,7 @@ static enum pccl_status find(const char *name, enum pccl_param *param, struct pc
     *param = pccl_params_find(name);
     if (*param == PCCL_PARAM_COUNT) {
         pccl_text_clear(reason);
-        pccl_text_add(reason, "there is no parameter '");
+        pccl_text_add(reason, "unknown parameter '");
         pccl_text_add_bytes(reason, name, strnlen(name, 64));
         pccl_text_add(reason, "'");
         return PCCL_ARGUMENT;
@@ -38,7 +38,7 @@ enum pccl_status pccl_options_set(pcclOptions_t *options, const char *name, cons
     }
     if (pccl_params_scope(param) == pcclParameterProcess)
         return pccl_fail(reason, PCCL_ARGUMENT,
-                         "%s applies to the whole process and is not an option: set it in the environment", name);
+                         "%s applies to the whole process: set it in the environment, not as an option", name);
     char *copy = NULL;
     if (value != NULL) {
         status = pccl_params_check(param, value, reason);
@@ -65,7 +65,8 @@ enum pccl_status pccl_options_get(const pcclOptions_t *options, const char *name
     const char *value = pccl_params_text(options, param);
     size_t needed = strlen(value) + 1;
     if (needed > size)
-        return pccl_fail(reason, PCCL_ARGUMENT, "the value of %s needs %zu bytes, the buffer has %zu", name, needed,
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "the buffer is too small for the value of %s: %zu bytes needed, size is %zu", name, needed,
                          size);
     memcpy(buffer, value, needed);
     return PCCL_OK;

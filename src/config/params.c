@@ -223,9 +223,9 @@ enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port, 
         pccl_text_clear(reason);
         pccl_text_add(reason, "'");
         pccl_text_add_bytes(reason, item, dangling ? length + 1 : trimmed);
-        pccl_text_add(reason, dangling ? "' is not followed by an address"
-                                       : "' is not an address: a name, 1.2.3.4 or [v6], "
-                                         "with or without a port after a colon");
+        pccl_text_add(reason, dangling
+                                  ? "' must be followed by an address"
+                                  : "' is not an address: expected a name, 1.2.3.4 or [v6], optionally with :port");
         return PCCL_ARGUMENT;
     }
     *cursor = comma ? end + 1 : end;
@@ -247,10 +247,10 @@ static enum pccl_status check_hosts(const struct entry *entry, const char *value
             return PCCL_OK;
         }
         if (++count > entry->max)
-            return pccl_fail(reason, PCCL_ARGUMENT, "more than %u addresses", entry->max);
+            return pccl_fail(reason, PCCL_ARGUMENT, "too many addresses: expected at most %u", entry->max);
         if (entry->kind == HOST && endpoint.has_port)
-            return pccl_fail(reason, PCCL_ARGUMENT, "'%s:%u' has a port, which is not allowed here", endpoint.host,
-                             endpoint.port);
+            return pccl_fail(reason, PCCL_ARGUMENT, "'%s:%u' has a port: expected an address without one",
+                             endpoint.host, endpoint.port);
     }
 }
 
@@ -313,29 +313,29 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     enum pccl_log_level level;
     size_t length = strnlen(value, PCCL_PARAM_BYTES_MAX + 1);
     if (length > PCCL_PARAM_BYTES_MAX) {
-        pccl_text_format(&reason, "a value has at most %u bytes", PCCL_PARAM_BYTES_MAX);
+        pccl_text_format(&reason, "expected at most %u bytes", PCCL_PARAM_BYTES_MAX);
     } else if (entry->kind == U32) {
         if (!parse_u32(value, &number) || number < entry->min || number > entry->max) {
-            pccl_text_format(&reason, "not a number from %s to %s", entry->min_text, entry->max_text);
+            pccl_text_format(&reason, "expected a number from %s to %s", entry->min_text, entry->max_text);
         }
     } else if (entry->kind == SWITCH) {
         if (!parse_bool(value, &truth)) {
-            pccl_text_add(&reason, "neither 0 nor 1");
+            pccl_text_add(&reason, "expected 0 or 1");
         }
     } else if (entry->kind == LEVEL) {
         if (!parse_level(value, &level)) {
-            pccl_text_add(&reason, "none of TRACE, DEBUG, INFO, WARN, ERR, FATAL and NONE");
+            pccl_text_add(&reason, "expected TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE");
         }
     } else if (entry->kind == TEXT) {
         if (length > entry->max || !is_printable(value)) {
-            pccl_text_format(&reason, "not a text of at most %s printable ASCII characters", entry->max_text);
+            pccl_text_format(&reason, "expected at most %s printable ASCII characters", entry->max_text);
         }
     } else if (entry->kind == SECRET) {
         if (*value != '\0' && entry->max == PCCL_TOKEN_TEXT) {
             const char *fault = fault_of_token(value);
             pccl_text_add(&reason, fault != NULL ? fault : "");
         } else if (*value != '\0' && pccl_shared_secret_length(value) == 0) {
-            pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE ": make one with 'openssl rand -base64 24'");
+            pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE "; create one with 'openssl rand -base64 24'");
         }
     } else {
         (void)check_hosts(entry, value, &reason); /* the reason is complete */
@@ -344,10 +344,10 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
         return PCCL_OK;
     }
     if (entry->kind == SECRET)
-        return pccl_fail(message, PCCL_ARGUMENT, "bad value of %s, which is not shown: %s", entry->name, reason.bytes);
-    pccl_text_format(message, "bad value of %s: '", entry->name);
+        return pccl_fail(message, PCCL_ARGUMENT, "invalid value for %s (not shown): %s", entry->name, reason.bytes);
+    pccl_text_format(message, "invalid value '");
     pccl_text_add_bytes(message, value, strnlen(value, 64));
-    pccl_text_append(message, "' (%s)", reason.bytes);
+    pccl_text_append(message, "' for %s: %s", entry->name, reason.bytes);
     return PCCL_ARGUMENT;
 }
 
@@ -402,11 +402,11 @@ static enum pccl_status check_master(const struct pccl_params *params, struct pc
     }
     if (strcmp(params->encryption, "on") != 0 && strcmp(params->encryption, "control") != 0 &&
         strcmp(params->encryption, "off") != 0) {
-        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of encryption: '%s' (none of on, control and off)",
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid value '%s' for encryption: expected on, control or off",
                          params->encryption);
     }
     if (strcmp(params->slow_peer, "warn") != 0 && strcmp(params->slow_peer, "expel") != 0)
-        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of slow_peer: '%s' (neither warn nor expel)",
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid value '%s' for slow_peer: expected warn or expel",
                          params->slow_peer);
     return PCCL_OK;
 }
@@ -415,7 +415,8 @@ static enum pccl_status check_communicator(const pcclOptions_t *options, const s
                                            struct pccl_text *reason)
 {
     if (strcmp(params->local, "tcp") != 0 && strcmp(params->local, "unix") != 0 && !pccl_params_use_pipes(params))
-        return pccl_fail(reason, PCCL_ARGUMENT, "bad value of local: '%s' (none of auto, unix and tcp)", params->local);
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid value '%s' for local: expected auto, unix or tcp",
+                         params->local);
     if (params->dial_ms > params->dial_max_ms) {
         return misfit(reason, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
     }
@@ -445,7 +446,7 @@ enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterSco
             enum pccl_status status = pccl_params_check((enum pccl_param)i, text, reason);
             if (status != PCCL_OK) {
                 if (pccl_params_option(options, (enum pccl_param)i) == NULL) {
-                    pccl_text_append(reason, ", from the environment variable %s", entry->env);
+                    pccl_text_append(reason, " (from the environment variable %s)", entry->env);
                 }
                 return status;
             }
@@ -496,8 +497,7 @@ void pccl_params_unknown(char *const *environment, void (*report)(void *context,
 static void warn_unknown(void *context, const char *name)
 {
     (void)context;
-    pccl_logger_print(PCCL_LOG_WARN, "params", "ignoring the environment variable %s, which this version does not know",
-                      name);
+    pccl_logger_print(PCCL_LOG_WARN, "params", "ignoring the unknown environment variable %s", name);
 }
 
 void pccl_params_init_process(void)
@@ -515,7 +515,7 @@ void pccl_params_init_process(void)
         struct pccl_text reason;
         if (entries[i].scope == PROCESS &&
             pccl_params_check((enum pccl_param)i, pccl_params_text(NULL, (enum pccl_param)i), &reason) != PCCL_OK) {
-            pccl_logger_print(PCCL_LOG_WARN, "params", "%s, from the environment variable %s: using %s", reason.bytes,
+            pccl_logger_print(PCCL_LOG_WARN, "params", "%s (from the environment variable %s); using %s", reason.bytes,
                               entries[i].env, entries[i].value);
         }
     }

@@ -30,78 +30,79 @@
     X(MASTER, TEXT, topology_file, "PCCL_TOPOLOGY_FILE", "", 0, 1000,                                                  \
       "file for the topology report, written after each optimization; empty: none")                                    \
     X(MASTER, HOSTS, http, "PCCL_HTTP", "", 0, 4,                                                                      \
-      "addresses, with or without ports (48180), at which the master answers HTTP: metrics and status; empty: none")   \
+      "addresses for HTTP (metrics and status), with optional ports (default 48180); empty: none")                     \
     X(MASTER, TEXT, admin_token_file, "PCCL_ADMIN_TOKEN_FILE", "", 0, 1000,                                            \
-      "file with the token of those who may drain and expel peers over HTTP; empty: nobody may")                       \
+      "file with the token that allows draining and expelling peers over HTTP; empty: not allowed")                    \
     X(MASTER, TEXT, http_cert, "PCCL_HTTP_CERT", "", 0, 1000,                                                          \
-      "PEM file with the certificate for HTTPS beyond this machine; empty: master_tls_cert")                           \
+      "PEM file with the HTTPS certificate for non-loopback addresses; empty: master_tls_cert")                        \
     X(MASTER, TEXT, http_key, "PCCL_HTTP_KEY", "", 0, 1000,                                                            \
       "PEM file with the key of http_cert; empty: master_tls_key")                                                     \
     X(MASTER, TEXT, master_tls_cert, "PCCL_MASTER_TLS_CERT", "", 0, 1000,                                              \
-      "PEM file with the master's certificate, in the place of tokens; its OU is pccl-master; empty: none")            \
+      "PEM file with the master's certificate, instead of tokens; its OU is pccl-master; empty: none")                 \
     X(MASTER, TEXT, master_tls_key, "PCCL_MASTER_TLS_KEY", "", 0, 1000, "PEM file with the key of master_tls_cert")    \
     X(MASTER, TEXT, master_tls_ca, "PCCL_MASTER_TLS_CA", "", 0, 1000,                                                  \
-      "PEM file with the authority whose certificates let peers in, with the OU pccl-join")                            \
+      "PEM file with the authority that signs peers' certificates, whose OU is pccl-join")                             \
     X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
-      "file with the token that peers need to join, made if it is missing; empty: no token, no encryption")            \
+      "file with the token that peers need to join, created if missing; empty: no token, no encryption")               \
     X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \
-      "directory for the master's key, its token without master_token_file, and a note that a run lives; or empty")    \
+      "directory for the master's key, its token unless master_token_file is set, and a note of an active run; or "    \
+      "empty")                                                                                                         \
     X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
-      "with a token: on, control (payload travels in the clear on authenticated links) or off")                        \
+      "encryption with a token: on, control (payload unencrypted on authenticated links) or off")                      \
     X(MASTER, SWITCH, insecure, "PCCL_INSECURE", "0", 0, 1,                                                            \
-      "1: no warning when a master without a token listens beyond this machine, and HTTP there may be in the clear")   \
+      "1: no warning about listening on non-loopback addresses without a token, and allows plain HTTP there")          \
     X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 77,                                                            \
-      "the master's token, with which a peer joins and encrypts; empty: that of token_file")                           \
+      "the master's token, used to join and to encrypt; empty: read from token_file")                                  \
     X(COMMUNICATOR, TEXT, token_file, "PCCL_TOKEN_FILE", "", 0, 1000,                                                  \
-      "file with the master's token; empty: none, nothing is encrypted")                                               \
+      "file with the master's token; empty: no token, no encryption")                                                  \
     X(COMMUNICATOR, TEXT, tls_cert, "PCCL_TLS_CERT", "", 0, 1000,                                                      \
-      "PEM file with this peer's certificate, in the place of a token; its OU is pccl-join; empty: none")              \
+      "PEM file with this peer's certificate, instead of a token; its OU is pccl-join; empty: none")                   \
     X(COMMUNICATOR, TEXT, tls_key, "PCCL_TLS_KEY", "", 0, 1000, "PEM file with the key of tls_cert")                   \
     X(COMMUNICATOR, TEXT, tls_ca, "PCCL_TLS_CA", "", 0, 1000,                                                          \
-      "PEM file with the authority that has signed the master's certificate, whose OU is pccl-master")                 \
+      "PEM file with the authority that signed the master's certificate, whose OU is pccl-master")                     \
     X(COMMUNICATOR, U32, rekey_ms, "PCCL_REKEY_MS", "3600000", 10, 604800000,                                          \
-      "after this time an encrypted connection gets new keys, by a new key exchange")                                  \
+      "interval after which an encrypted connection renews its keys by a new key exchange")                            \
     PCCL_PEER_PARAMS(PCCL_PARAM_PEER_NUMBER, X)                                                                        \
     X(COMMUNICATOR, SWITCH, extended_results, "PCCL_EXTENDED_RESULTS", "0", 0, 1,                                      \
-      "1: calls that PCCL 1.0 has may return result codes above 12 too")                                               \
+      "1: calls of PCCL 1.0 may also return result codes above 12")                                                    \
     X(COMMUNICATOR, U32, peer_group, "PCCL_PEER_GROUP", "0", 0, 4294967295,                                            \
-      "reductions happen among peers with the same number")                                                            \
+      "peer group: operations run among peers with the same number")                                                   \
     X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
-      "connections to each neighbor; 0: the library chooses")                                                          \
+      "connections to each neighbor; 0: chosen by the library")                                                        \
     X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "8388608", 65536, 1073741824,                              \
-      "bytes of a reduction in flight from each peer, with two peers twice that; exceed bandwidth times round trip")   \
+      "bytes in flight of a reduction per peer (twice that with two peers); should exceed bandwidth times round trip") \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
-      "memory for the data in flight of all reductions together; each always gets its smallest window")                \
+      "memory for data in flight of all reductions together; each reduction always gets its minimum window")           \
     X(COMMUNICATOR, U32, feedback_mib, "PCCL_FEEDBACK_MIB", "4096", 0, 16777216,                                       \
-      "memory in MiB that the error feedback of all tags together may take: 8 bytes for each element")                 \
+      "memory limit in MiB for the error feedback of all tags together: 8 bytes per element")                          \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
       "local address to listen on for peers; empty: all")                                                              \
     X(COMMUNICATOR, HOSTS, advertise_addresses, "PCCL_ADVERTISE_ADDRESSES", "", 0, 16,                                 \
-      "addresses, with or without ports, that other peers use for this one instead of the detected ones")              \
-    X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: the system chooses")   \
+      "addresses, with optional ports, that other peers use for this peer instead of the detected ones")               \
+    X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: chosen by the system") \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
-      "how many ports are tried, from port upwards: the most peers of one host that listen there")                     \
+      "number of ports tried, from port upwards: limits the peers that can listen on one host")                        \
     X(COMMUNICATOR, TEXT, local, "PCCL_LOCAL", "auto", 0, 7,                                                           \
-      "data between peers on one host: auto (memory that both map, where the system has that), unix (sockets) or tcp") \
+      "transport between peers on one host: auto (shared memory where supported), unix (sockets) or tcp")              \
     X(COMMUNICATOR, TEXT, local_dir, "PCCL_LOCAL_DIR", "", 0, 1000,                                                    \
-      "directory of mode 700 through which local peers of a user connect; empty: in XDG_RUNTIME_DIR or /tmp")          \
+      "directory of mode 700 for connections between a user's local peers; empty: in XDG_RUNTIME_DIR or /tmp")         \
     X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64,                                                                \
-      "name of this peer in errors and logs; by it the master recognizes an expelled slow peer (cool-down)")           \
+      "name of this peer in errors and logs; the master recognizes an expelled slow peer by it (cool-down)")           \
     X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
-      "ended operations that the flight recorder keeps; each takes up to 830 bytes")                                   \
+      "number of completed operations that the flight recorder keeps, up to 830 bytes each")                           \
     X(COMMUNICATOR, TEXT, recorder_dir, "PCCL_RECORDER_DIR", "", 0, 1000,                                              \
-      "folder for the flight recorder's file of this peer, written when operations fail; empty: none")                 \
+      "directory for this peer's flight recorder file, written when operations fail; empty: none")                     \
     X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
-      "a link on which sent bytes stay unacknowledged for this long is closed")                                        \
+      "time after which a link with unacknowledged bytes is closed")                                                   \
     X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \
-      "limit of one attempt to connect to one address")                                                                \
+      "time limit of one connection attempt to one address")                                                           \
     X(PROCESS, LEVEL, log_level, "PCCL_LOG_LEVEL", "WARN", 0, 0,                                                       \
-      "lines below this level are not logged: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                           \
+      "minimum level of log lines: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                                      \
     X(PROCESS, SECRET, secret, "PCCL_SECRET", "", 22, 256,                                                             \
-      "pre-shared secret of the master and all peers, in the place of a token; 16 random bytes or more, as text")      \
+      "pre-shared secret of the master and all peers, instead of a token; at least 16 random bytes, as text")          \
     X(PROCESS, TEXT, secret_file, "PCCL_SECRET_FILE", "", 0, 1000, "file with the pre-shared secret; empty: none")     \
     X(PROCESS, U32, max_concurrent_collective_ops, "PCCL_MAX_CONCURRENT_COLLECTIVE_OPS", "16", 1, 4294967295,          \
-      "accepted for compatibility, no effect: operations do not wait for one another")                                 \
+      "accepted for compatibility, no effect: operations do not wait for each other")                                  \
     X(PROCESS, U32, multiplex_chunk_size, "PCCL_MULTIPLEX_CHUNK_SIZE", "67108864", 1, 4294967295,                      \
       "accepted for compatibility, no effect yet")                                                                     \
     X(PROCESS, U32, num_benchmark_connections, "PCCL_NUM_BENCHMARK_CONNECTIONS", "16", 1, 4294967295,                  \

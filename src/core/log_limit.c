@@ -5,10 +5,10 @@ static const struct {
     uint64_t lines_max; /* per minute: more than the start of an honest cluster causes */
 } causes[PCCL_LOG_CAUSES] = {
     [PCCL_LOG_CAUSE_NONE] = {"", UINT64_MAX},
-    [PCCL_LOG_CAUSE_REFUSED] = {"connections that were refused", 100},
-    [PCCL_LOG_CAUSE_NEWCOMER] = {"newcomers that came, wait or went", 400},
+    [PCCL_LOG_CAUSE_REFUSED] = {"refused connections", 100},
+    [PCCL_LOG_CAUSE_NEWCOMER] = {"newcomers that arrive, wait or leave", 400},
     [PCCL_LOG_CAUSE_MEMBERSHIP] = {"runs, members and epochs", 1000},
-    [PCCL_LOG_CAUSE_OPERATION] = {"operations and subgroups that ended without a result", 300},
+    [PCCL_LOG_CAUSE_OPERATION] = {"failed operations and closed groups", 300},
     [PCCL_LOG_CAUSE_RUN] = {"other events of the run", 1000},
     [PCCL_LOG_CAUSE_PEER] = {"events of this process's communicators", 1000},
     [PCCL_LOG_CAUSE_WARNING] = {"warnings of this process's communicators", 1000},

@@ -17,7 +17,7 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(USAGE, NOTHING, "call not allowed in this state")                                                                \
     X(NOT_INITIALIZED, NOTHING, "pcclInit has not been called")                                                        \
     X(TOO_FEW_PEERS, NOTHING, "fewer than two peers in the group")                                                     \
-    X(PENDING_OPS, NOTHING, "operations are launched and not yet awaited")                                             \
+    X(PENDING_OPS, NOTHING, "operations have been launched and not yet awaited")                                       \
     X(MEMORY, OPERATION, "out of memory")                                                                              \
     X(LIMIT, OPERATION, "a limit of the implementation is reached")                                                    \
     X(SYSTEM, OPERATION, "the operating system refused a resource")                                                    \
@@ -27,13 +27,13 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(TIMEOUT, OPERATION, "the deadline passed")                                                                       \
     X(STATE, OPERATION, "the shared state could not be synchronized")                                                  \
     X(NO_RING, OPERATION, "no ring could be built for the group")                                                      \
-    X(MEMBERS_CHANGED, OPERATION, "the members are not those that a caller counted on")                                \
+    X(MEMBERS_CHANGED, OPERATION, "the members differ from the list that a caller expected")                           \
     X(UNSUPPORTED, NOTHING, "not supported by this version")                                                           \
     X(MALFORMED, CONNECTION, "malformed data")                                                                         \
-    X(VERSION, CONNECTION, "the other side speaks another protocol version")                                           \
+    X(VERSION, CONNECTION, "the other side uses a different protocol version")                                         \
     X(MASTER_UNREACHABLE, CONNECTION, "the master cannot be reached")                                                  \
     X(REFUSED, MEMBERSHIP, "the master refused this peer")                                                             \
-    X(MASTER_LOST, MEMBERSHIP, "no master came back in time")                                                          \
+    X(MASTER_LOST, MEMBERSHIP, "the master did not come back in time")                                                 \
     X(EXPELLED, MEMBERSHIP, "this peer was removed from the run")                                                      \
     X(DRAINED, MEMBERSHIP, "this peer was drained")                                                                    \
     X(INTERNAL, MEMBERSHIP, "internal error")

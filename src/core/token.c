@@ -107,14 +107,14 @@ void pccl_token_write(const struct pccl_token *token, char text[PCCL_TOKEN_TEXT 
 
 const char *pccl_token_read(const char *text, struct pccl_token *token)
 {
-    static const char damaged[] = "this token is damaged: characters are wrong, missing or added; copy all of it again";
+    static const char damaged[] = "this token is damaged: characters are wrong, missing or extra; copy it again";
     uint8_t checked[PCCL_SECRET_BYTES + PCCL_TOKEN_CHECKSUM_BYTES], checksum[PCCL_TOKEN_CHECKSUM_BYTES];
     const char *rest = after(text, token_prefix);
     token->checked = rest != NULL;
     if (rest == NULL)
         rest = after(text, unchecked_prefix);
     if (rest == NULL)
-        return "it is no token of a master, which begins with pccl2. or pccl1.";
+        return "not a master's token: expected one that begins with pccl2. or pccl1.";
     rest = decode(rest, token->pin, sizeof token->pin);
     if (rest == NULL || *rest != '.')
         return damaged;

@@ -46,9 +46,9 @@ PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secr
  * if it is too short or too long, contains blanks or unprintable characters, or cannot be random.
  */
 #define PCCL_SHARED_TEXT_RULE                                                                                          \
-    "it could be guessed: expected 22 to 256 random letters, 32 at least unless both capital and small ones are "      \
+    "too easy to guess: expected 22 to 256 random letters, at least 32 unless both upper and lower case are "          \
     "among "                                                                                                           \
-    "them, and no part of 8 letters twice"
+    "used, and no sequence of 8 letters twice"
 PCCL_MUST_CHECK size_t pccl_shared_secret_length(const char *text);
 
 /* Overwrites memory that had a secret; compilers cannot omit it. */

@@ -15,7 +15,7 @@ static enum pccl_status initialize(const struct pccl_cuda_driver *cuda, struct p
         return PCCL_UNSUPPORTED; /* a driver without a device may fail here, or a broken one */
     if (count > 0)
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_UNSUPPORTED, "the CUDA driver knows no device");
+    return pccl_fail(reason, PCCL_UNSUPPORTED, "the CUDA driver found no device");
 }
 
 enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct pccl_device **device,
@@ -63,7 +63,8 @@ enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text 
     }
     /* CUDA does not survive a fork: in the child its calls fail, or worse. */
     if (loaded.process != uv_os_getpid())
-        return pccl_fail(reason, PCCL_UNSUPPORTED, "CUDA cannot be used in a process forked from one that used it");
+        return pccl_fail(reason, PCCL_UNSUPPORTED,
+                         "CUDA cannot be used in a process forked after its parent used CUDA");
     *device = &loaded.device;
     return PCCL_OK;
 }
@@ -79,7 +80,7 @@ static enum pccl_status attribute(const struct pccl_cuda_driver *cuda, int numbe
 
 static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *but)
 {
-    return pccl_fail(reason, PCCL_ARGUMENT, "the pointer does not point to CUDA device memory: %s", but);
+    return pccl_fail(reason, PCCL_ARGUMENT, "not a pointer to CUDA device memory: %s", but);
 }
 
 /*
@@ -91,15 +92,15 @@ static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const vo
     uint64_t managed = 0; /* larger than the boolean that a driver writes */
     int result = cuda->pointer_get_attribute(&type, PCCL_CUDA_MEMORY_TYPE, (uintptr_t)pointer);
     if (result == PCCL_CUDA_INVALID_VALUE)
-        return not_of_a_device(reason, "the CUDA driver does not know it");
+        return not_of_a_device(reason, "unknown to the CUDA driver");
     enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_pointer_get_attribute, result, reason);
     if (status != PCCL_OK || type == PCCL_CUDA_MEMORY_DEVICE)
         return status;
     status = attribute(cuda, PCCL_CUDA_IS_MANAGED, pointer, &managed, reason);
     if (status != PCCL_OK || managed != 0)
         return status;
-    return not_of_a_device(reason, type == PCCL_CUDA_MEMORY_HOST ? "it is page-locked memory of the host"
-                                                                 : "it is an array or something else");
+    return not_of_a_device(reason, type == PCCL_CUDA_MEMORY_HOST ? "page-locked host memory"
+                                                                 : "an array or another kind of memory");
 }
 
 enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer, int *ordinal,
@@ -130,9 +131,8 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
     uint64_t behind = before <= size ? size - before : 0;
     if (bytes <= behind)
         return PCCL_OK;
-    pccl_text_format(reason,
-                     "%" PRIu64 " bytes are wanted, but the allocation on the CUDA device ends %" PRIu64
-                     " bytes behind the pointer",
-                     bytes, behind);
+    pccl_text_format(
+        reason, "the CUDA allocation is too small: %" PRIu64 " bytes needed, %" PRIu64 " available from the pointer",
+        bytes, behind);
     return PCCL_ARGUMENT;
 }

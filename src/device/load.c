@@ -31,7 +31,7 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
 enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver, struct pccl_text *reason)
 {
     if (uv_dlopen(pccl_library_cuda, library) != 0) {
-        pccl_text_format(reason, "the CUDA driver cannot be loaded: %s", uv_dlerror(library));
+        pccl_text_format(reason, "cannot load the CUDA driver: %s", uv_dlerror(library));
     } else if (!find_all(library, driver)) {
         pccl_text_format(reason, "the CUDA driver is too old: %s", uv_dlerror(library));
     } else {

@@ -224,7 +224,7 @@ static enum pccl_status begin(const struct pccl_communicator *comm, struct pccl_
     const uint8_t collective = args->launch.descriptor.collective;
     uint32_t world = operation->members->count, most = pccl_tiny_members_max(collective);
     if (world > most) {
-        pccl_text_format(reason, "this operation can have up to %u members, and there are %u", most, world);
+        pccl_text_format(reason, "too many members for this operation: %u at most, the group has %u", most, world);
         return PCCL_LIMIT;
     }
     if (!make_blobs(operation, args))
@@ -285,15 +285,14 @@ static enum pccl_status check(const struct pccl_comm_op *operation, const struct
     if ((gathers ? lengths->starts[lengths->count] : most) <= blobs->bytes_max)
         return PCCL_OK;
     if (gathers)
-        pccl_text_format(reason,
-                         "the blobs of all are %" PRIu64 " bytes long, more than the %" PRIu64
-                         " that max_bytes permits; the longest is that of peer %s",
-                         lengths->starts[lengths->count], blobs->bytes_max,
-                         pccl_id_str(&operation->members->ids[longest]));
+        pccl_text_format(
+            reason,
+            "the blobs have %" PRIu64 " bytes in total, more than max_bytes (%" PRIu64 "); the longest is peer %s's",
+            lengths->starts[lengths->count], blobs->bytes_max, pccl_id_str(&operation->members->ids[longest]));
     else
         pccl_text_format(reason,
-                         "the blobs for peer %s are %" PRIu64 " bytes long, more than the %" PRIu64
-                         " that max_bytes permits; the longest is that of peer %s",
+                         "the blobs for peer %s have %" PRIu64 " bytes in total, more than max_bytes (%" PRIu64
+                         "); the longest is peer %s's",
                          pccl_id_str(&operation->members->ids[longest]), most, blobs->bytes_max,
                          pccl_id_str(&operation->members->ids[longest_source(operation, longest, lengths)]));
     return PCCL_MISMATCH;

@@ -49,8 +49,8 @@ static struct pccl_comm_feedback *make(const struct pcclComm_t *handle, uint64_t
     const uint64_t most = (uint64_t)comm->params.feedback_mib << 20;
     if (count > most / bytes_of(1) || comm->feedbacks.bytes + bytes_of(count) > most) {
         pccl_text_format(reason,
-                         "error feedback of %" PRIu64 " elements takes %" PRIu64 " bytes; with the %" PRIu64
-                         " of other tags that is more than feedback_mib allows",
+                         "error feedback of %" PRIu64 " elements exceeds feedback_mib: it needs %" PRIu64
+                         " bytes, other tags use %" PRIu64,
                          count, bytes_of(count), comm->feedbacks.bytes);
         return NULL;
     }
@@ -89,13 +89,13 @@ static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_d
 static void drop_misfit(struct pccl_communicator *comm, struct pccl_comm_feedback *feedback, uint64_t count)
 {
     struct pccl_text words;
-    pccl_text_format(
-        &words, "tag %" PRIu64 ": what error feedback kept of %" PRIu64 " elements is dropped, as the tag is used ",
-        feedback->tag, feedback->count);
+    pccl_text_format(&words,
+                     "tag %" PRIu64 ": dropping the error feedback of %" PRIu64 " elements: the tag is now used ",
+                     feedback->tag, feedback->count);
     if (feedback->count != count)
-        pccl_text_append(&words, "for %" PRIu64 " now", count);
+        pccl_text_append(&words, "for %" PRIu64, count);
     else
-        pccl_text_append(&words, "with another codec or data type now");
+        pccl_text_append(&words, "with another codec or data type");
     pccl_comm_log_note(&comm->log, PCCL_LOG_WARN, words.bytes);
     drop(comm, feedback);
 }
@@ -150,7 +150,7 @@ enum pccl_status pccl_comm_feedback_set(const struct pcclComm_t *handle, uint64_
 {
     struct pccl_comm_feedback *feedback = find(handle, tag);
     if (feedback && feedback->in_use)
-        return pccl_fail(reason, PCCL_USAGE, "an operation with the tag %" PRIu64 " is launched and not yet awaited",
+        return pccl_fail(reason, PCCL_USAGE, "an operation with tag %" PRIu64 " has been launched and not yet awaited",
                          tag);
     if (feedback)
         drop(handle->comm, feedback);

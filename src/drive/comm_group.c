@@ -18,7 +18,7 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
                                     struct pccl_group_handle *group, struct pccl_text *reason)
 {
     if (!pccl_id_equal(&founding->members[0], &comm->id))
-        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the list of members");
+        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the member list");
     group->members[0] = comm->id;
     take(comm, group);
     return PCCL_OK;
@@ -43,15 +43,15 @@ static enum pccl_status check_list(const struct pccl_communicator *comm, const s
         has_self |= pccl_id_equal(id, &comm->id);
         gone = rank == known_count && !gone ? id : gone;
         if (pccl_id_find(founding->members, founding->count, id) < i)
-            pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(id));
+            pccl_text_format(reason, "duplicate peer in the member list: %s", pccl_id_str(id));
     }
     if (!reason->length && !has_self)
-        pccl_text_format(reason, "this peer is not in the list of members");
+        pccl_text_format(reason, "this peer is not in the member list");
     if (reason->length)
         return PCCL_ARGUMENT;
     if (!gone)
         return PCCL_OK;
-    pccl_text_format(reason, "no member (any more): peer %s", pccl_id_str(gone));
+    pccl_text_format(reason, "not a current member: peer %s", pccl_id_str(gone));
     pccl_peer_add_names(comm->peer, reason);
     return PCCL_MEMBERS_CHANGED;
 }
@@ -85,7 +85,7 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
     status = pccl_comm_op_end(comm, operation, NULL, why);
     if (founded || status != PCCL_OK)
         return status;
-    pccl_text_format(&why->reason, "the communicator was connected anew meanwhile"); /* by another thread */
+    pccl_text_format(&why->reason, "the communicator reconnected during the call"); /* by another thread */
     return PCCL_PEER_LOST;
 }
 

@@ -149,7 +149,7 @@ static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pcc
     bool serves_call = kind == PCCL_LINK_STATE || kind == PCCL_LINK_MEASURE;
     if (!serves_call || call_of(comm, kind)->worker)
         return true;
-    pccl_text_format(reason, "no %s is in progress here",
+    pccl_text_format(reason, "no %s in progress on this peer",
                      kind == PCCL_LINK_STATE ? "synchronization of shared state" : "optimization");
     return false;
 }
@@ -202,7 +202,7 @@ static void greet(struct pccl_communicator *comm, struct pccl_connection *connec
 {
     struct pccl_text reason;
     enum pccl_refusal refusal = PCCL_REFUSAL_IDENTITY;
-    pccl_text_format(&reason, "this peer is not in a run");
+    pccl_text_format(&reason, "this peer is not connected to a run");
     if (!comm->data.engine || !comm->peer || pccl_peer_judge_link(comm->peer, hello, &refusal, &reason) != PCCL_OK) {
         pccl_handshake_refuse(connection, refusal, &reason, PCCL_COMMUNICATOR_LINGER_MS);
         return;

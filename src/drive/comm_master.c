@@ -90,7 +90,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 static void out_of_memory(struct pccl_communicator *comm)
 {
     struct pccl_text reason;
-    pccl_text_format(&reason, "out of memory while dialing");
+    pccl_text_format(&reason, "out of memory while connecting");
     master_down(comm, &reason);
 }
 
@@ -100,7 +100,7 @@ static void dial(struct pccl_communicator *comm, const struct pccl_address *addr
     if (comm->local) /* other peers learn our id from the master */
         pccl_listener_open_here(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
-        pccl_logger_print(PCCL_LOG_WARN, "peer", "the certificate is the one that was read before: %s", reason.bytes);
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "keeping the previously loaded certificate: %s", reason.bytes);
     struct pccl_dial dial = {.addresses = addresses,
                              .count = (uint32_t)pccl_min_u64(count, PCCL_DIAL_ADDRESSES_MAX),
                              .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,

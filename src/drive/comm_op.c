@@ -54,10 +54,10 @@ static void explain_refusal(const struct pccl_communicator *comm, enum pccl_stat
         if (!pccl_comm_is_connected(comm))
             (void)pccl_comm_why_unconnected(comm, reason);
         else
-            pccl_text_format(reason, "the topology is being updated by another thread");
+            pccl_text_format(reason, "another thread is updating the topology");
         break;
     case PCCL_ARGUMENT:
-        pccl_text_format(reason, "the tag %" PRIu64 " is in use: launched and not yet awaited", tag);
+        pccl_text_format(reason, "tag %" PRIu64 " is in use by an operation that has not been awaited", tag);
         break;
     case PCCL_TOO_FEW_PEERS: pccl_text_format(reason, "this peer is alone in its group"); break;
     case PCCL_LIMIT: pccl_text_format(reason, "too many operations or tags are outstanding"); break;
@@ -69,7 +69,7 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
                                    struct pccl_text *reason)
 {
     if (!pccl_id_equal(&comm->id, &group->self)) {
-        pccl_text_format(reason, "the group is of an earlier connection of its communicator, and over");
+        pccl_text_format(reason, "the group ended when its communicator reconnected");
         return PCCL_USAGE;
     }
     if (!group->subgroup)
@@ -120,7 +120,8 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     if (pccl_op_args_is_from_anybody(args))
         return PCCL_OK; /* pair[0] is 0 until a sender is chosen */
     if (args->root >= peers->count) {
-        pccl_text_format(reason, "the other peer is rank %u, but there are %u members", args->root, peers->count);
+        pccl_text_format(reason, "invalid rank %u of the other peer: the group has %u members", args->root,
+                         peers->count);
         return PCCL_ARGUMENT;
     }
     const struct pccl_id *other = &peers->ids[args->root];
@@ -128,11 +129,11 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     pair[args->sends ? 0 : 1] = comm->id;
     pair[args->sends ? 1 : 0] = *other;
     if (pccl_id_equal(other, &comm->id))
-        pccl_text_format(reason, "rank %u is this peer, which cannot send to itself", args->root);
+        pccl_text_format(reason, "rank %u is this peer: a peer cannot send to itself", args->root);
     else if (pccl_id_is_zero(other)) /* would otherwise mean any sender */
-        pccl_text_format(reason, "rank %u of the list of members has the id of nobody", args->root);
+        pccl_text_format(reason, "entry %u of the member list is an empty id", args->root);
     else if (group && pccl_id_find(group->members, group->count, other) == group->count)
-        pccl_text_format(reason, "peer %s is not in the group, whose members never change", pccl_id_str(other));
+        pccl_text_format(reason, "peer %s is not a member of the group, whose membership is fixed", pccl_id_str(other));
     else
         return PCCL_OK;
     return PCCL_ARGUMENT;
@@ -193,7 +194,7 @@ static enum pccl_status check_group(const struct pccl_group_handle *group, const
         same++;
     if (same == operation->members->count && same == group->count)
         return PCCL_OK;
-    pccl_text_format(reason, "the group has other members, which never change, than this call counts on");
+    pccl_text_format(reason, "the member list does not match this group, whose membership is fixed");
     return PCCL_MEMBERS_CHANGED;
 }
 
@@ -210,7 +211,7 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
     for (; i < operation->members->count; i++) {
         if (pccl_id_find(operation->members->ids, operation->members->count, &operation->members->ids[i]) == i)
             continue; /* the second occurrence is reported */
-        pccl_text_format(reason, "the list of members names peer %s twice", pccl_id_str(&operation->members->ids[i]));
+        pccl_text_format(reason, "duplicate peer in the member list: %s", pccl_id_str(&operation->members->ids[i]));
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
@@ -222,7 +223,7 @@ static enum pccl_status find_root(struct launching *l)
     const struct pccl_comm_op *operation = l->operation;
     const uint32_t root = is_send(l->args) ? 0 : l->args->root;
     if (root >= operation->members->count) {
-        pccl_text_format(l->reason, "the root is rank %u, but there are %u members", root, operation->members->count);
+        pccl_text_format(l->reason, "invalid root rank %u: the group has %u members", root, operation->members->count);
         return PCCL_ARGUMENT;
     }
     l->args->launch.descriptor.root = operation->members->ids[root];
@@ -242,7 +243,7 @@ static enum pccl_status place(struct launching *l)
     if (status != PCCL_OK || !args->needs_members)
         return status;
     if (operation->members->rank == operation->members->count) {
-        pccl_text_format(l->reason, "this peer is not in the list of members");
+        pccl_text_format(l->reason, "this peer is not in the member list");
         return PCCL_ARGUMENT;
     }
     if (pccl_collective_has_root(args->launch.descriptor.collective))
@@ -250,7 +251,7 @@ static enum pccl_status place(struct launching *l)
     if (status != PCCL_OK)
         return status;
     if (args->starts && args->part_count != operation->members->count) {
-        pccl_text_format(l->reason, "counts has %u numbers, but there are %u members", args->part_count,
+        pccl_text_format(l->reason, "counts has %u entries, but the group has %u members", args->part_count,
                          operation->members->count);
         return PCCL_ARGUMENT;
     }
@@ -261,7 +262,7 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
                                  const struct pccl_id *other, struct pccl_text *reason)
 {
     if (status == PCCL_PEER_LOST)
-        pccl_text_format(reason, "peer %s is no member of the group any more", pccl_id_str(other));
+        pccl_text_format(reason, "peer %s is no longer a member of the group", pccl_id_str(other));
     pccl_peer_add_names(comm->peer, reason);
 }
 
@@ -408,7 +409,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
                                  const struct pccl_op_args *args, struct pccl_text *reason)
 {
     if (operation->members->count > 1 && args->needs_members) {
-        pccl_text_format(reason, "of the %u members that this peer counts on it is the only one left",
+        pccl_text_format(reason, "this peer is the only one left of the %u expected members",
                          operation->members->count);
         return PCCL_MEMBERS_CHANGED;
     }
@@ -508,9 +509,9 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         return PCCL_OK;
     }
     if (status == PCCL_ARGUMENT) /* the list has been checked */
-        pccl_text_format(&why->reason, "a group of the same members is being founded by another thread");
+        pccl_text_format(&why->reason, "another thread is already creating a group with the same members");
     else if (status == PCCL_LIMIT)
-        pccl_text_format(&why->reason, "this peer is in too many groups, or of too many members");
+        pccl_text_format(&why->reason, "too many groups, or too many members across this peer's groups");
     else
         explain_refusal(comm, status, 0, &why->reason);
     refuse(comm, operation, status, &known, why);

@@ -61,7 +61,7 @@ static void describe_choice(struct pccl_comm_op *operation, const struct pccl_pe
         return;
     pccl_text_clear(&words);
     if (op->tiny)
-        pccl_text_add(&words, "small: through the master, exactly");
+        pccl_text_add(&words, "small: sent through the master, unquantized");
     else
         pccl_choice_describe(&words, &op->descriptor, &op->choice);
     const size_t length = pccl_min_u64(words.length, sizeof operation->why_codec - 1);

@@ -27,7 +27,7 @@ enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct 
     int error = params->recorder_dir[0] == '\0' ? 0 : pccl_directory_check_write(params->recorder_dir);
     if (error == 0)
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_ARGUMENT, "bad value of recorder_dir: '%s' (a folder to write into is expected: %s)",
+    return pccl_fail(reason, PCCL_ARGUMENT, "invalid value '%s' for recorder_dir: expected a writable directory: %s",
                      params->recorder_dir, uv_strerror(error));
 }
 

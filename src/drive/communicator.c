@@ -170,7 +170,7 @@ static enum pccl_status open_reactor(struct pccl_communicator *comm, struct pccl
     static const struct pccl_reactor_events events = {.polled = on_polled};
     int error = pccl_reactor_open(&comm->reactor, &events);
     if (error) {
-        pccl_text_format(reason, "cannot make an event loop: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot create an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
     comm->armed_us = UINT64_MAX;
@@ -211,7 +211,8 @@ static void open_local(struct pccl_communicator *comm)
     if (error == 0)
         comm->local = &comm->local_directory;
     else if (error != UV_ENOTSUP)
-        pccl_logger_print(PCCL_LOG_WARN, "peer", "no local sockets: peers on this host use TCP: %s", reason.bytes);
+        pccl_logger_print(PCCL_LOG_WARN, "peer", "local sockets unavailable, using TCP for peers on this host: %s",
+                          reason.bytes);
 }
 
 static void close_local(struct pccl_communicator *comm)
@@ -228,7 +229,7 @@ static void add_ports_tried(const struct pccl_params *params, struct pccl_text *
     if (last > params->port)
         pccl_text_append(reason, ": all %u ports from %u to %u are in use", last - params->port + 1, params->port,
                          last);
-    pccl_text_append(reason, ": set PCCL_PORT_RANGE (%u) to more ports, or another PCCL_PORT", params->port_range);
+    pccl_text_append(reason, ": raise PCCL_PORT_RANGE (%u) or change PCCL_PORT", params->port_range);
 }
 
 static enum pccl_status open_listener(struct pccl_communicator *comm, struct pccl_text *reason)
@@ -330,7 +331,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
     if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key))
-        return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
+        return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
     config->build = *pccl_build_own();
     config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;

@@ -58,7 +58,8 @@ static enum pccl_status read_shared(struct pccl_secret *key, struct pccl_token *
 static enum pccl_status refuse_both(struct pccl_text *reason, const char *other)
 {
     return pccl_fail(reason, PCCL_ARGUMENT,
-                     "there are a pre-shared secret (PCCL_SECRET or PCCL_SECRET_FILE) and %s: give one of them", other);
+                     "both a pre-shared secret (PCCL_SECRET or PCCL_SECRET_FILE) and %s are set: set only one of them",
+                     other);
 }
 
 /* ---- certificates ---- */
@@ -76,13 +77,13 @@ static enum pccl_status name_pem(const char *chain, const char *key, const char 
     *exists = chain[0] || key[0] || pem->authority[0];
     if (!*exists || (chain[0] && key[0] && (!authority || authority[0])))
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_ARGUMENT, "%s belong together, and not all of them are given", names);
+    return pccl_fail(reason, PCCL_ARGUMENT, "%s must be set together, but some are missing", names);
 }
 
 static enum pccl_status refuse_with_certificates(struct pccl_text *reason)
 {
     return pccl_fail(reason, PCCL_ARGUMENT,
-                     "there are certificates and a token, or a pre-shared secret: give one of them");
+                     "certificates cannot be combined with a token or a pre-shared secret: set only one of them");
 }
 
 /* ---- credentials of a peer ---- */
@@ -171,7 +172,7 @@ static enum pccl_status make_secret(struct pccl_secret *secret, struct pccl_text
 {
     if (pccl_random_bytes(secret->bytes, sizeof secret->bytes))
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
+    return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
 }
 
 static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool *exists, struct pccl_text *reason)
@@ -181,7 +182,7 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     enum pccl_status status = pccl_secret_file_read(path, true, text, FILE_BYTES_MAX, &length, reason);
     *exists = length > 0;
     if (status == PCCL_OK && *exists && !pccl_secret_read(text, key))
-        status = pccl_secret_fail(reason, "cannot use", path, "it is no key of a master");
+        status = pccl_secret_fail(reason, "cannot use", path, "not a master's key");
     pccl_wipe(text, sizeof text);
     return status;
 }
@@ -242,8 +243,8 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
         status = read_key(key_file, key, &has_key, reason);
     if (status == PCCL_OK && has_token && !has_key) {
         pccl_text_format(reason,
-                         "%s is the token of a key that should be in %s and is missing: bring that back, or "
-                         "remove the token; then both are made anew, and all peers need the new token",
+                         "the key of the token %s is missing from %s: restore the key, or remove the token to create "
+                         "both again (all peers then need the new token)",
                          token_file, key_file);
         status = PCCL_SYSTEM;
     }
@@ -252,7 +253,7 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     if (status == PCCL_OK && !pccl_keys_pin(key, pin, reason))
         status = PCCL_UNSUPPORTED;
     if (status == PCCL_OK && has_token && memcmp(pin, token->pin, sizeof pin) != 0) {
-        pccl_text_format(reason, "%s is not the token of the key in %s", token_file, key_file);
+        pccl_text_format(reason, "the token in %s does not belong to the key in %s", token_file, key_file);
         status = PCCL_SYSTEM;
     }
     *made = status == PCCL_OK && !has_token;

@@ -18,7 +18,8 @@ enum { WORDS_PATIENCE_MS = 1000 }; /* time for the callback to write the last li
 
 PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const char *expression)
 {
-    pccl_logger_print(PCCL_LOG_ERROR, "library", "internal error: %s does not hold (%s:%d)", expression, file, line);
+    pccl_logger_print(PCCL_LOG_ERROR, "library", "internal error: assertion failed: %s (%s:%d)", expression, file,
+                      line);
 #ifndef DEVELOPMENT
     pccl_guard_leave();
 #endif

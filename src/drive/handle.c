@@ -20,8 +20,8 @@ static enum pccl_status enter_group(struct pccl_group_handle *group, struct pccl
     if (group->shut)
         status = pccl_fail(reason, PCCL_USAGE, "the group is closed or being destroyed");
     else if (!group->handle.comm)
-        status = pccl_fail(reason, PCCL_USAGE,
-                           "the group's communicator was destroyed, so the group can only be destroyed, too");
+        status =
+            pccl_fail(reason, PCCL_USAGE, "the group's communicator was destroyed; the group can only be destroyed");
     else if (!pccl_comm_call_begin(group->handle.comm))
         status = pccl_fail(reason, PCCL_USAGE, "the group's communicator is closed or being destroyed");
     else

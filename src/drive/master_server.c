@@ -144,7 +144,7 @@ static void step_garbage(struct pccl_master_server *server, const struct pccl_co
 
 static void refuse_for_lack_of_descriptors(void *owner, struct pccl_connection *connection)
 {
-    static const char reason[] = "the master has no free descriptor for another connection; try again later";
+    static const char reason[] = "the master has no free file descriptor; try again later";
     (void)owner;
     pccl_connection_send_message(connection,
                                  &(struct pccl_msg){.type = PCCL_MSG_refused,
@@ -158,14 +158,12 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
     struct pccl_master_server *server = owner;
     const struct pccl_keys *keys = server->credentials.keys;
     const char *const words[] = {
-        [PCCL_ARRIVAL_EARLY] = "it began no encryption in time",
-        [PCCL_ARRIVAL_CROWDED] = "more connections arrive than handshakes can be made, most of them from there",
+        [PCCL_ARRIVAL_EARLY] = "it did not start encryption in time",
+        [PCCL_ARRIVAL_CROWDED] = "too many connections for the handshakes in progress, most of them from this address",
         [PCCL_ARRIVAL_PLAIN] = pccl_secure_plain_words(keys, PCCL_SECURE_MASTER),
-        [PCCL_ARRIVAL_MISSING] =
-            "it shows no token of this master: it is no peer, or its version of PCCL is older than this master's",
-        [PCCL_ARRIVAL_WRONG] = pccl_keys_has_files(keys)
-                                   ? "it shows a token, and this master takes certificates, or it is no peer"
-                                   : "its token is of another master, or it is no peer"};
+        [PCCL_ARRIVAL_MISSING] = "no token of this master: not a peer, or a peer with an older version of PCCL",
+        [PCCL_ARRIVAL_WRONG] = pccl_keys_has_files(keys) ? "a token instead of a certificate, or not a peer"
+                                                         : "a token of another master, or not a peer"};
     bool refused = why >= PCCL_ARRIVAL_PLAIN;
     struct pccl_text reason;
     server->turned_away += !refused;
@@ -191,7 +189,7 @@ static bool can_keep(struct pccl_master_server *server, struct pccl_connection *
 static void turn_away(struct pccl_master_server *server, struct pccl_connection *connection)
 {
     struct pccl_text reason;
-    pccl_text_format(&reason, "refused %s: no free descriptor", pccl_address_str(&connection->address));
+    pccl_text_format(&reason, "refused %s: no free file descriptor", pccl_address_str(&connection->address));
     pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
                              &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
     refuse_for_lack_of_descriptors(server, connection);
@@ -223,7 +221,7 @@ static bool is_fit(struct pccl_master_server *server, struct pccl_connection *co
 static void log_token(const struct pccl_id *peer, const struct pccl_text *token)
 {
     struct pccl_text text;
-    pccl_text_format(&text, "peer %s shows token %s", pccl_id_str(peer), token->bytes);
+    pccl_text_format(&text, "peer %s uses token %s", pccl_id_str(peer), token->bytes);
     pccl_logger_write_fields(PCCL_LOG_INFO, "master", text.bytes,
                              &(struct pccl_log_fields){.peer = peer, .cause = PCCL_LOG_CAUSE_NEWCOMER});
 }
@@ -489,7 +487,7 @@ static void take_commands(struct pccl_master_server *server)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_REVOKED, .pass = pass});
     while (pccl_web_next_command(&server->pages, &event.command, &event.peer)) {
         struct pccl_master_answer answer = {.done = false};
-        pccl_text_format(&answer.words, "the master is about to end");
+        pccl_text_format(&answer.words, "the master is shutting down");
         event.said = &answer;
         step(server, &event);
         pccl_web_answer_command(&server->pages, &answer);
@@ -501,10 +499,9 @@ static void reload(struct pccl_master_server *server)
     struct pccl_text reason;
     const struct pccl_credentials *has = &server->credentials;
     if (pccl_credentials_reload(&server->credentials, &reason) != PCCL_OK)
-        pccl_logger_print(PCCL_LOG_ERROR, "master", "the certificate that was read before stays in use: %s",
-                          reason.bytes);
+        pccl_logger_print(PCCL_LOG_ERROR, "master", "keeping the previously loaded certificate: %s", reason.bytes);
     else if (has->pages || (has->keys && pccl_keys_has_files(has->keys)))
-        pccl_logger_write(PCCL_LOG_INFO, "master", "certificates were read again");
+        pccl_logger_write(PCCL_LOG_INFO, "master", "certificates reloaded");
     pccl_web_tell_fingerprint(&server->pages);
 }
 
@@ -649,7 +646,7 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
     if (server->http_host_count == 0 && server->admin_token_file[0] == '\0')
         return PCCL_OK;
     if (server->http_host_count == 0)
-        return pccl_fail(reason, PCCL_ARGUMENT, "admin_token_file is given, but not http: commands come over HTTP");
+        return pccl_fail(reason, PCCL_ARGUMENT, "admin_token_file requires http: commands are sent over HTTP");
     *pages = (struct pccl_web){
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
@@ -709,10 +706,9 @@ static void warn_if_insecure(const struct pccl_master_server *server, const stru
             continue;
         pccl_logger_print(
             PCCL_LOG_WARN, "master",
-            "port %u can be reached from other machines, and there is no token: whoever reaches it can "
-            "join, read and change everything. Start the master with --token-file FILE (master_token_file), and "
-            "peers with PCCL_TOKEN_FILE; where only trusted machines reach it, --insecure (insecure=1) "
-            "ends this warning",
+            "port %u accepts connections from other machines without a token: any host that reaches it can join, read "
+            "and change everything. Start the master with --token-file FILE (master_token_file) and peers with "
+            "PCCL_TOKEN_FILE; if only trusted machines can reach it, --insecure (insecure=1) disables this warning",
             port);
         return;
     }
@@ -771,7 +767,7 @@ static enum pccl_status open_reactor(struct pccl_master_server *server, struct p
     static const struct pccl_reactor_events events = {.polling = on_polling, .polled = on_polled};
     int error = pccl_reactor_open(&server->reactor, &events);
     if (error) {
-        pccl_text_format(reason, "cannot make an event loop: %s", uv_strerror(error));
+        pccl_text_format(reason, "cannot create an event loop: %s", uv_strerror(error));
         return pccl_errors_of_system(error);
     }
     (void)uv_timer_init(&server->reactor.loop, &server->beat_timer);
@@ -800,7 +796,7 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         bound.note_run = effect_note_run;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        return pccl_fail(reason, PCCL_SYSTEM, "the system provides no entropy");
+        return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
     enum pccl_status status = open_reactor(server, reason);

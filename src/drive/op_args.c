@@ -100,18 +100,19 @@ static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t wo
     if (input->amount == PCCL_ONE_PART || pccl_parts_of(input, world, is_root(args, rank)) == 0)
         return PCCL_OK;
     if (args->blobs && args->blob_count > PCCL_PEERS_MAX) {
-        pccl_text_format(reason, "too many parts: more parts than any group has members");
+        pccl_text_format(reason, "too many parts: more than a group can have members");
         return PCCL_ARGUMENT;
     }
     if (!args->blobs || args->blob_count != world) {
-        pccl_text_format(reason, "there are %u parts, but %u members", args->blobs ? args->blob_count : 0, world);
+        pccl_text_format(reason, "%u parts for %u members: expected one part per member",
+                         args->blobs ? args->blob_count : 0, world);
         return PCCL_ARGUMENT;
     }
     for (uint32_t i = 0; i < world; i++) {
         const pcclPart_t *part = &args->blobs[i];
         if (part->length <= SIZE_MAX / 16 && (part->data || !part->length))
             continue;
-        pccl_text_format(reason, "part %u %s", i, part->data ? "is larger than any memory" : "has no data");
+        pccl_text_format(reason, "part %u %s", i, part->data ? "is too large" : "has bytes but its data is NULL");
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
@@ -126,7 +127,7 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     if (args->buffers.sections)
         return PCCL_OK; /* checked when they were listed */
     if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
-        pccl_text_format(reason, "count is larger than any memory");
+        pccl_text_format(reason, "count is too large");
         return PCCL_ARGUMENT;
     }
     struct pccl_op_args_extent extent = pccl_op_args_extent(args, world, rank);
@@ -142,7 +143,8 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     if (pccl_row_exchanges(row))
         pccl_text_format(reason, "sendbuf and recvbuf of an all-to-all overlap");
     else if (extent.own || extent.input != extent.result)
-        pccl_text_format(reason, "sendbuf and recvbuf overlap, and the smaller one is not the part of rank %u", rank);
+        pccl_text_format(
+            reason, "sendbuf and recvbuf overlap, but the smaller one is not rank %u's part of the larger one", rank);
     else
         pccl_text_format(reason, "sendbuf and recvbuf overlap partly");
     return PCCL_ARGUMENT;

@@ -25,7 +25,7 @@ enum pccl_status pccl_report_file_write(struct pccl_report_files *files, uint32_
             return PCCL_OK;
         files->told = true;
         return pccl_fail(reason, PCCL_LIMIT,
-                         "topology_file: no file for group %u and further groups: %u groups have one", group,
+                         "topology_file: no file for group %u and later groups: the limit is %u files", group,
                          files->count);
     }
     const char *path = files->path;

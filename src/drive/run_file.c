@@ -31,10 +31,10 @@ enum pccl_status pccl_run_file_open(struct pccl_run_file *file, const char *dire
     status = pccl_secret_file_read(file->path, false, line, sizeof line - 1, &length, reason);
     *exists = status != PCCL_OK || length > 0;
     if (status != PCCL_OK) {
-        pccl_logger_print(PCCL_LOG_WARN, "master", "a run is assumed to live: %s", reason->bytes);
+        pccl_logger_print(PCCL_LOG_WARN, "master", "assuming that a run is active: %s", reason->bytes);
     } else if (*exists) {
         line[8] = '\0';
-        pccl_logger_print(PCCL_LOG_INFO, "master", "run %s lived when the last master ended", line);
+        pccl_logger_print(PCCL_LOG_INFO, "master", "run %s was active when the previous master ended", line);
     }
     return PCCL_OK;
 }
@@ -53,11 +53,12 @@ static void write_or_remove(struct pccl_run_file *file, uint64_t now_us)
     }
     file->retry_us = status == PCCL_OK ? 0 : now_us + RETRY_US;
     if (status != PCCL_OK && !file->told)
-        pccl_logger_print(PCCL_LOG_ERROR, "master", "%s: %s",
-                          lives ? "after a restart of the master, newcomers may wait for this run's members for "
-                                  "found_after_ms only, not recover_ms"
-                                : "after a restart of the master, newcomers wait recover_ms for a run that has ended",
-                          reason.bytes);
+        pccl_logger_print(
+            PCCL_LOG_ERROR, "master", "%s: %s",
+            lives ? "after a restart of the master, newcomers may wait for this run's members only for found_after_ms "
+                    "instead of recover_ms"
+                  : "after a restart of the master, newcomers wait recover_ms for a run that has already ended",
+            reason.bytes);
     file->told = status != PCCL_OK;
 }
 

@@ -37,11 +37,11 @@ static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum
     else if (!pccl_datatype_is_float(datatype))
         pccl_text_format(reason, "%s quantizes floats, not %s", name, pccl_datatype_name(datatype));
     else if ((pccl_datatype_kind(packed) & (PCCL_UNSIGNED | PCCL_SIGNED)) == 0)
-        pccl_text_format(reason, "%s packs into integers, not %s", name, packed_name);
+        pccl_text_format(reason, "%s packs into integers, not into %s", name, packed_name);
     else if (kind == PCCL_CODEC_MIN_MAX && pccl_datatype_kind(packed) == PCCL_SIGNED)
-        pccl_text_format(reason, "%s packs into unsigned integers, not %s", name, packed_name);
+        pccl_text_format(reason, "%s packs into unsigned integers, not into %s", name, packed_name);
     else if (kind == PCCL_CODEC_ZERO_POINT_SCALE && !pccl_reduce_op_adds(reduction))
-        pccl_text_format(reason, "%s can only sum and average; for %s there is minmax", name,
+        pccl_text_format(reason, "%s supports only sum and average; use minmax for %s", name,
                          pccl_reduce_op_name(reduction));
 }
 
@@ -50,13 +50,13 @@ static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum p
                   enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
     if ((unsigned)kind >= PCCL_CODEC_KINDS)
-        pccl_text_format(reason, "no such quantization: %u", kind);
+        pccl_text_format(reason, "unknown quantization: %u", kind);
     else if ((unsigned)datatype >= PCCL_DATATYPES)
-        pccl_text_format(reason, "no such data type: %u", datatype);
+        pccl_text_format(reason, "unknown data type: %u", datatype);
     else if (kind != PCCL_CODEC_NONE && (unsigned)packed >= PCCL_DATATYPES)
-        pccl_text_format(reason, "no such quantized data type: %u", packed);
+        pccl_text_format(reason, "unknown quantized data type: %u", packed);
     else if ((unsigned)reduction >= PCCL_REDUCE_OPS)
-        pccl_text_format(reason, "no such reduction: %u", reduction);
+        pccl_text_format(reason, "unknown reduction: %u", reduction);
     return reason->length == 0;
 }
 

@@ -60,9 +60,9 @@ const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_
     const uint8_t takes = reduce_ops[reduction].takes;
     if ((takes & datatypes[datatype].kind) != 0)
         return NULL;
-    return takes == NUMBERS ? "bool has no average"
-           : takes == BITS  ? "and, or and xor take integers and bool, no floats"
-                            : "a premultiplied sum takes floats only";
+    return takes == NUMBERS ? "average of bool is not supported"
+           : takes == BITS  ? "and, or and xor require integers or bool, not floats"
+                            : "a premultiplied sum requires floats";
 }
 
 /* ---- 16-bit floats ---- */

@@ -34,19 +34,19 @@ bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *rea
 {
     pccl_text_clear(reason);
     if ((unsigned)codec->format >= PCCL_SCALED_FORMATS)
-        pccl_text_format(reason, "no such format: %u", codec->format);
+        pccl_text_format(reason, "unknown format: %u", codec->format);
     else if ((unsigned)codec->scale >= PCCL_SCALED_SCALES)
-        pccl_text_format(reason, "no such scale: %u", codec->scale);
+        pccl_text_format(reason, "unknown scale: %u", codec->scale);
     else if ((unsigned)codec->rounding >= PCCL_SCALED_ROUNDINGS)
-        pccl_text_format(reason, "no such rounding: %u", codec->rounding);
+        pccl_text_format(reason, "unknown rounding: %u", codec->rounding);
     else if ((unsigned)codec->datatype >= PCCL_DATATYPES)
-        pccl_text_format(reason, "no such data type: %u", codec->datatype);
+        pccl_text_format(reason, "unknown data type: %u", codec->datatype);
     else if (codec->datatype != PCCL_F16 && codec->datatype != PCCL_BF16 && codec->datatype != PCCL_F32)
         pccl_text_format(reason, "%s packs f16, bf16 and f32, not %s", formats[codec->format].name,
                          pccl_datatype_name(codec->datatype));
     else if (codec->block < PCCL_SCALED_BLOCK_MIN || codec->block > PCCL_SCALED_BLOCK_MAX ||
              (codec->block & (codec->block - 1)) != 0)
-        pccl_text_format(reason, "blocks have 16, 32, 64, 128 or 256 elements, not %u", codec->block);
+        pccl_text_format(reason, "invalid block size %u: expected 16, 32, 64, 128 or 256 elements", codec->block);
     return reason->length == 0;
 }
 

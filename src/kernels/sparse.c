@@ -208,14 +208,14 @@ static bool check_chunk(const struct chunk *chunk, const struct pccl_kernels *ke
     uint16_t indices[PCCL_SPARSE_CHUNK_ELEMENTS];
     const uint32_t lower = get_u32(bytes), upper = get_u32(bytes + 4);
     if (upper >= INFINITE || lower > upper) {
-        pccl_text_append(reason, "levels that are no magnitudes in their order");
+        pccl_text_append(reason, "levels that are not ascending magnitudes");
         return false;
     }
     unpack_indices(chunk, kernels, bytes, indices);
     if (!check_indices(chunk, indices, reason))
         return false;
     if (!has_zeros_left_over(chunk, bytes)) {
-        pccl_text_append(reason, "bits that are left over are not 0");
+        pccl_text_append(reason, "unused bits are not 0");
         return false;
     }
     *square += square_of(chunk, bytes, (const double[2]){(double)pccl_f32_of(lower), (double)pccl_f32_of(upper)});
@@ -228,8 +228,8 @@ bool pccl_sparse_check(const struct pccl_sparse *sparse, const struct pccl_kerne
     bool is_valid = true;
     *square = 0;
     if (length != pccl_sparse_bytes(sparse)) {
-        pccl_text_format(reason, "%zu bytes; %zu elements, of which %u in %u are kept, take %zu", length, sparse->count,
-                         sparse->kept, (unsigned)PCCL_SPARSE_CHUNK_ELEMENTS, pccl_sparse_bytes(sparse));
+        pccl_text_format(reason, "wrong length: %zu bytes for %zu elements with %u of %u kept, expected %zu", length,
+                         sparse->count, sparse->kept, (unsigned)PCCL_SPARSE_CHUNK_ELEMENTS, pccl_sparse_bytes(sparse));
         return false;
     }
     uint64_t mode = pccl_float_mode_begin();

@@ -100,8 +100,7 @@ static void hand_over(pcclLogCallback_t callback, void *user, enum pccl_log_leve
 static void tell_loss(pcclLogCallback_t callback, void *user, const struct loss *lost)
 {
     char message[128];
-    (void)snprintf(message, sizeof message,
-                   "%llu log lines were dropped here: they came faster than they were consumed",
+    (void)snprintf(message, sizeof message, "%llu log lines dropped here: the log consumer is too slow",
                    (unsigned long long)lost->lines);
     hand_over(callback, user, lost->level, "log", message);
 }

@@ -7,7 +7,7 @@
 static bool put_out(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *reason,
                     struct pccl_text *words)
 {
-    pccl_text_format(words, "peer %s is removed", pccl_id_str(&remote->id));
+    pccl_text_format(words, "peer %s removed", pccl_id_str(&remote->id));
     pccl_master_remove(m, remote, why, "%s", reason);
     return true;
 }
@@ -17,7 +17,7 @@ static bool drain(struct pccl_master *m, struct pccl_remote *remote, struct pccl
     if (remote->state != PCCL_REMOTE_MEMBER)
         return put_out(m, remote, PCCL_REFUSAL_DRAINED, "an operator drained it", words); /* no member depends on it */
     remote->draining = true;
-    pccl_text_format(words, "peer %s goes with the next topology update, which all members call",
+    pccl_text_format(words, "peer %s will leave at the next topology update, which all members must call",
                      pccl_id_str(&remote->id));
     return true;
 }
@@ -26,7 +26,7 @@ static bool to_peer(struct pccl_master *m, const struct pccl_master_event *event
 {
     struct pccl_remote *remote = pccl_master_find(m, &event->peer);
     if (remote == NULL || remote->departing) {
-        pccl_text_format(words, "there is no peer %s", pccl_id_str(&event->peer));
+        pccl_text_format(words, "no such peer: %s", pccl_id_str(&event->peer));
         return false;
     }
     return event->command == PCCL_COMMAND_EXPEL
@@ -45,12 +45,12 @@ static bool optimize(struct pccl_master *m, struct pccl_text *words)
         count++;
     }
     if (count == 0) {
-        pccl_text_format(words, "there is nothing to search: no group of three members or more whose links an "
-                                "optimization of the topology, which all members call, has tested");
+        pccl_text_format(words, "nothing to search: no group of at least three members with links tested by a topology "
+                                "optimization, which all members must call");
         return false;
     }
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
-    pccl_text_format(words, "better rings of %u groups are searched for; the next topology update adopts them", count);
+    pccl_text_format(words, "searching for better rings of %u groups; the next topology update adopts them", count);
     return true;
 }
 
@@ -59,7 +59,7 @@ void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *
     struct pccl_text *words = &event->said->words;
     bool done = event->command == PCCL_COMMAND_OPTIMIZE ? optimize(m, words) : to_peer(m, event, words);
     event->said->done = done;
-    pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "an operator's command: %s", words->bytes);
+    pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "operator command: %s", words->bytes);
 }
 
 void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote)
@@ -67,7 +67,7 @@ void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote)
     if (remote->draining)
         return;
     remote->draining = remote->drains_itself = true;
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "peer %s asks for its drain: it goes with the next topology update",
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "peer %s requested its drain: it will leave at the next topology update",
                     pccl_id_str(&remote->id));
 }
 
@@ -84,5 +84,5 @@ void pccl_master_remove_drained(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (m->remotes[i]->draining && pccl_master_is_living_member(m->remotes[i]))
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_DRAINED, "%s",
-                               m->remotes[i]->drains_itself ? "it asked for its drain" : "an operator drained it");
+                               m->remotes[i]->drains_itself ? "it requested its drain" : "an operator drained it");
 }

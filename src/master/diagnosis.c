@@ -105,8 +105,8 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     if (entry->class == PCCL_VERDICT_SLOW_LINK)
         pccl_master_say_what_slow_links_get(m, group, entry, &words);
     else if (!pccl_master_say_what_slow_peers_get(m, group, entry, &words))
-        pccl_text_format(
-            &words, "none: who waits may abort, set a deadline, or wait; a peer that says nothing at all is removed");
+        pccl_text_format(&words,
+                         "none: waiting peers can abort or set a deadline; a silent peer is removed after silence_ms");
     if (words.length == entry->action.length && memcmp(words.bytes, entry->action.bytes, words.length) == 0)
         return false;
     entry->action = words;
@@ -129,9 +129,9 @@ static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *
     pccl_text_clear(&words);
     if (entry->holds) {
         pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, entry->evidence.bytes);
-        pccl_text_append(&words, "; what is done: %s", entry->action.bytes);
+        pccl_text_append(&words, "; action: %s", entry->action.bytes);
     } else {
-        pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, "it is over");
+        pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, "resolved");
         pccl_text_append(&words, " after %s", pccl_duration_str(m->now_us - entry->since_us));
     }
     pccl_master_log(m, entry->holds ? PCCL_LOG_WARN : PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &entry->peer},

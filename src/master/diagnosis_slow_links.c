@@ -92,10 +92,10 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
     uint64_t stay_us = time_us(delayed->ring_left, was.slowest), anew_us = time_us(delayed->ring_bytes, is.slowest);
     if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST)
         return false;
-    pccl_master_log(m, PCCL_LOG_INFO, NULL,
-                    "what is under way in group %u begins again along a better ring, which takes about %s; what is "
-                    "left of it would take %s",
-                    group->number, pccl_duration_str(anew_us), pccl_duration_str(stay_us));
+    pccl_master_log(
+        m, PCCL_LOG_INFO, NULL,
+        "restarting the operations of group %u along a better ring: expected %s instead of the remaining %s",
+        group->number, pccl_duration_str(anew_us), pccl_duration_str(stay_us));
     return true;
 }
 
@@ -178,7 +178,7 @@ static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct p
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
                     "the link from peer %s to peer %s carries %" PRIu64 " bytes/s, others %" PRIu64
-                    ": a better ring is searched for",
+                    ": searching for a better ring",
                     pccl_id_str(&from->id), pccl_id_str(&to->id), entry->rate, entry->usual_rate);
 }
 
@@ -241,16 +241,16 @@ void pccl_master_say_what_slow_links_get(struct pccl_master *m, struct pccl_peer
     struct pccl_remote *from, *to;
     const struct pccl_tuning *tuning = &group->tuning;
     if (entry->rate == 0)
-        pccl_text_format(words, "none: it carries as much as others");
+        pccl_text_format(words, "none: it carries as much as other links");
     else if (!is_in_ring(m, entry, &from, &to))
         pccl_text_format(words, "the ring does not use it");
     else if (!can_be_searched(group))
-        pccl_text_format(words, "none: no other ring is possible, or can be searched for among so many");
+        pccl_text_format(words, "none: no other ring is possible, or the group is too large to search for one");
     else if (tuning->replans && pccl_master_ring_is_ready(m, group))
-        pccl_text_format(words, "the next topology update takes a ring without it, and are-peers-pending asks for one; "
-                                "sooner, if what is under way gains by it");
+        pccl_text_format(words, "the next topology update adopts a ring without it, and are-peers-pending returns "
+                                "true; running operations restart on it earlier if that is faster");
     else if (tuning->ticket != 0 || tuning->unproven || (tuning->replans && pccl_master_has_better(group)))
-        pccl_text_format(words, "a better ring is searched for");
+        pccl_text_format(words, "searching for a better ring");
     else
         pccl_text_format(words, "none: no better ring is known");
 }

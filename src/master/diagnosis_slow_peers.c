@@ -38,11 +38,11 @@ bool pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const stru
     if (!m->config.expel_slow_peers)
         pccl_text_format(words, "none: the master only warns (--slow-peer)");
     else if (!entry->enough)
-        pccl_text_format(words, "none: expulsion requires the reports of two others, and of most");
+        pccl_text_format(words, "none: expulsion requires reports from two other peers and from a majority");
     else if (!can_spare_one(m, group))
-        pccl_text_format(words, "none: %u members have to remain (slow_peer_floor)", m->config.slow_peer_floor);
+        pccl_text_format(words, "none: %u members must remain (slow_peer_floor)", m->config.slow_peer_floor);
     else
-        pccl_text_format(words, "it is expelled when this has lasted for %s", pccl_duration_str(limit_us(m)));
+        pccl_text_format(words, "it will be expelled if this lasts for %s", pccl_duration_str(limit_us(m)));
     return true;
 }
 
@@ -158,7 +158,7 @@ bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hel
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
         return true; /* a slow peer is better than too few */
-    pccl_text_format(reason, "this peer was removed because it was slow, and may join again in %s; it was: %s",
+    pccl_text_format(reason, "this peer was removed because it was slow, and may join again in %s; evidence: %s",
                      pccl_duration_str(cooling->until_us - m->now_us), cooling->why.bytes);
     return false;
 }
@@ -177,10 +177,10 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
     group->slow_gone_us = m->now_us;
     pccl_text_format(&out, "too slow");
     if (lasts_us > 0)
-        pccl_text_append(&out, ", so it may not join for %s", pccl_duration_str(lasts_us));
+        pccl_text_append(&out, ", and may not join for %s", pccl_duration_str(lasts_us));
     pccl_master_log(m, PCCL_LOG_WARN,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s is expelled: %s: %s", pccl_id_str(&remote->id), out.bytes, why.bytes);
+                    "expelled peer %s: %s: %s", pccl_id_str(&remote->id), out.bytes, why.bytes);
     pccl_master_remove(m, remote, PCCL_REFUSAL_SLOW, "%s: %s", out.bytes, why.bytes);
 }
 

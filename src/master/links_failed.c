@@ -81,8 +81,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         !confirmed ||
         (!lacks(m, edge, to) && (bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival)));
     struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
-    pccl_text_format(&why, "its link to peer %s failed, and there is no ring without that link",
-                     pccl_id_str(&stays->id));
+    pccl_text_format(&why, "its link to peer %s failed, and no ring without that link exists", pccl_id_str(&stays->id));
     const struct pccl_remote *short_end = lacks(m, edge, goes) ? goes : lacks(m, edge, stays) ? stays : NULL;
     if (short_end != NULL) {
         pccl_text_append(&why, ": ");

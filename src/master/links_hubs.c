@@ -52,7 +52,7 @@ static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs
     }
     if (!any)
         return;
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "group %u: links %s %s are asked for, for direct exchange", group->number,
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "group %u: requesting links %s %s for direct exchange", group->number,
                     hubs == ROOT_TO_ALL ? "to all from" : "from all to", root != NULL ? pccl_id_str(&root->id) : "all");
     pccl_master_request_hub_links(m, group);
 }
@@ -116,7 +116,7 @@ void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *f
         pccl_master_holds_link(from, to))
         return;
     pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id},
-                    "no link from peer %s to peer %s can be opened: no direct exchange over it", pccl_id_str(&from->id),
+                    "cannot open a link from peer %s to peer %s: no direct exchange over it", pccl_id_str(&from->id),
                     pccl_id_str(&to->id));
     pccl_master_bar_hubs(m, from, to);
 }

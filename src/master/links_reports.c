@@ -108,19 +108,19 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (event->answered)
         return;
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
-        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed and its port does not answer");
+        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed, and its port does not answer");
     else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
         probe_again_later(
             m, remote); /* a dying process closes its sockets one by one, so its port may have accepted this dial */
     else if (remote->conn == 0 && remote->verified)
         return; /* silence will decide */
     else if (is_nobody(m, remote, event))
-        pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM,
-                           "no answer at the port where others must reach it (is it forwarded?)");
+        pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM, "no answer at its advertised port (is it forwarded?)");
     else if (!remote->verified) {
-        pccl_master_log(
-            m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-            "the master cannot reach the port of peer %s: its death may be noticed late", pccl_id_str(&remote->id));
+        pccl_master_log(m, PCCL_LOG_WARN,
+                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+                        "the master cannot reach the port of peer %s: a crash of that peer may be detected late",
+                        pccl_id_str(&remote->id));
         /* its admission may wait for its answer (membership_newcomers.c) */
         pccl_master_send_heartbeat(m, remote, true);
     }
@@ -135,10 +135,10 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
         return;
     pccl_master_log(m, PCCL_LOG_DEBUG,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "the control connection of peer %s is lost", pccl_id_str(&remote->id));
+                    "lost the control connection of peer %s", pccl_id_str(&remote->id));
     pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
     if (is_gone(m, remote))
-        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and its links closed");
+        pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and all its links closed");
     else if (remote->verified)
         pccl_master_probe(m, remote);
 }

@@ -112,7 +112,7 @@ void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, c
 {
     const struct pccl_remote *wanted = pccl_master_find(m, to);
     if (wanted == from)
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it wants a link to itself");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it requested a link to itself");
     else if (wanted != NULL && pccl_master_is_living_member(wanted) && wanted->group == from->group)
         send_warm_up(m, from, wanted, true);
 }

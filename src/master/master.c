@@ -101,7 +101,7 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 /* Extends all timers by a standstill of this process, in which it could not receive messages (PROTOCOL 9.5). */
 static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; all timers are extended",
+    pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; extending all timers",
                     pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->heard_us, gap_us);
@@ -344,7 +344,7 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
     bool gap = frame->sequence == 0;
     bool fresh = !gap && pccl_session_accept(&from->session, frame->sequence, &gap);
     if (gap) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a message is missing before %s", pccl_wire_name(msg->type));
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "gap in its messages before %s", pccl_wire_name(msg->type));
         return;
     }
     if (fresh) {
@@ -471,12 +471,12 @@ static void shut_down(struct pccl_master *m)
         pccl_master_note_run(m, NULL);
     while (m->oldest_stranger != NULL) {
         struct pccl_stranger *stranger = m->oldest_stranger;
-        pccl_master_refuse(m, stranger->conn, PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
+        pccl_master_refuse(m, stranger->conn, PCCL_REFUSAL_SHUTDOWN, "the master is shutting down");
         m->effects.close(m->effects.context, stranger->conn);
         pccl_master_drop_stranger(m, stranger);
     }
     for (uint32_t i = 0; i < m->remote_count; i++)
-        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SHUTDOWN, "the master shuts down");
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SHUTDOWN, "the master is shutting down");
 }
 
 /*

@@ -61,7 +61,7 @@ static void start_run(struct pccl_master *m, struct pccl_remote *first)
     group->view = group->firm = m->epoch;
     m->tally.views++;
     group->changed = false;
-    pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s begins", pccl_id_str(&m->lineage));
+    pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s started", pccl_id_str(&m->lineage));
     pccl_master_note_run(m, &m->lineage); /* before a member exists */
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
@@ -104,7 +104,8 @@ static void hold_newcomers(struct pccl_master *m)
         return;
     m->hold_told = true;
     pccl_master_log(m, PCCL_LOG_INFO, &of_membership,
-                    "newcomers wait for %s: this master has started and waits for the members of a run that may live",
+                    "newcomers wait for %s: this master has just started and waits for the members of a run that may "
+                    "still be active",
                     pccl_duration_str(m->found_us - m->now_us));
 }
 
@@ -145,7 +146,7 @@ bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ends", pccl_id_str(&m->lineage));
+        pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ended", pccl_id_str(&m->lineage));
         if (!m->recovering) /* a recovery has decided nothing, and a later member may still bring the run back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }

@@ -81,7 +81,7 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 {
     uint64_t patience_us = m->config.hello_ms * UINT64_C(1000);
     while (m->oldest_stranger != NULL && m->now_us >= m->oldest_stranger->opened_us + patience_us)
-        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "no hello came in time");
+        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "no hello received in time");
     if (m->oldest_stranger != NULL)
         pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);
 }
@@ -235,7 +235,7 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
     bool heard_nothing = hello->boot != m->config.boot; /* it never received the hello_ok */
     uint64_t received = heard_nothing ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {
-        turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be continued");
+        turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be resumed");
         return;
     }
     /*
@@ -284,7 +284,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         pccl_master_expect_older_run(m);
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                    "peer %s of group %u asks to join", pccl_id_str(&remote->id), remote->group_number);
+                    "peer %s of group %u requests to join", pccl_id_str(&remote->id), remote->group_number);
     pccl_master_probe(m, remote);
     pccl_master_mark(m, PCCL_STAGE_RECOVERY);
     pccl_master_mark(m, PCCL_STAGE_FOUNDING);
@@ -336,7 +336,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL makes it dial again */
         turn_away(m, stranger, PCCL_REFUSAL_FULL,
-                  "this master serves another run, and no other peer confirms that this one is older");
+                  "this master serves another run, and no other peer confirms that this peer's run is older");
         return;
     }
     if (!same && !pccl_master_begin_recovery(m, &hello->run_key)) {
@@ -350,7 +350,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     pccl_master_log(m, PCCL_LOG_INFO,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s of an earlier boot resumes", pccl_id_str(&remote->id));
+                    "peer %s resumes after the master's restart", pccl_id_str(&remote->id));
     come_in(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 

@@ -46,10 +46,10 @@ static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t 
             goes = worse(goes, m->remotes[i]);
     if (goes == NULL || goes->site->count <= of_site + 1)
         return false;
-    pccl_master_remove(
-        m, goes, PCCL_REFUSAL_FULL,
-        "too many newcomers wait, most of them from its address (%u): it was dropped for another; try again",
-        goes->site->count);
+    pccl_master_remove(m, goes, PCCL_REFUSAL_FULL,
+                       "too many newcomers are waiting, most of them from its address (%u): dropped to make room for "
+                       "another; try again",
+                       goes->site->count);
     return true;
 }
 
@@ -60,7 +60,7 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
     struct pccl_queue *queue = pccl_master_find_queue(m, group_number);
     uint32_t of_site = site != NULL ? site->count : 0;
     if (of_site >= PCCL_NEWCOMERS_OF_ADDRESS_MAX) {
-        pccl_text_format(reason, "%u newcomers of this address are already waiting for admission; try again later",
+        pccl_text_format(reason, "%u newcomers from this address are already waiting for admission; try again later",
                          of_site);
         return false;
     }
@@ -283,11 +283,11 @@ static void reject(struct pccl_master *m, struct pccl_remote *unready)
     if (next != NULL && !pccl_master_holds_link(unready, next))
         pccl_master_remove(
             m, unready, PCCL_REFUSAL_NOT_WARM,
-            "it could not open a link to its future neighbor, peer %s (is its port reachable?) within %s",
+            "it could not open a link to its future neighbor, peer %s, within %s (is that peer's port reachable?)",
             pccl_id_str(&next->id), patience);
     else
         pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM,
-                           "its future neighbor could not open a link to it (is its port reachable?) within %s",
+                           "its future neighbor could not open a link to it within %s (is its port reachable?)",
                            patience);
 }
 

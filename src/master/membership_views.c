@@ -118,9 +118,9 @@ uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why)
         found++;
     }
     if (found > 0)
-        pccl_text_format(why, any_more   ? "all links for direct exchange stand now"
-                              : any_less ? "links that no operation has used lately are closed"
-                                         : "links are faster or slower than they were");
+        pccl_text_format(why, any_more   ? "all links for direct exchange are open"
+                              : any_less ? "closing links that no recent operation has used"
+                                         : "link speeds have changed");
     return found;
 }
 
@@ -184,7 +184,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_log(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                        "peer %s is in: %u members", pccl_id_str(&remote->id), m->member_count);
+                        "peer %s joined: %u members", pccl_id_str(&remote->id), m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
     pccl_release(&m->memory, ring, pccl_max_u64(1, group->ring_count) * sizeof *ring);
@@ -224,7 +224,7 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
     pccl_master_log(
         m, PCCL_LOG_INFO,
         &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-        "epoch %u.%" PRIu64 ": %u members, %u came, %u went", m->epoch.inc, m->epoch.number, m->member_count, added,
+        "epoch %u.%" PRIu64 ": %u members, %u added, %u removed", m->epoch.inc, m->epoch.number, m->member_count, added,
         removed);
 }
 
@@ -298,7 +298,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
 {
     PCCL_ASSERT(inc > law_epoch->inc);
     struct pccl_text why;
-    pccl_text_format(&why, "the master restarted");
+    pccl_text_format(&why, "the master has restarted");
     m->epoch = (struct pccl_epoch){.inc = inc, .number = 1};
     struct pccl_member *members = pccl_master_member_list(m);
     uint32_t count = m->member_count;

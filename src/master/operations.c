@@ -392,7 +392,7 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
     }
     if (op->tiny && !op->combined && !pccl_master_combine(m, group, op)) {
         struct pccl_text reason;
-        pccl_text_format(&reason, "the master is out of memory");
+        pccl_text_format(&reason, "the master ran out of memory");
         pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &reason);
         return;
     }
@@ -421,7 +421,7 @@ enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const 
 bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     if (instance->joint > pccl_master_joint(m) || instance->sync > from->group->sync) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it named an operation of the future");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it referred to an operation that does not exist yet");
         return false;
     }
     if (!is_of_present_era(m, from->group, instance))
@@ -429,7 +429,7 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
     enum pccl_standing standing = pccl_master_standing(from, instance);
     if (standing == PCCL_STANDING_NONE)
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
-                           "it named an operation of a subgroup or pair that it is not in");
+                           "it referred to an operation of a subgroup or pair that it does not belong to");
     return standing == PCCL_STANDING_MEMBER;
 }
 
@@ -438,7 +438,7 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
 {
     if (from->founded_count < PCCL_SUBGROUPS_MAX && from->seat_count + world <= PCCL_SUBGROUP_SEATS_MAX)
         return true;
-    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it founds too many subgroups");
+    pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it creates too many subgroups");
     return false;
 }
 

@@ -36,7 +36,7 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
     if (subgroup == NULL)
         return; /* it has ended, and the message is under way */
     if (pccl_master_seat_in(subgroup, from) == subgroup->count) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it closed a subgroup that it is not in");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it closed a subgroup that it does not belong to");
         return;
     }
     struct pccl_text reason;
@@ -75,7 +75,7 @@ static void end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group
         const struct pccl_remote *gone = pccl_master_departing_of(subgroup);
         if (gone == NULL)
             continue;
-        pccl_text_format(&reason, "a member of the subgroup is gone: peer %s: %s", pccl_id_str(&gone->id),
+        pccl_text_format(&reason, "a member of the subgroup left: peer %s: %s", pccl_id_str(&gone->id),
                          gone->reason.bytes);
         end(m, group, subgroup, &reason);
     }
@@ -86,7 +86,7 @@ static void end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group
                                              : NULL;
         if (gone == NULL)
             continue;
-        pccl_text_format(&reason, "no member (any more): peer %s: %s", pccl_id_str(&gone->id), gone->reason.bytes);
+        pccl_text_format(&reason, "not a current member: peer %s: %s", pccl_id_str(&gone->id), gone->reason.bytes);
         pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
     }
 }
@@ -141,7 +141,7 @@ static bool is_whole(const struct pccl_subgroup *subgroup)
 void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text reason;
-    pccl_text_format(&reason, "not all members of the subgroup came back after the restart of the master");
+    pccl_text_format(&reason, "a member of the subgroup did not return after the restart of the master");
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
         next = pccl_table_after(&group->subgroups, node);
         struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);

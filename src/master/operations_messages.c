@@ -161,7 +161,8 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     bool founds = instance->subgroup == PCCL_FOUNDING; /* a founder has sent `done` with the list */
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
     if (op == NULL && founds) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it ended a founding that it has no part in");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
+                           "it cancelled the creation of a subgroup that it does not belong to");
         return NULL;
     }
     if (op == NULL) {
@@ -217,8 +218,8 @@ static const char *default_reason(enum pccl_class class, const struct pccl_insta
     if (class != PCCL_CLASS_DEADLINE)
         return "its caller aborted the operation";
     return instance->subgroup == PCCL_FOUNDING
-               ? "its deadline, the timeout of the founding or else op_timeout_ms, passed"
-               : "its deadline, op_timeout_ms, passed";
+               ? "the deadline of the group's creation (its timeout or op_timeout_ms) passed"
+               : "its deadline (op_timeout_ms) passed";
 }
 
 /* Handles a caller's abort request: aborts for all, unless the operation was committed. */
@@ -248,7 +249,8 @@ static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_ms
 static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, const struct pccl_instance *instance)
 {
     if (!pccl_is_of_whole_group(instance)) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it let a view abort an operation of a subgroup or pair");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
+                           "it reported that a view aborted an operation of a subgroup or pair");
         return;
     }
     if (!pccl_master_concerns(m, from, instance))

@@ -98,7 +98,7 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
 {
     enum { NAMED_MAX = 4 };
     uint32_t strangers = 0;
-    pccl_text_add(reason, "no member (any more): ");
+    pccl_text_add(reason, "not a current member: ");
     for (uint32_t i = 0; i < list->length / sizeof(struct pccl_id); i++) {
         struct pccl_id id = pccl_founding_id(list, i);
         if (member_of(m, group, &id) != NULL)
@@ -396,7 +396,7 @@ void pccl_master_listen(struct pccl_master *m, struct pccl_remote *from, const s
         return;
     }
     if (listen == NULL && from->listens.count == PCCL_LISTENED_MAX) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it asks for sends of too many tags");
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it announced receives for too many tags");
         return;
     }
     if (listen == NULL) {

@@ -25,7 +25,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
 {
     if (m->founded) { /* PROTOCOL 12.1: the older lineage wins; newcomers were here first */
         for (uint32_t i = 0; i < m->remote_count; i++)
-            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_LINEAGE, "an older run came back to this master");
+            pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_LINEAGE, "an older run resumed at this master");
         while (m->departing_count > 0)
             pccl_master_expel_departing(m);
         pccl_master_end_run(m);
@@ -140,7 +140,7 @@ static bool expel_impostors(struct pccl_master *m)
             continue;
         any = true;
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,
-                           "the other members know this member by another token");
+                           "the other members report a different token for this member");
     }
     forget_counts(m);
     return any;
@@ -195,7 +195,7 @@ static bool expel_miscounters(struct pccl_master *m)
         for (uint32_t counter = 0; pccl_master_has_reported(remote) && counter < COUNTERS && !too_much; counter++)
             too_much = counts_too_much(m, remote, counter);
         if (too_much)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported rounds or outcomes that cannot be");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it reported impossible rounds or outcomes");
         any = any || too_much;
     }
     return any;
@@ -278,7 +278,7 @@ static bool expel_misnumberers(struct pccl_master *m)
                 continue;
             any = true;
             pccl_master_remove(m, named->confirmed > named->contradicted ? m->remotes[i] : best, PCCL_REFUSAL_PROTOCOL,
-                               "it reported another number of a member's admission than most");
+                               "it reported a different admission number of a member than the majority");
         }
     }
     forget_counts(m);

@@ -265,7 +265,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
     op->tiny = fields->tiny != 0;
     if (committed && op->tiny && !pccl_master_set_result(m, op, &fields->payload)) {
         /* its caller has the result; remaining members must not see another outcome */
-        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reports");
+        pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reported");
         return;
     }
     if (committed && op->instance.subgroup == PCCL_FOUNDING)
@@ -438,7 +438,7 @@ static void announce_reported(struct pccl_master *m, struct pccl_peer_group *gro
             pccl_master_commit(m, group, op);
         } else if (lacks_founders(op)) {
             struct pccl_text reason;
-            pccl_text_format(&reason, "not all of the list came back after the restart of the master");
+            pccl_text_format(&reason, "a member of the list did not return after the restart of the master");
             pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
         }
     }
@@ -483,7 +483,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
     rebuild_rounds(m);
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
-        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master is out of memory");
+        pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master ran out of memory");
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_told =
@@ -504,7 +504,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_request_subgroup_links(m, m->groups[i]);
     tell_recovered(m);
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s goes on: %u of %u members", pccl_id_str(&m->lineage),
+    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s continues: %u of %u members", pccl_id_str(&m->lineage),
                     m->member_count, law_count);
     free_reports(m);
 }

@@ -197,6 +197,6 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
     if (status == PCCL_MEMORY)
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for its report of the run");
     else if (status != PCCL_OK)
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run cannot be used (%s)",
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "its report of the run is invalid (%s)",
                            pccl_wire_name(msg->type));
 }

@@ -178,7 +178,7 @@ static void wait_for_untried(struct pccl_master *m, uint8_t kind)
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (pccl_master_is_living_member(m->remotes[i]) && !m->remotes[i]->votes[kind])
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_SILENT,
-                               "it was the first of a new group and made no call for %s while all others waited",
+                               "it was the first peer of a new group and made no call for %s while all others waited",
                                pccl_duration_str(patience_us));
 }
 

@@ -124,22 +124,20 @@ static void nobody(struct pccl_election *election, const struct pccl_ballot *bal
     for (uint32_t i = 0; i < count; i++)
         any_whole = any_whole || offers(&ballots[i]);
     if (!any_whole)
-        pccl_text_format(
-            &election->reason,
-            "no member has an intact shared state: unfinished transfers have overwritten parts of all; restore "
-            "one from a checkpoint and connect anew");
+        pccl_text_format(&election->reason, "no member has an intact shared state: incomplete transfers overwrote "
+                                            "parts of every copy; restore one from a checkpoint and reconnect");
     else if (highest_offered(ballots, count) + 1 == revision)
         pccl_text_format(&election->reason,
-                         "no member offers a shared state of revision %" PRIu64 ", the group's next, but of %" PRIu64
-                         ", which was already synchronized: each synchronization needs a new revision, by "
-                         "push_revision() before it, in C `revision++`; or, if the members that went on are gone, "
-                         "resume from a checkpoint of revision %" PRIu64 ", or begin a new run",
+                         "no member offers the group's next revision %" PRIu64 ", only %" PRIu64
+                         ", which was already synchronized: each synchronization needs a new revision: call "
+                         "push_revision() before it, in C `revision++`; or, if the members with the newer state have "
+                         "left, resume from a checkpoint of revision %" PRIu64 " or start a new run",
                          revision, revision - 1, revision);
     else
         pccl_text_format(&election->reason,
-                         "no member offers a shared state of revision %" PRIu64
-                         ", which the group needs, but the members that held it are gone; resume from a checkpoint of "
-                         "that revision, or begin a new run",
+                         "no member offers the group's next revision %" PRIu64
+                         ": the members that had it have left; resume from "
+                         "a checkpoint of that revision or start a new run",
                          revision);
 }
 
@@ -208,22 +206,23 @@ void pccl_describe_expulsion(struct pccl_text *reason, const struct pccl_ballot 
     case PCCL_NOT_EXPELLED: pccl_text_clear(reason); break;
     case PCCL_EXPELLED_JUMPS:
         pccl_text_format(reason,
-                         "its shared state has revision %" PRIu64 ", and the group's next one is %" PRIu64
+                         "its shared state has revision %" PRIu64 ", but the group's next one is %" PRIu64
                          ": each synchronization must increment the revision by one",
                          ballot->revision, election->revision);
         break;
     case PCCL_EXPELLED_MIXES:
-        pccl_text_format(reason, "it is SEND_ONLY or RECEIVE_ONLY, the others are ENFORCE_POPULAR");
+        pccl_text_format(reason, "its strategy is SEND_ONLY or RECEIVE_ONLY, the others' is ENFORCE_POPULAR");
         break;
     case PCCL_EXPELLED_ALL_RECEIVE:
-        pccl_text_format(reason, "all members only receive shared state, and none offers it");
+        pccl_text_format(reason, "no member offers a shared state: the strategy of all is RECEIVE_ONLY");
         break;
     case PCCL_EXPELLED_OTHER_LIST: pccl_text_format(reason, "its list of tensors differs from the group's"); break;
     case PCCL_EXPELLED_SENDS_OTHER:
-        pccl_text_format(reason, "it is SEND_ONLY, and the group elected content other than its own");
+        pccl_text_format(reason, "its strategy is SEND_ONLY, but the group elected different content");
         break;
     case PCCL_EXPELLED_SENDS_EARLIER:
-        pccl_text_format(reason, "it is SEND_ONLY, and has revision %" PRIu64 " where the group has %" PRIu64,
+        pccl_text_format(reason,
+                         "its strategy is SEND_ONLY, but it has revision %" PRIu64 " and the group has %" PRIu64,
                          ballot->revision, election->revision);
         break;
     }

@@ -234,7 +234,7 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
     size_t bytes = group->ring_count * sizeof(struct pccl_ballot);
     struct pccl_ballot *ballots = pccl_allocate(&m->memory, bytes);
     if (ballots == NULL) {
-        pccl_text_format(&reason, "the master is out of memory");
+        pccl_text_format(&reason, "the master ran out of memory");
         fail(m, group, &reason);
         return;
     }
@@ -295,7 +295,7 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
     if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
         return;
     pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                    "peer %s is no donor: its content differs from the majority's, with the same digest",
+                    "peer %s cannot be a donor: its content differs from the majority's although the digest is equal",
                     pccl_id_str(&remote->id));
 }
 
@@ -382,7 +382,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
         return; /* some proofs are still pending */
     if (any_fetches ? givers == 0 : !any_holds) {
         struct pccl_text reason;
-        pccl_text_format(&reason, "all members that held the elected shared state are gone");
+        pccl_text_format(&reason, "all members that had the elected shared state have left");
         fail(m, group, &reason);
         return;
     }
@@ -474,7 +474,7 @@ static void take_proof(struct pccl_master *m, struct pccl_remote *from, const st
     if (pccl_master_is_last_round(proof->round, group->sync))
         return; /* the round has ended without it */
     if (proof->round != group->sync || part == NULL || !part->vouches) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it vouches for content that it was not asked about");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it confirmed content that it was not asked to confirm");
         return;
     }
     part->vouches = false;
@@ -491,7 +491,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     if (pccl_master_is_last_round(done->round, group->sync))
         return; /* the round has ended without it */
     if (done->round != group->sync || part == NULL || !part->fetches) {
-        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported a fetch that it was not asked for");
+        pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported a fetch that was not requested");
         return;
     }
     bool takes_unequal = part->ballot.takes_unequal;

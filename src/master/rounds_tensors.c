@@ -81,7 +81,7 @@ void pccl_master_name_difference(const struct pccl_peer_group *group, const stru
     pccl_text_append(reason, ": it has %u tensors, the others have %u", odd->shape_count, elected->shape_count);
     if (its == NULL || theirs == NULL)
         return;
-    pccl_text_append(reason, ", and number %u (counted from 0) is the first that differs in name, type, length or flag",
+    pccl_text_append(reason, "; number %u (counted from 0) is the first that differs in name, type, length or flag",
                      at);
     if (!has_line(its, at) || !has_line(theirs, at))
         return;

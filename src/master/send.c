@@ -9,7 +9,7 @@ void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const s
     struct pccl_bytes frame;
     enum pccl_status status = pccl_session_push(&remote->session, msg, mark, &frame);
     if (status != PCCL_OK) {
-        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "its message queue is lost: %s", pccl_status_text(status));
+        pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "cannot queue messages for it: %s", pccl_status_text(status));
         return;
     }
     if (remote->conn != 0) {

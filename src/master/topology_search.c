@@ -171,11 +171,11 @@ static void answered(struct pccl_master *m, struct pccl_peer_group *group, const
     tuning->known = true;
     tuning->phase = PCCL_TUNING_OVER;
     if (event->status != PCCL_OK)
-        fail(group, "the master has no memory or thread for the search for a ring");
+        fail(group, "the master lacks memory or threads to search for a ring");
     else if (!found && event->answer->proven)
-        fail(group, "no ring exists: too many members cannot reach each other");
+        fail(group, "no ring exists: too many pairs of members cannot reach each other");
     else if (!found)
-        fail(group, "no ring was found: too many members cannot reach each other");
+        fail(group, "no ring found: too many pairs of members cannot reach each other");
     if (!found)
         return;
     take_answer(m, group, event);
@@ -279,10 +279,11 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     if (!pccl_master_weigh_better_ring(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
-    pccl_text_format(
-        why,
-        "a better ring for group %u: slowest link %" PRIu64 " bytes/s, was %" PRIu64 "; round trips %s in all, were %s",
-        group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us), pccl_duration_str(was.latency_us));
+    pccl_text_format(why,
+                     "found a better ring for group %u: slowest link %" PRIu64 " bytes/s, was %" PRIu64
+                     "; total round trips %s, were %s",
+                     group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us),
+                     pccl_duration_str(was.latency_us));
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
     return true;
 }
@@ -321,9 +322,9 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     if (pccl_master_some_are_unable(group, PCCL_ROUND_OPTIMIZE, &unable))
         fail(group, unable.bytes);
     else if (group->ring_count > PCCL_OPTIMIZE_PEERS_MAX)
-        fail(group, "the group is too large to be optimized");
+        fail(group, "the group is too large to optimize");
     else if (!pccl_matrix_reserve(&group->matrix, group->place_count))
-        fail(group, "the master is out of memory");
+        fail(group, "the master ran out of memory");
     else
         tuning->phase = PCCL_TUNING_TESTS;
     pccl_master_calibrate_tests(group);
@@ -340,7 +341,7 @@ static void search(struct pccl_master *m, struct pccl_peer_group *group)
         return; /* the ring stays */
     tuning->phase = PCCL_TUNING_SEARCH;
     if (!begin_search(m, group, false))
-        fail(group, "the master is out of memory");
+        fail(group, "the master ran out of memory");
 }
 
 /* Moves a group through the phases as far as possible now. */

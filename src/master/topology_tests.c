@@ -378,7 +378,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
             continue;
         }
         pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                        "peer %s did not report the test of its link to peer %s: its links are not tested",
+                        "peer %s did not report the test of its link to peer %s: skipping tests of its links",
                         pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
         remote->test.sits_out = true;
         extend(m, remote);

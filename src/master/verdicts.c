@@ -236,10 +236,10 @@ const char *pccl_verdicts_broken_rule(const struct pccl_verdicts *verdicts)
     PCCL_RULE(verdicts->count == 0 || holding(verdicts) <= PCCL_VERDICTS_MAX, "few verdicts hold at one time");
     for (uint32_t i = 0; i < verdicts->count; i++) {
         const struct pccl_verdict_entry *entry = &verdicts->entries[i];
-        PCCL_RULE(!pccl_id_is_zero(&entry->peer), "a suspicion is of somebody");
+        PCCL_RULE(!pccl_id_is_zero(&entry->peer), "a suspicion names a peer");
         PCCL_RULE((entry->holds || entry->over) == (entry->number != 0),
                   "verdicts are numbered, and suspicions are not");
-        PCCL_RULE(entry->enough_us == 0 || entry->holds, "only a verdict may cost a peer its membership");
+        PCCL_RULE(entry->enough_us == 0 || entry->holds, "only a verdict can lead to an expulsion");
         PCCL_RULE(entry->hits == 0 || entry->misses == 0, "a suspicion was seen by the last comparison, or it was not");
     }
     return NULL;

@@ -93,8 +93,8 @@ static bool most_compute(const struct pccl_judgment *j, const struct pccl_instan
 
 static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
 {
-    static const char *const whats[] = {[PCCL_WAIT_CREDIT] = "its permission to send",
-                                        [PCCL_WAIT_ROOM] = "it to take what is sent",
+    static const char *const whats[] = {[PCCL_WAIT_CREDIT] = "its credit to send",
+                                        [PCCL_WAIT_ROOM] = "it to receive data that was sent",
                                         [PCCL_WAIT_DATA] = "its data"};
     struct complaints all;
     struct pccl_text evidence;
@@ -104,7 +104,7 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
         return;
     pccl_text_clear(&evidence);
     add_waiters(&evidence, &all);
-    pccl_text_append(&evidence, " %s for %s in the operation with tag %" PRIu64 ", and it waits for nobody",
+    pccl_text_append(&evidence, " %s for %s in the operation with tag %" PRIu64 ", and it is not waiting for any peer",
                      pccl_duration_str(all.for_ms * UINT64_C(1000)), absent ? "it to enter" : whats[all.what],
                      all.instance.tag);
     (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
@@ -175,7 +175,7 @@ static bool suspect_links(struct pccl_judgment *j)
                 continue;
             struct pccl_text evidence;
             pccl_text_format(&evidence,
-                             "data is under way all the time, and nothing arrives, while the other end waits for it in "
+                             "data is in flight all the time but does not arrive, while the receiver waits for it in "
                              "the operation with tag %" PRIu64,
                              from->instance.tag);
             (void)pccl_verdicts_suspect(j, PCCL_VERDICT_HANG, &from->id, &link->peer, &evidence);

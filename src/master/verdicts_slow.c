@@ -130,8 +130,8 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
         if (count < 2 || !is_stalled(&paces[i], usual))
             continue;
         pccl_text_format(&evidence,
-                         "its process did not run for %u %% of the time in which it wanted to, others %" PRIu64
-                         " %%: it is stopped again and again, or its processors are overloaded",
+                         "its process was runnable but not running for %u %% of the time, others %" PRIu64
+                         " %%: it is repeatedly stopped, or its processors are overloaded",
                          paces[i].stalled / 10, usual / 10);
         suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, true, &evidence);
     }
@@ -184,10 +184,10 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
             late_us < 4 * spread_of_others(paces, count, pace, usual_us, values))
             continue;
         struct pccl_text evidence;
-        pccl_text_format(&evidence,
-                         "it entered its last %u operations %s later than the others, on average, for whom "
-                         "they took %s",
-                         pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
+        pccl_text_format(
+            &evidence,
+            "it entered its last %u operations %s later than the others on average, and they took the others %s",
+            pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
         suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, enough, &evidence);
     }
 }
@@ -378,12 +378,12 @@ static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
 {
     if (cell->slow)
-        pccl_text_append(evidence, "%" PRIu64 " KiB took %" PRIu64 " ms for each MiB, those of other links %" PRIu64,
+        pccl_text_append(evidence, "%" PRIu64 " KiB took %" PRIu64 " ms per MiB, other links %" PRIu64,
                          cell->link->bytes >> 10, cell->pace / 1000, matrix->usual_pace / 1000);
     if (cell->lossy)
-        pccl_text_append(
-            evidence, "%s%u.%u %% of its bytes had to be sent again, of other links %" PRIu64 ".%" PRIu64 " %%",
-            cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10, matrix->usual_loss % 10);
+        pccl_text_append(evidence, "%s%u.%u %% of its bytes were retransmitted, other links %" PRIu64 ".%" PRIu64 " %%",
+                         cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10,
+                         matrix->usual_loss % 10);
 }
 
 /* Returns true if most members send faster than this link. */
@@ -416,7 +416,7 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     }
     PCCL_ASSERT(example != NULL);
     bool enough = are_most_faster(j, matrix, example) && (sends || do_most_complain(j, peer, line->bad));
-    pccl_text_format(&evidence, "%u of its %u links %s others are slow; of one, ", line->bad, line->known,
+    pccl_text_format(&evidence, "%u of its %u links %s others are slow; for example, ", line->bad, line->known,
                      sends ? "to" : "from");
     add_cell(&evidence, matrix, example);
     /* a peer that only receives may not have reported */
@@ -482,7 +482,7 @@ static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
     if (!cell->slow || (sent == NULL) == (received == NULL) ||
         !is_end_of_all_bad(matrix, sent != NULL ? cell->from : cell->to))
         return;
-    pccl_text_format(&evidence, "its link %s peer %s was slow when that was in use, and now that %s peer %s is, too: ",
+    pccl_text_format(&evidence, "its link %s peer %s was slow while in use, and now its link %s peer %s is slow too: ",
                      sent != NULL ? "to" : "from", pccl_id_str(sent != NULL ? &sent->to : &received->from),
                      sent != NULL ? "to" : "from",
                      pccl_id_str(sent != NULL ? &cell->link->peer : &j->witnesses->all[cell->from]->id));
@@ -506,8 +506,9 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
     pccl_text_clear(&evidence);
     add_cell(&evidence, matrix, cell);
     if (alone)
-        pccl_text_add(&evidence, "; as no other link of the two is in use, all that the one sends, or all that the "
-                                 "other receives, may be slow");
+        pccl_text_add(
+            &evidence,
+            "; no other link of these two peers is in use, so the sender or the receiver as a whole may be slow");
     struct pccl_verdict_entry *entry = pccl_verdicts_suspect(
         j, PCCL_VERDICT_SLOW_LINK, &j->witnesses->all[cell->from]->id, &cell->link->peer, &evidence);
     if (entry == NULL)

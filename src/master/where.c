@@ -298,7 +298,7 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
             pccl_master_log(
                 m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                 "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
-                "pcclUpdateTopology, which %u of %u have called",
+                "pcclUpdateTopology; %u of %u have called it",
                 pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_TOLD_US), votes, m->member_count);
             remote->tell_us = UINT64_MAX;
         }

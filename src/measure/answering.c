@@ -43,7 +43,7 @@ static enum pccl_channel_io take_flood(struct pccl_worker_link *link)
     uint64_t body = pccl_get(header(reader), 4), filler = pccl_get(header(reader) + PCCL_FRAME_HEADER_BYTES, 4);
     if (filler > PCCL_FLOOD_BYTES_MAX || body != filler + 4 || pccl_get(header(reader) + 6, 2) != 0 ||
         pccl_get(header(reader) + 28, 4) != 0) {
-        pccl_text_format(&link->reason, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64, filler, body);
+        pccl_text_format(&link->reason, "a flood of %" PRIu64 " bytes in a frame of %" PRIu64 " bytes", filler, body);
         return PCCL_CHANNEL_ENDED;
     }
     reader->start += PCCL_MEASURE_FLOOD_HEAD;
@@ -55,7 +55,7 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
 {
     struct pccl_text *reason = &link->reason;
     if (msg->type == PCCL_MSG_link_bye) {
-        pccl_text_format(reason, "it said good-bye");
+        pccl_text_format(reason, "it closed the connection");
         return false;
     }
     if (msg->type != PCCL_MSG_echo || msg->as.echo.answer) {
@@ -65,7 +65,7 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
     struct pccl_msg answer = {.type = PCCL_MSG_echo, .as.echo = {.answer = 1, .stamp = msg->as.echo.stamp}};
     if (pccl_channel_put_message(&link->channel, &answer))
         return true;
-    pccl_text_format(reason, "it asks for more than it receives");
+    pccl_text_format(reason, "it requests more than it may receive");
     return false;
 }
 
@@ -99,7 +99,7 @@ static void report_seen(struct answerer *answerer)
 static void end(struct pccl_worker_link *link)
 {
     pccl_log_line(&link->worker->config.log, PCCL_LOG_DEBUG,
-                  "measure: a connection of peer %s has ended after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
+                  "measure: a connection from peer %s closed after %" PRIu64 " bytes: %s", pccl_id_str(&link->peer),
                   seen(answerer_of(link)), pccl_worker_link_why(link)->bytes);
     pccl_worker_link_close(link);
 }

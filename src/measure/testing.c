@@ -64,7 +64,7 @@ static bool on_echo(struct tester *tester, const struct pccl_msg_echo *echo)
 {
     struct pccl_measure_test *test = test_of(&tester->link);
     if (!echo->answer || tester->stamp == 0 || echo->stamp != tester->stamp) {
-        pccl_text_format(&tester->link.reason, "an echo of what was not said");
+        pccl_text_format(&tester->link.reason, "an echo of a message that was not sent");
         return false;
     }
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
@@ -82,7 +82,7 @@ static bool on_seen(struct tester *tester, uint64_t bytes)
     uint64_t sent = filler_sent(tester);
     if (bytes < tester->seen || bytes > sent) {
         pccl_text_format(&tester->link.reason,
-                         "it says that it has seen %" PRIu64 " bytes, after %" PRIu64 ", of %" PRIu64, bytes,
+                         "it reports %" PRIu64 " bytes received after %" PRIu64 ", of %" PRIu64 " sent", bytes,
                          tester->seen, sent);
         return false;
     }
@@ -139,7 +139,7 @@ static void end(struct pccl_worker_link *link)
     struct pccl_measure_test *test = test_of(link);
     enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: false report */
     pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
-                  "measure: a connection to peer %s has ended: %s", pccl_id_str(&link->peer),
+                  "measure: a connection to peer %s closed: %s", pccl_id_str(&link->peer),
                   pccl_worker_link_why(link)->bytes);
     test->gone_bytes += tester_of(link)->seen;
     pccl_worker_link_close(link);

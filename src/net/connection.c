@@ -247,7 +247,7 @@ static void explain_greeting(const struct pccl_connection *connection, struct pc
     const struct pccl_frame_reader *reader = &connection->channel.reader;
     if (!connection->channel.secure &&
         pccl_knock_is_secure(reader->buffer + reader->start, reader->end - reader->start))
-        pccl_text_format(reason, "it wants encryption, and there is no token here");
+        pccl_text_format(reason, "it requests encryption, but there is no token here");
 }
 
 static void deliver(struct visit *visit, struct pccl_connection *connection)

@@ -149,7 +149,7 @@ static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 static void report_failure(struct pccl_dialer *dialer)
 {
     if (dialer->reason.length == 0)
-        pccl_text_format(&dialer->reason, "no address to dial");
+        pccl_text_format(&dialer->reason, "no address to connect to");
     uint32_t over_tcp = dialer->dial.count - (dialer->dial.local != NULL);
     bool starved = dialer->starved > 0 && dialer->starved == over_tcp;
     enum pccl_link_end how = starved ? 0 : verdict(dialer);
@@ -203,7 +203,7 @@ static void note_failure_here(struct attempt *attempt, enum pccl_link_end how)
     attempt->how = silent ? how : PCCL_LINK_UNREACHABLE;
     dialer->over = silent ? dialer->dial.count : dialer->over + 1;
     if (silent)
-        pccl_text_format(&dialer->reason, "it is on this host and does not answer");
+        pccl_text_format(&dialer->reason, "it is on this host but does not answer");
 }
 
 static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, const struct pccl_text *reason)

@@ -68,7 +68,8 @@ bool pccl_handshake_is_understood(struct pccl_connection *connection, const stru
     } else if (pccl_wire_decode(frame->type, frame->body, frame->length, scratch, msg, &reason) == PCCL_OK) {
         if (msg->type == PCCL_MSG_link_hello)
             return true;
-        pccl_text_format(&reason, "a link begins with link_hello, not %s", pccl_wire_name(msg->type));
+        pccl_text_format(&reason, "unexpected first message on a link: expected link_hello, not %s",
+                         pccl_wire_name(msg->type));
     }
     pccl_handshake_refuse(connection, code, &reason, linger_ms);
     return false;

@@ -549,9 +549,9 @@ bool pccl_keys_of_shared(const char *secret, size_t length, struct pccl_secret *
     if (!openssl)
         return false;
     if (!stretch(openssl, secret, length, &slow)) {
-        pccl_text_format(reason,
-                         "cannot use the pre-shared secret: this host's OpenSSL has no memory for scrypt, or does "
-                         "not allow it");
+        pccl_text_format(
+            reason,
+            "cannot use the pre-shared secret: OpenSSL on this host lacks memory for scrypt or does not allow it");
         return false;
     }
     bool derived = derive(openssl, slow.bytes, sizeof slow.bytes, "pccl shared master 2", NULL, 0, key) &&

@@ -30,15 +30,13 @@ static bool find_all(const char *name, const struct place *places, size_t count)
     static uv_lib_t libraries[2];
     uv_lib_t *library = &libraries[places == of_ssl];
     if (uv_dlopen(name, library) != 0) {
-        pccl_text_format(&failure, "OpenSSL 3, which encryption needs, cannot be loaded on this host: %s",
-                         uv_dlerror(library));
+        pccl_text_format(&failure, "cannot load OpenSSL 3, which encryption requires: %s", uv_dlerror(library));
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         void *found = NULL;
         if (uv_dlsym(library, places[i].symbol, &found) != 0) {
-            pccl_text_format(&failure, "this host's OpenSSL does not have %s, which encryption needs",
-                             places[i].symbol);
+            pccl_text_format(&failure, "OpenSSL on this host lacks %s, which encryption requires", places[i].symbol);
             return false;
         }
         /* C cannot convert an object's address to a function's, so the bits are copied. */
@@ -54,7 +52,7 @@ static void load(void)
     if (loaded && (!functions.OPENSSL_init_crypto(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL) ||
                    !functions.OPENSSL_init_ssl(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL))) {
         loaded = false;
-        pccl_text_format(&failure, "this host's OpenSSL cannot be used: its configuration is bad");
+        pccl_text_format(&failure, "cannot use OpenSSL on this host: invalid configuration");
     }
     /*
      * Core dumps omit OpenSSL's secure heap. It will contain all private keys of this process and must suffice for all
@@ -79,5 +77,5 @@ const struct pccl_openssl *pccl_openssl(struct pccl_text *reason)
 const char *pccl_openssl_error(const struct pccl_openssl *openssl)
 {
     const char *words = openssl->ERR_reason_error_string(openssl->ERR_peek_error());
-    return words ? words : "an unnamed error of OpenSSL";
+    return words ? words : "unknown OpenSSL error";
 }

@@ -24,7 +24,7 @@ static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *oth
                  openssl->EVP_PKEY_derive_set_peer(context, other) == 1;
     bool good = ready && openssl->EVP_PKEY_derive(context, shared, &length) == 1 && length == PCCL_RECORD_KEY_BYTES;
     if (ready && !good)
-        pccl_text_format(reason, "renewal of the keys: invalid public key of the other end");
+        pccl_text_format(reason, "key renewal: invalid public key from the other side");
     openssl->EVP_PKEY_CTX_free(context);
     return good;
 }
@@ -70,7 +70,7 @@ bool pccl_renewal_take(struct pccl_renewal *renewal, const struct pccl_record_re
 {
     bool is_key = reader->met == PCCL_RECORD_KEY, good = true;
     if (!is_in_turn(renewal, is_key, is_client)) {
-        pccl_text_format(reason, "renewal of the keys: unexpected record of the other end");
+        pccl_text_format(reason, "key renewal: unexpected record from the other side");
         return false;
     }
     if (is_key)

@@ -154,7 +154,7 @@ static int on_bio_read(struct bio_st *bio, char *out, int length)
     secure->greeting_bytes += (uint64_t)got;
     if (secure->state == SHAKING_HANDS && secure->greeting_bytes > GREETING_BYTES_MAX) {
         secure->state = FAILED;
-        pccl_text_format(&secure->why, "it says too much before it shows a key");
+        pccl_text_format(&secure->why, "it sent too much data before a key");
         return -1;
     }
     return (int)got;
@@ -364,7 +364,7 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
         return error;
     if (is_link(secure) && !secure->openssl->SSL_session_reused(secure->ssl)) {
         secure->state = FAILED; /* cannot happen: no certificate is good for a link */
-        pccl_text_format(&secure->why, "the handshake of the link used no key of the master");
+        pccl_text_format(&secure->why, "the link's handshake did not use the master's key");
         return UV_EPROTO;
     }
     uint16_t cipher = secure->openssl->SSL_CIPHER_get_protocol_id(secure->openssl->SSL_get_current_cipher(secure->ssl));
@@ -420,7 +420,7 @@ static bool may_begin(struct pccl_secure *secure)
     secure->renewal_due_us = pccl_max_u64(secure->renewal_due_us, now_us) + RENEWAL_US;
     bool may = secure->renewal_due_us <= now_us + RENEWALS_AT_ONCE * RENEWAL_US;
     if (!may)
-        pccl_text_format(&secure->why, "renewal of the keys: the other end begins too often");
+        pccl_text_format(&secure->why, "key renewal: the other side starts it too often");
     return may;
 }
 
@@ -501,7 +501,7 @@ static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t
             continue;
         if (got < 0) {
             secure->state = FAILED;
-            pccl_text_format(&secure->why, "what came is not what the other end has sealed");
+            pccl_text_format(&secure->why, "authentication of a received record failed");
             return UV_EPROTO;
         }
         if (secure->dry)

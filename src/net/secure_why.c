@@ -28,20 +28,19 @@ const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secu
     switch (role) {
     case PCCL_SECURE_PEER:
         return pccl_keys_has_files(keys)
-                   ? "the master has no certificate, so it does not encrypt: start it with --tls-cert, --tls-key and "
-                     "--tls-ca, or this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
-                   : "the master has no token, so it does not encrypt: start it with --token-file, or this peer "
-                     "without PCCL_TOKEN and PCCL_TOKEN_FILE. If it has one, its version of PCCL is older than this "
-                     "peer's";
+                   ? "the master does not encrypt because it has no certificate: start it with --tls-cert, --tls-key "
+                     "and --tls-ca, or start this peer without PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
+                   : "the master does not encrypt because it has no token: start it with --token-file, or start this "
+                     "peer without PCCL_TOKEN and PCCL_TOKEN_FILE. If it has a token, its version of PCCL is older "
+                     "than this peer's";
     case PCCL_SECURE_MASTER:
-        return pccl_keys_has_files(keys)
-                   ? "this master takes encrypted connections only: start the peer with a certificate in "
-                     "PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
-                   : "this master takes encrypted connections only: start the peer with the master's token in "
-                     "PCCL_TOKEN or PCCL_TOKEN_FILE";
-    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address is without https://";
-    case PCCL_SECURE_PAGES: return "HTTPS is spoken here: the address begins with https://";
-    default: return "one end of the link encrypts, the other does not";
+        return pccl_keys_has_files(keys) ? "this master requires encrypted connections: start the peer with a "
+                                           "certificate in PCCL_TLS_CERT, PCCL_TLS_KEY and PCCL_TLS_CA"
+                                         : "this master requires encrypted connections: start the peer with the "
+                                           "master's token in PCCL_TOKEN or PCCL_TOKEN_FILE";
+    case PCCL_SECURE_VISITOR: return "it does not encrypt: its address lacks https://";
+    case PCCL_SECURE_PAGES: return "HTTPS required: use an address that begins with https://";
+    default: return "one side of the link encrypts and the other does not";
     }
 }
 
@@ -54,21 +53,21 @@ static void explain_certificate(const struct failure *by, unsigned long error, b
     if (error == REASON_NO_CERTIFICATE)
         pccl_text_format(by->why, "it has no certificate");
     else if (error == REASON_NO_KNOCK)
-        pccl_text_format(by->why, "the master takes peers with its token, and no certificates");
+        pccl_text_format(by->why, "the master requires its token instead of a certificate");
     else if (error == REASON_NOT_VERIFIED && result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION)
-        pccl_text_format(by->why, "%s certificate is not for that: the first OU of its subject is not %s",
+        pccl_text_format(by->why, "%s certificate has the wrong role: expected %s as the first OU of its subject",
                          at_master ? "its" : "the master's", at_master ? "pccl-join" : "pccl-master");
     else if (error == REASON_NOT_VERIFIED)
-        pccl_text_format(by->why, "%s certificate is not good: %s", at_master ? "its" : "the master's", words);
+        pccl_text_format(by->why, "%s certificate is invalid: %s", at_master ? "its" : "the master's", words);
     else if (told)
         pccl_text_format(by->why, "%s does not accept %s certificate: %s", at_master ? "it" : "the master",
                          at_master ? "this master's" : "this peer's",
                          error == REASON_EXPIRED           ? "it has expired"
-                         : error == REASON_OTHER_AUTHORITY ? "it does not know the authority that has signed it"
-                         : error == REASON_HANDSHAKE       ? "it is not for that; its first OU says for what it is"
+                         : error == REASON_OTHER_AUTHORITY ? "it was signed by an unknown authority"
+                         : error == REASON_HANDSHAKE       ? "it has the wrong role; its first OU names the role"
                                                            : pccl_openssl_error(by->openssl));
     else
-        pccl_text_format(by->why, "the encryption failed: %s", pccl_openssl_error(by->openssl));
+        pccl_text_format(by->why, "encryption failed: %s", pccl_openssl_error(by->openssl));
 }
 
 static void explain(const struct failure *by)
@@ -83,16 +82,17 @@ static void explain(const struct failure *by)
     switch (by->role) {
     case PCCL_SECURE_PEER:
         if (error == REASON_NOT_VERIFIED || error == REASON_NO_KNOCK)
-            pccl_text_format(by->why, "the master that answers is not the one of the token: its key is another%s",
-                             pccl_keys_is_shared(by->keys)
-                                 ? "; it has another PCCL_SECRET, or a build of PCCL that makes other keys of it"
-                                 : "");
+            pccl_text_format(
+                by->why, "the answering master is not the token's master: its key is different%s",
+                pccl_keys_is_shared(by->keys)
+                    ? "; it has a different PCCL_SECRET, or a build of PCCL that derives other keys from it"
+                    : "");
         else if (error == REASON_REVOKED)
             pccl_text_format(by->why, "the master does not accept the token: it was revoked");
         else if (told)
-            pccl_text_format(by->why, "the master does not accept the token: it has another one");
+            pccl_text_format(by->why, "the master does not accept the token: it has a different one");
         else
-            pccl_text_format(by->why, "the encryption failed: %s", words);
+            pccl_text_format(by->why, "encryption failed: %s", words);
         break;
     case PCCL_SECURE_MASTER:
         if (error == REASON_NO_CERTIFICATE)
@@ -101,24 +101,24 @@ static void explain(const struct failure *by)
                  by->openssl->SSL_get_verify_result(by->ssl) == PCCL_X509_V_ERR_CERT_REVOKED)
             pccl_text_format(by->why, "its token was revoked");
         else if (error == REASON_NOT_VERIFIED)
-            pccl_text_format(by->why, "its token is not the one of this master");
+            pccl_text_format(by->why, "its token is not this master's");
         else if (told)
-            pccl_text_format(by->why, "it does not take this master for the one of its token");
+            pccl_text_format(by->why, "its token belongs to a different master");
         else
-            pccl_text_format(by->why, "the encryption failed: %s", words);
+            pccl_text_format(by->why, "encryption failed: %s", words);
         break;
     case PCCL_SECURE_VISITOR:
         if (error == REASON_NOT_VERIFIED) {
             long result = by->openssl->SSL_get_verify_result(by->ssl);
-            pccl_text_format(by->why, "its certificate is not the one that is expected: %s",
+            pccl_text_format(by->why, "unexpected certificate: %s",
                              result == PCCL_X509_V_ERR_APPLICATION_VERIFICATION
-                                 ? "its fingerprint is another"
+                                 ? "its fingerprint differs"
                                  : by->openssl->X509_verify_cert_error_string(result));
         } else {
-            pccl_text_format(by->why, "the encryption failed: %s", words);
+            pccl_text_format(by->why, "encryption failed: %s", words);
         }
         break;
-    default: pccl_text_format(by->why, "the ends of the link do not have the same key: %s", words); break;
+    default: pccl_text_format(by->why, "the two sides of the link have different keys: %s", words); break;
     }
 }
 

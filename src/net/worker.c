@@ -142,13 +142,13 @@ static enum pccl_link_end take_over(struct pccl_worker_line *line, struct pccl_c
     struct pccl_handover handover;
     line->address = connection->address;
     if (!pccl_connection_detach(connection, &handover)) {
-        pccl_text_format(reason, "it failed at once");
+        pccl_text_format(reason, "it failed immediately");
         pccl_connection_close(connection, 0);
         return PCCL_LINK_CLOSED;
     }
     bool speaks = pccl_handover_has_input(&handover);
     struct pccl_worker_link *link = speaks ? NULL : make_link(line->worker, line->role, &line->peer, handover.socket);
-    pccl_text_format(reason, "%s", speaks ? "it speaks before it is asked" : pccl_status_text(PCCL_MEMORY));
+    pccl_text_format(reason, "%s", speaks ? "it sent data before a request" : pccl_status_text(PCCL_MEMORY));
     if (!link) {
         pccl_handover_drop(&handover);
         return 0;

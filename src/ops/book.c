@@ -142,18 +142,18 @@ static const char *fault_of(const struct pccl_terms *terms)
 {
     size_t length = pccl_string_length(terms->label, PCCL_BOOK_LABEL_MAX);
     if (terms->ttl_s > PCCL_BOOK_TTL_S_MAX)
-        return "a token may be good for ten years at most";
+        return "invalid lifetime: expected at most ten years";
     if (terms->uses > PCCL_BOOK_USES_MAX)
-        return "a token may have 4096 uses at most";
+        return "invalid number of uses: expected at most 4096";
     if (terms->uses != 0 && terms->role != PCCL_ROLE_JOIN)
-        return "only the uses of tokens for joining are counted";
+        return "only tokens with the role join can have a number of uses";
     for (size_t at = 0, taken; at < length; at += taken) {
         taken = pccl_text_character(terms->label + at, length - at);
         if (taken == 0)
-            return "the label is no printable text";
+            return "invalid label: expected printable text";
     }
     return length > 0 && (terms->label[0] == ' ' || terms->label[length - 1] == ' ')
-               ? "the label begins or ends with a blank"
+               ? "invalid label: it begins or ends with a blank"
                : NULL;
 }
 
@@ -173,9 +173,9 @@ struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_P
 {
     const char *fault = fault_of(terms);
     if (fault == NULL && pccl_book_find(book, key) != NULL)
-        fault = "this token is there already";
+        fault = "this token already exists";
     if (fault == NULL && (book->last_number == UINT32_MAX || !make_room(book, now_s)))
-        fault = "there are 1000 good tokens; revoke one that is not needed";
+        fault = "too many valid tokens (1000): revoke one that is not needed";
     struct pccl_pass *pass = fault == NULL ? append(book) : NULL;
     if (pass == NULL) {
         pccl_text_format(reason, "%s", fault != NULL ? fault : "out of memory for a token");
@@ -279,7 +279,8 @@ void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct
 static const char *objection(const struct pccl_book *book, const struct pccl_pass *pass, enum pccl_role role,
                              const struct pccl_id *digest, uint64_t now_s)
 {
-    static const char *const wrong_role[PCCL_ROLES] = {"is not for joining", "is not for reading", "is not for acting"};
+    static const char *const wrong_role[PCCL_ROLES] = {"does not allow joining", "does not allow reading",
+                                                       "does not allow commands"};
     bool acts = pass->role == role || (pass->role == PCCL_ROLE_ADMIN && role == PCCL_ROLE_OBSERVE);
     if (pass->revoked_s != 0)
         return "was revoked";
@@ -288,8 +289,8 @@ static const char *objection(const struct pccl_book *book, const struct pccl_pas
     if (digest != NULL && is_guest(book, pass, digest))
         return NULL;
     if (has_expired(pass, now_s))
-        return "has expired: another one is needed, which 'pccl-master token create' makes";
-    return is_used_up(pass) ? "is used up: another one is needed, which 'pccl-master token create' makes" : NULL;
+        return "has expired: create another one with 'pccl-master token create'";
+    return is_used_up(pass) ? "has no uses left: create another one with 'pccl-master token create'" : NULL;
 }
 
 enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
@@ -301,7 +302,8 @@ enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass,
     if (why == NULL && limited && digest != NULL && !is_guest(book, pass, digest)) {
         *noted = note_guest(book, pass, digest);
         if (!*noted && pass->uses != 0) /* else it only could not come back after the token's end */
-            why = "cannot be used, as too many have come with this master's tokens; revoking old ones makes room";
+            why =
+                "cannot be used: too many peers have joined with this master's tokens; revoke old tokens to make room";
     }
     pccl_text_format(reason, "%snumber %u", why ? "its token, " : "", pass->number);
     if (pass->label[0] != '\0')
@@ -519,10 +521,10 @@ enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t
     if (good && ended && rest == end)
         return PCCL_OK;
     if (!good)
-        pccl_text_format(reason, "line %u is %s", reader.line,
-                         reader.damaged ? "damaged: its checksum is wrong" : "none of a book of tokens");
+        pccl_text_format(reason, "token file: line %u is %s", reader.line,
+                         reader.damaged ? "damaged (wrong checksum)" : "malformed");
     else
-        pccl_text_format(reason, "%s", ended ? "something follows its end" : "its end is missing");
+        pccl_text_format(reason, "%s", ended ? "token file: data after the end" : "token file: the end is missing");
     pccl_book_fini(book);
     return PCCL_MALFORMED;
 }
@@ -553,7 +555,7 @@ static void print_state(const struct pccl_pass *pass, uint64_t now_s, struct pcc
     } else if (is_used_up(pass)) {
         pccl_print_add(print, "used up");
     } else if (pass->ends_s != 0) {
-        pccl_print_add(print, "good for ");
+        pccl_print_add(print, "valid for ");
         print_span(print, pass->ends_s - now_s);
     } else {
         pccl_print_add(print, "good");

@@ -10,7 +10,7 @@
 
 enum { PAUSE_MS = 50 /* after the system ran out of descriptors or memory */ };
 
-static const char in_use[] = "another master uses this directory";
+static const char in_use[] = "in use by another master";
 
 struct pccl_control_visitor {
     struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
@@ -74,7 +74,7 @@ static void answer(struct pccl_control_visitor *visitor, char *end)
     if (control->tokens)
         pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
     else
-        pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so there are no tokens\n");
+        pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so it has no tokens\n");
     if (revoked) { /* a visitor that is accepted in this turn of the loop is read in the next one */
         PCCL_ASSERT(control->revoked_count < PCCL_COUNT_OF(control->revoked));
         control->revoked[control->revoked_count++] = revoked;
@@ -193,9 +193,9 @@ static enum pccl_status take_socket(struct pccl_control *control, uv_loop_t *loo
     int error = length > 0 && (size_t)length < sizeof control->path ? listen_there(control, loop) : UV_ENAMETOOLONG;
     if (error == 0)
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_SYSTEM, "cannot make the socket %s/control: %s", state,
+    return pccl_fail(reason, PCCL_SYSTEM, "cannot create the socket %s/control: %s", state,
                      error == UV_EADDRINUSE     ? in_use
-                     : error == UV_ENAMETOOLONG ? "such a path has at most 107 bytes"
+                     : error == UV_ENAMETOOLONG ? "the path is too long: expected at most 107 bytes"
                                                 : uv_strerror(error));
 }
 

@@ -103,7 +103,7 @@ static const char *cause_of(const struct pccl_recorder_entry *entry)
         return pccl_status_text(entry->lost_by);
     switch (entry->class) {
     case PCCL_CLASS_PEER_LOST: return "a peer was lost";
-    case PCCL_CLASS_MISMATCH: return "peers differ";
+    case PCCL_CLASS_MISMATCH: return "peers passed different arguments";
     case PCCL_CLASS_ABORTED: return "a caller aborted it";
     case PCCL_CLASS_DEADLINE: return "its deadline passed";
     case PCCL_CLASS_MEMBERS_CHANGED: return "the members have changed";

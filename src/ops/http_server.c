@@ -122,7 +122,7 @@ void pccl_http_refuse(struct pccl_http_visitor *visitor, uint16_t code, const ch
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body)
 {
     if (!body || body->print.failed) {
-        pccl_http_refuse(visitor, 503, "The master is short of memory for this page. Try again later.");
+        pccl_http_refuse(visitor, 503, "The master is out of memory for this page. Try again later.");
         return;
     }
     body->users++;
@@ -144,11 +144,11 @@ void pccl_http_answer_all(struct pccl_http_server *server, uint32_t wanted, cons
 static const char *complaint(uint16_t code)
 {
     switch (code) {
-    case 405: return "GET and HEAD are answered here, and POST for commands; nothing else.";
-    case 414: return "The path is too long: at most 255 bytes.";
-    case 431: return "The head of the request is too long: at most 8192 bytes.";
-    case 505: return "HTTP/1.0 and HTTP/1.1 are spoken here.";
-    default: return "This is no request of HTTP/1.0 or HTTP/1.1. Peers connect to another port of the master.";
+    case 405: return "Method not allowed: expected GET or HEAD, or POST for commands.";
+    case 414: return "The path is too long: expected at most 255 bytes.";
+    case 431: return "The request header is too long: expected at most 8192 bytes.";
+    case 505: return "Unsupported version: expected HTTP/1.0 or HTTP/1.1.";
+    default: return "Not an HTTP/1.0 or HTTP/1.1 request. Peers connect to a different port of the master.";
     }
 }
 
@@ -219,7 +219,10 @@ static void drop(struct pccl_http_visitor *visitor, uint16_t code, const char *w
         close_at_once(visitor);
 }
 
-static void on_late(struct pccl_channel *channel) { drop(visitor_of(channel), 408, "No whole request came in time."); }
+static void on_late(struct pccl_channel *channel)
+{
+    drop(visitor_of(channel), 408, "No complete request received in time.");
+}
 
 /*
  * The oldest of the address with the most; or, of those that wait for their handshake, of the address with the
@@ -287,7 +290,7 @@ static void welcome(struct pccl_http_server *server, uv_os_sock_t socket, const 
         .visit = on_visit, .late = on_late, .parted = on_parted, .released = on_released};
     struct pccl_http_visitor *crowded = server->visitor_count >= PCCL_HTTP_VISITORS_MAX ? find(server, true) : NULL;
     if (crowded)
-        drop(crowded, 503, "There are too many connections. Try again later.");
+        drop(crowded, 503, "Too many connections. Try again later.");
     struct pccl_http_visitor *visitor = pccl_allocate(server->memory, sizeof *visitor);
     if (!visitor) {
         pccl_socket_close(socket);

@@ -363,19 +363,19 @@ static void text_head(const struct pccl_figures *f, struct pccl_print *print)
                      pccl_duration_str(f->uptime_us));
     put_line(print, &text);
     if (f->recovering)
-        pccl_text_format(&text, "restarted: waits for the members of the run; %u peers have come back", f->peer_count);
+        pccl_text_format(&text, "recovering after a restart: %u of the run's peers have reconnected", f->peer_count);
     else if (f->counts.members == 0)
-        pccl_text_format(&text, "no run: nobody is a member");
+        pccl_text_format(&text, "idle: no members");
     else
         pccl_text_format(&text, "run %s, epoch %u.%" PRIu64 ", topology update %" PRIu64 ": %u members, %u newcomers",
                          pccl_id_str(&f->lineage), f->epoch.inc, f->epoch.number, f->rounds[PCCL_ROUND_UPDATE],
                          f->counts.members, f->counts.pending);
     put_line(print, &text);
-    pccl_text_format(&text, "operations: %" PRIu64 " committed, %" PRIu64 " aborted, %" PRIu64 " under way",
+    pccl_text_format(&text, "operations: %" PRIu64 " committed, %" PRIu64 " aborted, %" PRIu64 " running",
                      f->counts.committed, f->counts.aborted, operations_under_way(&f->tally));
     put_line(print, &text);
     if (f->optimizing)
-        pccl_print_add(print, "an optimization of the topology is under way\n");
+        pccl_print_add(print, "topology optimization in progress\n");
     if (f->peer_count > 0)
         pccl_print_add(print, "\npeers\n");
 }
@@ -389,14 +389,14 @@ static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figur
     if (peer->standing == PCCL_STANDING_MEMBER)
         pccl_text_append(&text, ", rank %u", peer->rank);
     pccl_text_append(&text, ", %s, %s %s ago", pccl_address_str(&peer->address),
-                     peer->place.state == PCCL_PLACE_SILENT ? "SILENT: last word" : "last word",
+                     peer->place.state == PCCL_PLACE_SILENT ? "SILENT: last seen" : "last seen",
                      pccl_duration_str(peer->heard_us));
     if (peer->place.state == PCCL_PLACE_DISCONNECTED)
         pccl_text_add(&text, ", DISCONNECTED");
     if (peer->draining)
-        pccl_text_add(&text, ", goes with the next update");
+        pccl_text_add(&text, ", leaves at the next update");
     if (peer->place.call != PCCL_CALL_NONE) {
-        pccl_text_add(&text, ", waits in ");
+        pccl_text_add(&text, ", waiting in ");
         pccl_describe_call(&text, peer->place.call, peer->place.collective, peer->place.detail);
     }
     put_line(print, &text);
@@ -429,12 +429,12 @@ static void text_missing(const struct pccl_figures *f, const struct pccl_wait *w
     for (uint32_t i = 0; i < wait->missing_count && i < PCCL_PLACES_MAX; i++) {
         const struct pccl_place *place = &wait->missing[i];
         struct pccl_text text;
-        pccl_text_format(&text, "    waits for ");
+        pccl_text_format(&text, "    waiting for ");
         add_peer(&text, f, &place->peer);
         if (place->state == PCCL_PLACE_SILENT)
             pccl_text_append(&text, ", SILENT for %s", pccl_duration_str(place->since_us));
         else if (place->state == PCCL_PLACE_DISCONNECTED)
-            pccl_text_append(&text, ", DISCONNECTED, last heard %s ago", pccl_duration_str(place->since_us));
+            pccl_text_append(&text, ", DISCONNECTED, last seen %s ago", pccl_duration_str(place->since_us));
         pccl_text_add(&text, ", in ");
         pccl_describe_call(&text, place->call, place->collective, place->detail);
         put_line(print, &text);
@@ -450,17 +450,17 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
     struct pccl_text text;
     bool operation = wait->call == PCCL_CALL_OPERATION;
     if (wait == f->waits)
-        pccl_print_add(print, "\ncalls under way\n");
+        pccl_print_add(print, "\npending calls\n");
     pccl_text_format(&text, "  ");
     pccl_describe_call(&text, wait->call, wait->collective, operation ? wait->instance.tag : wait->round);
     if (operation || wait->call == PCCL_CALL_SYNC)
         pccl_text_append(&text, " of group %u", wait->group);
     if (operation && !pccl_is_of_whole_group(&wait->instance))
         pccl_text_add(&text, " (subgroup or pair)");
-    pccl_text_append(&text, ", for %s: %u of %u have come", pccl_duration_str(wait->since_us), wait->come_count,
+    pccl_text_append(&text, ", for %s: %u of %u entered", pccl_duration_str(wait->since_us), wait->come_count,
                      wait->world);
     if (operation)
-        pccl_text_append(&text, ", %u have finished", wait->finished);
+        pccl_text_append(&text, ", %u finished", wait->finished);
     put_line(print, &text);
     if (wait->missing_count == 0)
         return;
@@ -489,7 +489,7 @@ static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict
     put_line(print, &text);
     pccl_print_add(print, "    ");
     put_line(print, &entry->evidence);
-    pccl_print_add(print, "    what is done: ");
+    pccl_print_add(print, "    action: ");
     put_line(print, &entry->action);
 }
 

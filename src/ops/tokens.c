@@ -50,8 +50,8 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
     enum pccl_status status = pccl_secret_file_read(tokens->path, true, text, PCCL_BOOK_TEXT_MAX, &length, reason);
     if (status == PCCL_OK && length > 0 && pccl_book_read(&tokens->book, text, length, &why) != PCCL_OK) {
         pccl_text_format(reason,
-                         "cannot use %s: %s. Bring a good one back, or remove it: then only the run's own token is "
-                         "good, even if it was revoked",
+                         "cannot use %s: %s. Restore a valid copy, or remove it: then only the run's own token is "
+                         "valid, even if it was revoked",
                          tokens->path, why.bytes);
         status = PCCL_SYSTEM;
     }
@@ -102,7 +102,7 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
     if (purpose == TRY)
         return PCCL_OK;
     if (tokens->told)
-        pccl_logger_write(PCCL_LOG_INFO, "master", "the file of tokens is written again");
+        pccl_logger_write(PCCL_LOG_INFO, "master", "writing the token file works again");
     tokens->changed = tokens->owes = tokens->told = false;
     return PCCL_OK;
 }
@@ -111,9 +111,8 @@ static void tell(struct pccl_tokens *tokens, const struct pccl_text *reason)
 {
     if (!tokens->told)
         pccl_logger_print(PCCL_LOG_ERROR, "master",
-                          "the file of tokens cannot be written, so tokens with a number of uses let nobody in%s: %s",
-                          tokens->owes ? ", and a revocation may be forgotten when the master restarts" : "",
-                          reason->bytes);
+                          "cannot write the token file, so tokens with a number of uses are not accepted%s: %s",
+                          tokens->owes ? ", and a revocation may be lost when the master restarts" : "", reason->bytes);
     tokens->told = true;
 }
 
@@ -145,11 +144,10 @@ static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text
         if (!is_runs(pass) || pass->revoked_s != 0)
             continue;
         if (!tokens->run_checked) {
-            pccl_text_format(
-                reason,
-                "%s has another token than before, and without a checksum it may be a damaged one: bring the right one "
-                "back, or remove it; then another one is made, and the former one is revoked",
-                tokens->run_path);
+            pccl_text_format(reason,
+                             "the token in %s has changed, and without a checksum it may be damaged: restore the right "
+                             "token, or remove the file to create another token and revoke the old one",
+                             tokens->run_path);
             return PCCL_SYSTEM;
         }
         if (tokens->run_path[0])
@@ -175,10 +173,10 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct
     }
     if (before && (before->revoked_s != 0 || before->ends_s != 0))
         pccl_logger_print(PCCL_LOG_WARN, "master", "the run's own token %s: %s",
-                          before->revoked_s != 0 ? "was revoked, so it lets nobody in"
-                                                 : "is a former one, which lets nobody in after its end",
-                          tokens->run_path[0] ? "'pccl-master token rotate' makes another one"
-                                              : "give all another secret (PCCL_SECRET), and restart them");
+                          before->revoked_s != 0 ? "is revoked, so no peer can join with it"
+                                                 : "is a previous one, which peers cannot use after it expires",
+                          tokens->run_path[0] ? "create another one with 'pccl-master token rotate'"
+                                              : "change the secret (PCCL_SECRET) of all, and restart them");
     return PCCL_OK;
 }
 
@@ -262,10 +260,10 @@ static enum pccl_status check_use(struct pccl_tokens *tokens, struct pccl_text *
     }
     tell(tokens, reason);
     pccl_book_take_back(&tokens->book);
-    pccl_text_format(reason,
-                     "its token, %s, has a number of uses, and the master cannot write them to its disk: its log says "
-                     "why",
-                     name.bytes);
+    pccl_text_format(
+        reason,
+        "its token, %s, has a limited number of uses, which the master cannot record on disk; see the master's log",
+        name.bytes);
     return PCCL_REFUSED;
 }
 
@@ -277,7 +275,7 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     bool noted;
     *pass = found ? found->number : 0;
     if (!found) /* it made room for another one since its handshake */
-        return pccl_fail(reason, PCCL_REFUSED, "its token is not one of this master any more");
+        return pccl_fail(reason, PCCL_REFUSED, "its token is no longer valid at this master");
     enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
     if (!noted)
         return status;
@@ -306,7 +304,7 @@ enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, 
         return PCCL_MEMORY;
     struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
     if (!pass)
-        return pccl_fail(reason, PCCL_REFUSED, "%s", fault ? fault : "this is no token of the master");
+        return pccl_fail(reason, PCCL_REFUSED, "%s", fault ? fault : "not a token of this master");
     return pccl_book_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);
 }
 
@@ -353,7 +351,7 @@ static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *toke
     uint8_t key[PCCL_PUBLIC_BYTES];
     memcpy(token->pin, tokens->pin, sizeof token->pin);
     if (!pccl_random_bytes(token->secret.bytes, sizeof token->secret.bytes)) {
-        pccl_text_format(reason, "the system provides no entropy");
+        pccl_text_format(reason, "no entropy available from the system");
         return NULL;
     }
     if (!pccl_keys_public(&token->secret, key, reason))
@@ -382,15 +380,15 @@ static void create(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     struct pccl_token token;
     struct pccl_text reason;
     if (!read_terms(words, &terms)) {
-        refuse(answer, "a role (join, observe or admin), seconds, uses and a label of at most 64 bytes are wanted");
+        refuse(answer, "expected a role (join, observe or admin), seconds, uses and a label of at most 64 bytes");
         return;
     }
     if (terms.role == PCCL_ROLE_JOIN && !tokens->joins) {
-        refuse(answer, "peers of this master come with certificates; tokens are of role observe or admin");
+        refuse(answer, "peers of this master use certificates: expected the role observe or admin");
         return;
     }
     if (strcmp(terms.label, run_label) == 0) {
-        refuse(answer, "this label is that of the run's own token");
+        refuse(answer, "this label belongs to the run's own token");
         return;
     }
     const struct pccl_pass *pass = add(tokens, &token, &terms, &reason);
@@ -398,7 +396,7 @@ static void create(struct pccl_tokens *tokens, const char *words, struct pccl_pr
         refuse(answer, reason.bytes);
     } else {
         answer_token(&token, answer);
-        pccl_logger_print(PCCL_LOG_INFO, "master", "token %u was made: %s %s", pass->number, pccl_role_name(pass->role),
+        pccl_logger_print(PCCL_LOG_INFO, "master", "created token %u: %s %s", pass->number, pccl_role_name(pass->role),
                           pass->label);
     }
     pccl_wipe(&token, sizeof token);
@@ -409,11 +407,11 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
     struct pccl_text reason;
     struct pccl_pass *pass = pccl_book_named(&tokens->book, name);
     if (!pass || (!pccl_book_revoke(&tokens->book, pass, now_s()) && !tokens->owes)) {
-        refuse(answer, pass ? "this token was revoked before" : "there is no token with this number or label");
+        refuse(answer, pass ? "this token was already revoked" : "no token with this number or label");
         return;
     }
     *revoked = pass->number;
-    pccl_logger_print(PCCL_LOG_WARN, "master", "token %u was revoked: %s", pass->number,
+    pccl_logger_print(PCCL_LOG_WARN, "master", "revoked token %u: %s", pass->number,
                       pass->label[0] ? pass->label : pccl_role_name(pass->role));
     tokens->changed = tokens->owes = true;
     if (store(tokens, REVOKE, &reason) == PCCL_OK) {
@@ -421,7 +419,7 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
         return;
     }
     tell(tokens, &reason);
-    pccl_text_append(&reason, "; the token is revoked now, but may be good again after a restart of the master: "
+    pccl_text_append(&reason, "; the token is revoked, but may become valid again after a restart of the master: "
                               "revoke it again when the file can be written");
     refuse(answer, reason.bytes);
 }
@@ -481,12 +479,13 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     char *end;
     uint64_t keep_s = strtoull(words, &end, 10);
     if (words[0] < '0' || words[0] > '9' || *end != '\0' || keep_s > PCCL_BOOK_TTL_S_MAX) {
-        refuse(answer, "seconds are wanted, of at most ten years");
+        refuse(answer, "expected a number of seconds, at most ten years");
         return;
     }
     if (!tokens->joins || !tokens->run_path[0]) {
-        refuse(answer, tokens->joins ? "the run's token is made of the pre-shared secret: change that, and restart all"
-                                     : "peers of this master come with certificates");
+        refuse(answer, tokens->joins ? "the run's token is derived from the pre-shared secret: change the secret and "
+                                       "restart the master and all peers"
+                                     : "peers of this master use certificates");
         return;
     }
     memcpy(terms.label, run_label, sizeof run_label);
@@ -497,7 +496,8 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
             pccl_book_drop(&tokens->book, number);
             tokens->changed = true;
         } else {
-            pccl_text_append(&reason, "; the run has another token, and the former one has no end: do it again");
+            pccl_text_append(&reason,
+                             "; the run has a new token, but the previous one does not expire: repeat the command");
         }
         pass = NULL;
     }
@@ -510,13 +510,13 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     tokens->changed = true;
     if (store(tokens, CHANGE, &reason) == PCCL_OK) {
         answer_token(&token, answer);
-        pccl_logger_print(PCCL_LOG_INFO, "master", "the run has another token, number %u, in %s", number,
+        pccl_logger_print(PCCL_LOG_INFO, "master", "the run has a new token, number %u, in %s", number,
                           tokens->run_path);
     } else {
         tell(tokens, &reason);
         pccl_text_append(&reason,
-                         "; the run has another token, in %s, but the former one may have no end after a "
-                         "restart of the master: do it again when the file can be written",
+                         "; the run has a new token in %s, but the previous one may not expire after a restart of the "
+                         "master: repeat the command when the file can be written",
                          tokens->run_path);
         refuse(answer, reason.bytes);
     }
@@ -537,6 +537,6 @@ void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct
         pccl_print_add(answer, "ok\n");
         pccl_book_list(&tokens->book, now_s(), answer);
     } else {
-        refuse(answer, "there are create, list, revoke and rotate");
+        refuse(answer, "expected create, list, revoke or rotate");
     }
 }

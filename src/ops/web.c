@@ -67,7 +67,7 @@ static bool may(struct pccl_web *pages, struct pccl_http_visitor *visitor, const
     struct pccl_text words, why;
     if (pages->token[0] != '\0' && pccl_http_has_token(request, pages->token))
         return true;
-    pccl_text_format(&words, "This takes the header 'Authorization: Bearer TOKEN', with %s token",
+    pccl_text_format(&words, "Unauthorized: expected the header 'Authorization: Bearer TOKEN' with %s token",
                      role == PCCL_ROLE_ADMIN ? "an admin" : "an observe or admin");
     if (pages->tokens && pccl_http_bearer(request, &given)) {
         char text[PCCL_TOKEN_TEXT + 1];
@@ -92,13 +92,14 @@ static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visi
 {
     if (!takes_commands(pages))
         pccl_http_refuse(visitor, 405,
-                         "nothing can be changed over HTTP: the master was started without --admin-token-file, and "
-                         "without --state for tokens of the role admin.");
+                         "Commands over HTTP are disabled: start the master with --admin-token-file, or with --state "
+                         "for tokens with the role admin.");
     else if (!read_command(request->path, command, peer))
-        pccl_http_refuse(visitor, 404, "There is no such command. There are /drain/ID, /expel/ID, /optimize.");
+        pccl_http_refuse(visitor, 404, "Unknown command: expected /drain/ID, /expel/ID or /optimize.");
     else if (!pccl_http_is_ours(request, pccl_http_is_https(visitor), pages->host_names, pages->host_name_count))
         pccl_http_refuse(visitor, 403,
-                         "Commands come from the master's own page, or from a program, under an address.");
+                         "Command refused: send commands from the master's own page, or from a program, using an IP "
+                         "address or the master's host name.");
     else
         return may(pages, visitor, request, PCCL_ROLE_ADMIN);
     return false;
@@ -107,7 +108,7 @@ static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visi
 static void refuse_page(struct pccl_http_visitor *visitor)
 {
     struct pccl_text words;
-    pccl_text_format(&words, "There is no such page. There are /");
+    pccl_text_format(&words, "Unknown page: expected /");
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++)
         pccl_text_append(&words, ", %s", kinds[kind].path);
     pccl_text_add(&words, ", /healthz.");
@@ -120,9 +121,9 @@ static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor
     bool is_public = !pccl_http_is_loopback(visitor);
     if (!pccl_http_is_https(visitor) &&
         !pccl_http_is_for_us(request, pages->host_names, pages->host_name_count, is_public)) {
-        pccl_http_refuse(visitor, 403,
-                         "This host name is not the master's: expected an IP address, localhost, the machine's name or "
-                         "the name that --http has.");
+        pccl_http_refuse(
+            visitor, 403,
+            "Unknown host name: expected an IP address, localhost, the machine's name or the name given to --http.");
         return;
     }
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
@@ -313,10 +314,9 @@ enum pccl_status pccl_web_read_token(const char *path, char token[PCCL_ADMIN_TOK
     }
     pccl_wipe(text, sizeof text);
     return good ? PCCL_OK
-                : pccl_secret_fail(
-                      reason, "cannot use", path,
-                      "a token is one line of 16 to 128 printable characters without blanks; 'openssl rand -hex 32' "
-                      "makes one");
+                : pccl_secret_fail(reason, "cannot use", path,
+                                   "invalid token: expected one line of 16 to 128 printable characters without blanks; "
+                                   "create one with 'openssl rand -hex 32'");
 }
 
 /* Checks that an address beyond this machine has HTTPS and a token, unless `insecure` permits HTTP. */
@@ -329,20 +329,19 @@ static enum pccl_status check_public(const struct pccl_web *pages, const struct 
         return PCCL_OK;
     if (pages->http.keys) {
         pccl_text_format(reason,
-                         "HTTPS at %s: nobody could read anything, as there are no tokens: add --state DIR, with which "
-                         "'pccl-master token create --role observe' makes some, or --admin-token-file FILE",
+                         "HTTPS at %s: no client could read anything without tokens: add --state DIR and create tokens "
+                         "with 'pccl-master token create --role observe', or add --admin-token-file FILE",
                          pccl_address_str(address));
         return PCCL_ARGUMENT;
     }
-    pccl_text_format(
-        reason,
-        "HTTP at %s: whoever can reach this address could read who takes part in the run and what it does. "
-        "Add --http-cert FILE and --http-key FILE, a certificate for HTTPS; or use a loopback address; or, "
-        "where only trusted machines reach it, --insecure",
-        pccl_address_str(address));
+    pccl_text_format(reason,
+                     "HTTP at %s: any host that reaches this address could read the members and activity of the run. "
+                     "Add --http-cert FILE and --http-key FILE for HTTPS, use a loopback address, or, if only trusted "
+                     "machines can reach it, --insecure",
+                     pccl_address_str(address));
     if (!pages->insecure)
         return PCCL_ARGUMENT;
-    pccl_logger_print(PCCL_LOG_INFO, "master", "HTTP at %s is in the clear, for everybody who can reach it",
+    pccl_logger_print(PCCL_LOG_INFO, "master", "HTTP at %s is unencrypted and readable by any host that can reach it",
                       pccl_address_str(address));
     return PCCL_OK;
 }
@@ -353,7 +352,7 @@ void pccl_web_tell_fingerprint(const struct pccl_web *pages)
     if (!pages->http.keys)
         return;
     pccl_keys_fingerprint(pages->http.keys, text);
-    pccl_logger_print(PCCL_LOG_INFO, "master", "HTTPS has a certificate with the fingerprint (SHA-256) %s", text);
+    pccl_logger_print(PCCL_LOG_INFO, "master", "fingerprint (SHA-256) of the HTTPS certificate: %s", text);
 }
 
 enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,

@@ -50,7 +50,7 @@ static bool is_private(int directory, const char *path, const char *parent, stru
     if (!look(directory, "", &seen) || (parent && !look(AT_FDCWD, parent, &above)))
         pccl_text_append(reason, "%s: %s", path, uv_strerror(last_error()));
     else if (parent && !is_same_device(&seen, &above))
-        pccl_text_append(reason, "%s: another file system is mounted there", path);
+        pccl_text_append(reason, "%s: another file system is mounted on it", path);
     else if (seen.stx_uid != geteuid())
         pccl_text_append(reason, "%s: owned by user %u, expected %u", path, (unsigned)seen.stx_uid,
                          (unsigned)geteuid());
@@ -235,7 +235,7 @@ int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_tex
 {
     (void)local;
     (void)asked;
-    pccl_text_format(reason, "this system has no local sockets");
+    pccl_text_format(reason, "this system does not support local sockets");
     return UV_ENOTSUP;
 }
 

@@ -25,9 +25,9 @@ static const char *fault_of(int descriptor, bool is_private)
     if (fstat(descriptor, &status) != 0)
         return strerror(errno);
     if (!S_ISREG(status.st_mode))
-        return "it is no regular file";
+        return "not a regular file";
     if (is_private && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return "others may read or write it, so what it holds is no secret: make a new one, or 'chmod 600' it";
+        return "other users can read or write it, so its content is not secret: create a new one, or 'chmod 600' it";
     if (is_private && status.st_uid != geteuid())
         return "it belongs to another user";
     return NULL;
@@ -92,11 +92,11 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     char temporary[2 * PCCL_PATH_BYTES_MAX + 32];
     uint64_t number; /* a random number: in a container a killed process may have had the same process id */
     if (!pccl_random_u64(&number))
-        return pccl_secret_fail(reason, "cannot make", path, "the system provides no entropy");
+        return pccl_secret_fail(reason, "cannot create", path, "no entropy available from the system");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (descriptor < 0)
-        return pccl_secret_fail(reason, "cannot make", temporary, strerror(errno));
+        return pccl_secret_fail(reason, "cannot create", temporary, strerror(errno));
     int error = write_all(descriptor, text, length, stays);
     if (close(descriptor) != 0 && !error)
         error = errno;
@@ -107,7 +107,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
         error = sync_directory(path);
     if (!error)
         return PCCL_OK;
-    enum pccl_status status = pccl_secret_fail(reason, "cannot make", path, strerror(error));
+    enum pccl_status status = pccl_secret_fail(reason, "cannot create", path, strerror(error));
     return error == EEXIST ? PCCL_USAGE : status;
 }
 
@@ -138,15 +138,15 @@ enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reaso
 {
     struct stat status;
     if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST)
-        return pccl_secret_fail(reason, "cannot make the directory", path, strerror(errno));
+        return pccl_secret_fail(reason, "cannot create the directory", path, strerror(errno));
     if (stat(path, &status) != 0)
         return pccl_secret_fail(reason, "cannot use the directory", path, strerror(errno));
     if (!S_ISDIR(status.st_mode))
-        return pccl_secret_fail(reason, "cannot use the directory", path, "it is none");
+        return pccl_secret_fail(reason, "cannot use the directory", path, "not a directory");
     if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return pccl_secret_fail(
             reason, "cannot use the directory", path,
-            "it belongs to another user, or others may use it: 'chmod 700' it, or name another one");
+            "it belongs to another user, or other users can access it: 'chmod 700' it, or use another directory");
     return PCCL_OK;
 }
 

@@ -211,7 +211,7 @@ void pccl_socket_explain(int error, struct pccl_text *reason)
     if (error == UV_EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
         pccl_text_append(reason, " (limit %" PRIu64 "): raise the limit (ulimit -n)", (uint64_t)limit.rlim_cur);
     else if (error == UV_ENFILE)
-        pccl_text_append(reason, ": the whole host has no descriptor left (fs.file-max)");
+        pccl_text_append(reason, ": the host has no file descriptors left (fs.file-max)");
 }
 
 /* The system assigns the lowest free descriptor. */

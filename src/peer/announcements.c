@@ -93,7 +93,7 @@ static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_inst
         return NULL;
     struct pccl_announcement *announcement = pccl_allocate(&p->memory, sizeof *announcement);
     if (announcement == NULL && send)
-        pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember who sends");
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory for announcements of receives");
     if (announcement == NULL)
         return NULL;
     announcement->instance = *instance;

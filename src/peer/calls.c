@@ -12,6 +12,6 @@ enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p)
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
 {
     if (call->why_withdrawn != PCCL_TIMEOUT)
-        return "given up by the caller";
-    return call->stuck ? "stuck_ms passed" : "the deadline, call_timeout_ms, passed";
+        return "cancelled by the caller";
+    return call->stuck ? "stuck_ms passed" : "the deadline (call_timeout_ms) passed";
 }

@@ -129,8 +129,8 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, 
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_log(p, PCCL_LOG_WARN, "the connection to the master is lost (%s); %s", reason->bytes,
-                      connecting ? "connecting again" : "reconnecting");
+        pccl_peer_log(p, PCCL_LOG_WARN, "lost the connection to the master (%s); %s", reason->bytes,
+                      connecting ? "reconnecting" : "reconnecting");
     }
     p->why_lost = *reason;
     p->redial_us = p->now_us + (connecting ? random_pause_us(p) : p->pause_ms * UINT64_C(1000));
@@ -146,12 +146,12 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         uint64_t end_us = p->lost_us + patience_us(p);
         if (p->now_us >= end_us && p->state == PCCL_PEER_CONNECTING) {
             pccl_peer_give_up(p, PCCL_MASTER_UNREACHABLE,
-                              "cannot reach the master: for %s it closed each connection without an answer: %s",
+                              "cannot reach the master: it closed every connection without an answer for %s: %s",
                               pccl_duration_str(p->now_us - p->lost_us), p->why_lost.bytes);
             return;
         }
         if (p->now_us >= end_us) {
-            pccl_peer_give_up(p, PCCL_MASTER_LOST, "no master came back within %s: %s",
+            pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master did not come back within %s: %s",
                               pccl_duration_str(p->now_us - p->lost_us), p->why_lost.bytes);
             return;
         }
@@ -167,8 +167,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         struct pccl_text reason;
         const char *silent_for = pccl_duration_str(p->now_us - p->heard_us);
         if (p->state == PCCL_PEER_CONNECTING)
-            pccl_text_format(&reason, "the service at that address was silent for %s: is it a master's port?",
-                             silent_for);
+            pccl_text_format(&reason, "no answer from that address for %s: is it a master's port?", silent_for);
         else
             pccl_text_format(&reason, "the master was silent for %s", silent_for);
         p->effects.close_master(p->effects.context);
@@ -207,7 +206,7 @@ static void resend_tail(struct pccl_peer *p)
 static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
 {
     if (p->greeted) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master said hello twice");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master answered the hello twice");
         return;
     }
     bool same_boot = p->boot == ok->boot;
@@ -215,7 +214,7 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     bool expected = member ? (same_boot ? ok->mode != PCCL_HELLO_NEW : ok->mode == PCCL_HELLO_RESUME)
                            : (same_boot ? ok->mode == PCCL_HELLO_CONTINUE : ok->mode == PCCL_HELLO_NEW);
     if (!expected) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's answer to the hello does not fit");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's answer to the hello is inconsistent");
         return;
     }
     p->greeted = true;
@@ -265,7 +264,7 @@ static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reas
         return;
     }
     if (p->why_lost.length != reason->length || memcmp(p->why_lost.bytes, reason->bytes, reason->length) != 0)
-        pccl_peer_log(p, PCCL_LOG_WARN, "%s; dialing until the master of this run is back", reason->bytes);
+        pccl_peer_log(p, PCCL_LOG_WARN, "%s; reconnecting until the run's master is back", reason->bytes);
     be_lost(p, reason);
 }
 
@@ -358,8 +357,7 @@ static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const 
     bool gap = frame->sequence == 0;
     bool fresh = !gap && pccl_session_accept(&p->session, frame->sequence, &gap);
     if (gap) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "a message of the master is missing before %s",
-                          pccl_wire_name(msg->type));
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "gap in the master's messages before %s", pccl_wire_name(msg->type));
         return;
     }
     if (fresh) {
@@ -410,7 +408,7 @@ void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event 
         return;
     }
     if (p->state == PCCL_PEER_CONNECTING) {
-        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version listens there: it sent %s",
+        pccl_peer_give_up(p, PCCL_VERSION, "no PCCL master of this version at that address: it sent %s",
                           event->reason->bytes);
         return;
     }

@@ -346,7 +346,8 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
         return PCCL_ARGUMENT;
     if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
         if (launch->refusal != NULL)
-            pccl_text_format(launch->refusal, "this peer sends more than %u bytes to %u other peers already",
+            pccl_text_format(launch->refusal,
+                             "too many sends: this peer is already sending more than %u bytes to %u other peers",
                              p->tiny_bytes_max, p->config.send_links_max);
         return PCCL_LIMIT;
     }

@@ -563,20 +563,20 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
         pccl_text_format(reason, "this peer is not in that run");
     } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "this peer takes links only from those that its master sent: no valid ticket");
+        pccl_text_format(reason, "no valid ticket: this peer accepts links only from peers of its master");
     } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {
         *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(reason, "shared state is for members of the group");
+        pccl_text_format(reason, "shared state is only available to members of the group");
     } else if (hello->kind == PCCL_LINK_MEASURE &&
                (!pccl_peer_is_in_group(p, &hello->from) || !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "this peer is not in an optimization with the caller");
+        pccl_text_format(reason, "this peer is not part of an optimization with the caller");
     } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "a link to oneself");
+        pccl_text_format(reason, "a link to itself");
     } else if (hello->kind == PCCL_LINK_RING && !has_room_ahead(p, hello)) {
         *refusal = PCCL_REFUSAL_FULL;
-        pccl_text_format(reason, "this peer has too many links from peers that are not members here yet");
+        pccl_text_format(reason, "too many links from peers that are not members yet");
     } else {
         return PCCL_OK;
     }

@@ -98,7 +98,7 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
 {
     struct pccl_peer_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? pccl_peer_add_op(p, &outcome->instance) : NULL;
     if (op == NULL) {
-        pccl_peer_give_up(p, PCCL_MEMORY, "no memory to remember an outcome");
+        pccl_peer_give_up(p, PCCL_MEMORY, "out of memory for an outcome");
         return;
     }
     op->state = PCCL_OP_TOMBSTONE;
@@ -135,7 +135,7 @@ static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const stru
     const struct pccl_bytes list = {op->payload, op->payload_bytes};
     enum pccl_status status = pccl_peer_add_subgroup(p, &op->instance, &list, founded);
     if (status == PCCL_MALFORMED)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master founded another subgroup than its members did");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master created a different subgroup than its members");
     else if (status != PCCL_OK)
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
     return status == PCCL_OK;
@@ -161,7 +161,7 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     pccl_peer_confirm(p, op, outcome->decision);
     if (pccl_peer_is_decided(op)) {
         if (commit != (op->class == PCCL_CLASS_NONE)) /* PROTOCOL 5.3 */
-            pccl_peer_give_up(p, PCCL_INTERNAL, "the master decided an operation twice, differently");
+            pccl_peer_give_up(p, PCCL_INTERNAL, "the master reported two different outcomes of an operation");
         return;
     }
     if (commit && !op->complete) {
@@ -290,7 +290,7 @@ void pccl_peer_end_open(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_
     struct pccl_text words;
     PCCL_ASSERT(op->state == PCCL_OP_OPEN);
     pccl_text_format(&words, "%s",
-                     class == PCCL_CLASS_DEADLINE ? "nobody has sent to this peer before its deadline, op_timeout_ms"
+                     class == PCCL_CLASS_DEADLINE ? "no data arrived before its deadline (op_timeout_ms)"
                                                   : "its caller aborted the operation");
     op->orphaned = true;
     decide(p, op, class, reason != NULL ? reason : &words);
@@ -409,7 +409,7 @@ static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
     const char *why = how == PCCL_LINK_UNREACHABLE ? "no route" : pccl_link_end_name(how);
     if (how == 0)
         why = p->shortage_us >= since_us ? p->shortage.bytes : "no answer yet";
-    pccl_text_format(&reason, "it has had no link to peer %s for %s: %s", pccl_id_str(&op->sends_to),
+    pccl_text_format(&reason, "no link to peer %s for %s: %s", pccl_id_str(&op->sends_to),
                      pccl_duration_str(p->now_us - since_us), why);
     pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);
 }

@@ -81,7 +81,7 @@ static void begin_test(struct pccl_peer *p, const struct pccl_msg_measure *measu
 void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure)
 {
     if (!p->calls[PCCL_ROUND_OPTIMIZE].outstanding || !pccl_peer_is_in_group(p, &measure->peer)) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master asked for a test at the wrong time");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master requested a test at the wrong time");
         return;
     }
     const struct pccl_tested_path *path = find_tested(p, &measure->peer);

@@ -39,7 +39,7 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
     struct pccl_bytes frame;
     enum pccl_status status = pccl_session_push(&p->session, msg, 0, &frame);
     if (status != PCCL_OK) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the message queue to the master is lost: %s", pccl_status_text(status));
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "cannot queue messages to the master: %s", pccl_status_text(status));
         return;
     }
     if (p->greeted)
@@ -79,5 +79,5 @@ void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char 
     bool left = status == PCCL_ABORTED || status == PCCL_DRAINED;
     if (known)
         send_leave(p, left);
-    pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "out of the run: %s", p->last_reason.bytes);
+    pccl_peer_log(p, left ? PCCL_LOG_INFO : PCCL_LOG_ERROR, "no longer in the run: %s", p->last_reason.bytes);
 }

@@ -214,7 +214,7 @@ static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct ca
     struct pccl_text reason;
     struct pccl_use *use = pccl_peer_need_use(p, &candidate->instance);
     if (use == NULL) {
-        pccl_text_format(&reason, "too many tags, or no memory for one more");
+        pccl_text_format(&reason, "too many tags, or out of memory for another one");
         pccl_peer_end_open(p, op, PCCL_CLASS_INTERNAL, &reason);
         return;
     }

@@ -138,7 +138,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     pccl_peer_links_follow_view(p, false);
     if (p->state == PCCL_PEER_OVER)
         return;
-    pccl_peer_log(p, PCCL_LOG_INFO, "the run goes on after the restart of the master");
+    pccl_peer_log(p, PCCL_LOG_INFO, "the run continues after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_gone(p);
     pccl_peer_forget_asks(p);

@@ -100,13 +100,13 @@ void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id 
     for (uint32_t i = 0; i < p->view_roll->count; i++)
         if (pccl_id_find(members, count, &p->view_roll->members[i].peer) == count)
             name(&fresh, &p->view_roll->members[i].peer);
-    pccl_text_format(words, "its caller counted on other members");
+    pccl_text_format(words, "its caller expected different members");
     if (missing.count > 0)
-        pccl_text_append(words, "; no member (any more): %s", gone.bytes);
+        pccl_text_append(words, "; not a current member: %s", gone.bytes);
     if (fresh.count > 0)
         pccl_text_append(words, "; new: %s", come.bytes);
     if (missing.count == 0 && fresh.count == 0)
-        pccl_text_add(words, "; the same ones in another order");
+        pccl_text_add(words, "; the same members in another order");
 }
 
 /* ---- queries ---- */

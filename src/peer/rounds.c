@@ -112,7 +112,7 @@ static void withdraw(struct pccl_peer *p, uint8_t kind, enum pccl_status why)
 void pccl_peer_withdraw(struct pccl_peer *p, enum pccl_call call)
 {
     if (call == PCCL_CALL_CONNECT && p->connect_outstanding)
-        pccl_peer_give_up(p, PCCL_ABORTED, "the caller gave up connecting");
+        pccl_peer_give_up(p, PCCL_ABORTED, "the caller cancelled connecting");
     else if (call != PCCL_CALL_CONNECT)
         withdraw(p, round_of_call(call), PCCL_ABORTED);
 }
@@ -190,7 +190,7 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
         return;
     }
     if (p->draining && p->now_us >= p->drain_us) {
-        pccl_peer_give_up(p, PCCL_DRAINED, "this peer was to be drained, and no update came within drain_ms (%u ms)",
+        pccl_peer_give_up(p, PCCL_DRAINED, "no topology update within drain_ms (%u ms) of this peer's drain",
                           p->config.drain_ms);
         return;
     }
@@ -228,7 +228,7 @@ void pccl_peer_drain(struct pccl_peer *p)
     }
     p->drain_us = p->now_us + p->config.drain_ms * UINT64_C(1000);
     pccl_peer_arm(p, p->drain_us);
-    pccl_peer_log(p, PCCL_LOG_INFO, "this peer is drained: it goes with the next topology update, or in %u ms",
+    pccl_peer_log(p, PCCL_LOG_INFO, "this peer is draining: it will leave at the next topology update, or in %u ms",
                   p->config.drain_ms);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE && p->calls[kind].outstanding &&

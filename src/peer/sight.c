@@ -38,7 +38,7 @@ static void tell(struct pccl_peer *p, const struct pccl_peer_verdict *verdict)
     struct pccl_text words;
     pccl_text_clear(&words);
     pccl_describe_verdict(&words, verdict->class, &verdict->peer, &verdict->other, verdict->evidence.bytes);
-    pccl_peer_log(p, PCCL_LOG_WARN, "the master concludes: %s", words.bytes);
+    pccl_peer_log(p, PCCL_LOG_WARN, "verdict of the master: %s", words.bytes);
 }
 
 void pccl_peer_take_verdicts(struct pccl_peer *p, const struct pccl_msg_verdicts *verdicts)
@@ -58,7 +58,7 @@ void pccl_peer_take_verdicts(struct pccl_peer *p, const struct pccl_msg_verdicts
     }
     for (uint32_t k = 0; k < known_count; k++)
         if (!is_among(p->verdicts, p->verdict_count, known[k]))
-            pccl_peer_log(p, PCCL_LOG_INFO, "a verdict of the master is over; %u hold", p->verdict_count);
+            pccl_peer_log(p, PCCL_LOG_INFO, "a verdict of the master has been resolved; %u remain", p->verdict_count);
 }
 
 void pccl_peer_forget_verdicts(struct pccl_peer *p) { p->verdict_count = 0; }

@@ -121,8 +121,8 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
                                          .takes_unequal = plan->takes_unequal != 0,
                                          .content = plan->content};
     if (sync->torn_unequal && plan->requests && !plan->takes_unequal) {
-        pccl_text_format(&sync->failure, "tensors that may differ between peers are partly overwritten, and no peer "
-                                         "is left to take them from; restore them from a checkpoint and connect anew");
+        pccl_text_format(&sync->failure, "tensors that may differ between peers are partly overwritten, and no peer is "
+                                         "left to fetch them from; restore them from a checkpoint and reconnect");
         failed = true;
     }
     if (failed && plan->requests) {

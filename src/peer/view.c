@@ -70,7 +70,7 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
 static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status status)
 {
     if (status == PCCL_MALFORMED)
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's %s cannot be used", sent);
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "invalid %s from the master", sent);
     else if (status != PCCL_OK)
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
     return status == PCCL_OK;
@@ -88,7 +88,7 @@ static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t c
 void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welcome)
 {
     if (p->state != PCCL_PEER_PENDING) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master welcomed a member");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master admitted a peer that is already a member");
         return;
     }
     enum pccl_status status = pccl_peer_replace_members(p, welcome->members, welcome->members_count);
@@ -176,7 +176,7 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
     struct pccl_text why;
     pccl_peer_take_reason(p, &why, &change->reason);
     if (pccl_epoch_compare(&change->epoch, &p->epoch) <= 0) {
-        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch went backwards");
+        pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master's epoch decreased");
         return;
     }
     if (!apply_members(p, change))

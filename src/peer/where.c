@@ -45,7 +45,7 @@ void pccl_peer_wait_for_anybody(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     pccl_text_clear(&p->waiting);
     pccl_describe_call(&p->waiting, PCCL_CALL_OPERATION, op->descriptor.collective, op->instance.tag);
-    pccl_text_append(&p->waiting, " has waited %s for anybody to send to this peer",
+    pccl_text_append(&p->waiting, " has waited %s for any peer to send to this peer",
                      pccl_duration_str(p->now_us - op->launched_us));
     pccl_peer_log(p, PCCL_LOG_WARN, "%s", p->waiting.bytes);
     op->where_us = pccl_peer_next_where(p);
@@ -60,7 +60,7 @@ void pccl_peer_wait_ended(struct pccl_peer *p)
         pccl_text_clear(&p->waiting);
 }
 
-#define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which all of them call between steps"
+#define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which every member calls between steps"
 
 /*
  * Any peer may be a newcomer, so there may be many: logs one line for all that are due, and at most one line per
@@ -89,27 +89,27 @@ static void tell_admissions(struct pccl_peer *p)
         return;
     p->admissions_told_us = p->now_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "peer %s has waited %u ms for admission: members admit it " ADMITTED_BY "%s",
-                  pccl_id_str(first), p->config.where_ms, others ? "; others wait as well" : "");
+                  pccl_id_str(first), p->config.where_ms, others ? "; other peers are waiting as well" : "");
 }
 
-#define HELD "the master has started and founds no run for %s, so that the members of a run that lives come first"
+#define HELD "the master has just started and begins no run for %s, so that members of an active run can return first"
 
 void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms)
 {
     p->hold_us = p->now_us + hold_ms * UINT64_C(1000);
     if (hold_ms != 0)
-        pccl_peer_log(p, PCCL_LOG_INFO, "connect waits: " HELD, pccl_duration_str(hold_ms * UINT64_C(1000)));
+        pccl_peer_log(p, PCCL_LOG_INFO, "connect is waiting: " HELD, pccl_duration_str(hold_ms * UINT64_C(1000)));
 }
 
 static void describe_admission(struct pccl_peer *p)
 {
     const char *waited = pccl_duration_str(p->now_us - p->connect_since_us);
     if (p->now_us < p->hold_us)
-        pccl_text_format(&p->waiting, "connect has waited since %s: " HELD, waited,
+        pccl_text_format(&p->waiting, "connect has waited %s: " HELD, waited,
                          pccl_duration_str(p->hold_us - p->now_us));
     else
-        pccl_text_format(&p->waiting,
-                         "connect has waited since %s for the members of the run, which admit it " ADMITTED_BY, waited);
+        pccl_text_format(&p->waiting, "connect has waited %s for admission by the members of the run " ADMITTED_BY,
+                         waited);
 }
 
 void pccl_peer_tick_admissions(struct pccl_peer *p)
@@ -200,7 +200,7 @@ static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pc
         pccl_peer_arm(p, *where_us);
     } else if (op != NULL) {
         struct pccl_text reason;
-        pccl_text_format(&reason, "its stuck_ms passed: %s", p->waiting.bytes);
+        pccl_text_format(&reason, "stuck_ms passed: %s", p->waiting.bytes);
         pccl_peer_op_abort(p, op, PCCL_CLASS_DEADLINE, &reason);
     } else {
         call->stuck = true; /* the next tick withdraws the vote */

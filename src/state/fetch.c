@@ -106,7 +106,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     fetch->known[0] = pccl_proof_equal(&fetch->state->proof, content);
     fetch->known[1] = false;
     if (!fetch->known[0] && fetch->state->tensor_count == 0)
-        pccl_fetch_fail(fetch, "something was elected as the content of a state without tensors");
+        pccl_fetch_fail(fetch, "content was elected for a state without tensors");
     for (uint32_t i = 0; fetch->known[0] && i < fetch->state->tensor_count; i++)
         if (!pccl_fetch_tensor(fetch, i)->unequal)
             fetch->tasks[i].torn = false;
@@ -211,7 +211,7 @@ static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_
     struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
     if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
         proofs->first != owed.first || proofs->proofs_count != owed.count)
-        return pccl_fail(reason, PCCL_MALFORMED, "it sends other proofs than it was asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sent proofs that were not requested");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
         /* no longer needed */
@@ -239,7 +239,7 @@ static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, con
     const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, 0);
     if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
         data->chunk != owed->first || data->length != owed->bytes)
-        return pccl_fail(reason, PCCL_MALFORMED, "it sends another chunk than it was asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sent a chunk that was not requested");
     struct pccl_fetch_chunk *chunk = owed->chunk;
     chunk->askers &= ~pccl_fetch_bit(number);
     donor->arriving = true;
@@ -258,7 +258,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
     *arrival = (struct pccl_fetch_arrival){0};
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
     if (from == NULL || from->owed_count == 0 || from->arriving)
-        return pccl_fail(reason, PCCL_MALFORMED, "it sends data that it was not asked for");
+        return pccl_fail(reason, PCCL_MALFORMED, "it sent data that was not requested");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
     if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
@@ -266,7 +266,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
     else if (msg->type == PCCL_MSG_state_data)
         status = take_data(fetch, donor, &msg->as.state_data, arrival, reason);
     else
-        pccl_text_format(reason, "it answers with %s", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "it answered with %s", pccl_wire_name(msg->type));
     if (status != PCCL_OK)
         return status;
     hear(fetch, from);
@@ -343,7 +343,7 @@ static void drop_expired(struct pccl_fetch *fetch)
         if (!donor->suspected || fetch->now_us < donor->expires_us || !can_be_spared(fetch, donor))
             continue;
         remove_donor(fetch, i);
-        fetch->effects.drop(fetch->effects.context, i, "it owes an answer and is silent, unlike the others");
+        fetch->effects.drop(fetch->effects.context, i, "it does not answer a request, unlike the others");
     }
 }
 

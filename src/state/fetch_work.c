@@ -153,8 +153,8 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++) {
         const struct pccl_tensor *tensor = pccl_fetch_tensor(fetch, i);
         if (tensor->chunks == 0 && !pccl_proof_equal(&tensor->proof, &fetch->roots[i])) {
-            (void)malformed(reason, fetch, i, "it gives something as the root");
-            pccl_text_append(reason, ", which is empty");
+            (void)malformed(reason, fetch, i, "it sent a root");
+            pccl_text_append(reason, " for an empty tensor");
             return PCCL_MALFORMED;
         }
     }

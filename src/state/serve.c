@@ -4,20 +4,20 @@
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)
-        return "it asks for a tensor that this state does not have";
+        return "it requested a tensor that this state does not have";
     if (want->count == 0 || want->count > PCCL_STATE_DIGESTS_MAX)
-        return "it asks for an impossible number of proofs";
+        return "it requested an impossible number of proofs";
     switch (want->what) {
-    case PCCL_WANT_ROOTS: return want->first == 0 ? NULL : "it asks for roots of a chunk";
+    case PCCL_WANT_ROOTS: return want->first == 0 ? NULL : "it requested roots of a chunk";
     case PCCL_WANT_CHUNKS: break;
     case PCCL_WANT_DATA:
         if (want->count != 1)
-            return "it asks for several chunks at once";
+            return "it requested several chunks at once";
         break;
-    default: return "it asks for something unknown";
+    default: return "it sent an unknown request";
     }
     return want->first < state->tensors[want->tensor].chunks ? NULL
-                                                             : "it asks for a chunk that the tensor does not have";
+                                                             : "it requested a chunk that the tensor does not have";
 }
 
 static void answer_proofs(const struct pccl_state *state, const struct pccl_msg_state_want *want,
@@ -43,8 +43,8 @@ enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, cons
                             struct pccl_proof *roots, struct pccl_msg *answer, struct pccl_text *reason)
 {
     if (want->round != round)
-        return pccl_fail(reason, PCCL_MALFORMED, "it asks in round %" PRIu64 ", this is round %" PRIu64, want->round,
-                         round);
+        return pccl_fail(reason, PCCL_MALFORMED, "it sent a request of round %" PRIu64 ", expected round %" PRIu64,
+                         want->round, round);
     const char *fault = find_fault(state, want);
     if (fault != NULL)
         return pccl_fail(reason, PCCL_MALFORMED, "%s (tensor %u, from %" PRIu64 ", %u of them)", fault, want->tensor,

@@ -61,7 +61,7 @@ static struct pccl_digest content_of(const struct pccl_state *state)
 
 /* ---- proofs ---- */
 
-_Static_assert(sizeof(struct pccl_proof) == PCCL_SHA256_BYTES, "its bytes are those of the hash");
+_Static_assert(sizeof(struct pccl_proof) == PCCL_SHA256_BYTES, "same bytes as the hash");
 
 static struct pccl_proof proof_of(const uint8_t hash[PCCL_SHA256_BYTES])
 {

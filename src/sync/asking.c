@@ -120,7 +120,7 @@ bool pccl_sync_asker_message(struct pccl_worker_link *link, const struct pccl_ms
     struct pccl_text *reason = &link->reason;
     bool proofs = msg->type == PCCL_MSG_state_proofs, data = msg->type == PCCL_MSG_state_data;
     if (!(proofs || data) || !asker->owed) {
-        pccl_text_format(reason, "it sent %s and was not asked for it", pccl_wire_name(msg->type));
+        pccl_text_format(reason, "it sent an unrequested %s", pccl_wire_name(msg->type));
         return false;
     }
     asker->owed--;

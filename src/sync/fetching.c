@@ -80,7 +80,7 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
 static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
-    pccl_log_line(&synchronizer->worker.config.log, PCCL_LOG_WARN, "state: peer %s is no longer asked: %s",
+    pccl_log_line(&synchronizer->worker.config.log, PCCL_LOG_WARN, "state: no longer fetching from peer %s: %s",
                   pccl_id_str(&donor->peer), fetching->last_reason.bytes);
     *find(fetching, &donor->peer) = donor->next;
     if (donor->seated)

@@ -31,7 +31,7 @@ static struct pccl_synchronizer *synchronizer_of(const struct server *server)
 static void end(struct pccl_worker_link *link)
 {
     enum pccl_log_level level = server_of(link)->count ? PCCL_LOG_INFO : PCCL_LOG_DEBUG;
-    pccl_log_line(&link->worker->config.log, level, "state: peer %s is no longer served: %s", pccl_id_str(&link->peer),
+    pccl_log_line(&link->worker->config.log, level, "state: no longer serving peer %s: %s", pccl_id_str(&link->peer),
                   pccl_worker_link_why(link)->bytes);
     pccl_worker_link_close(link);
 }
@@ -75,7 +75,7 @@ static bool take_want(struct pccl_worker_link *link, const struct pccl_msg *msg)
         return false;
     }
     if (!pccl_sync_is_servable(synchronizer_of(server))) {
-        pccl_text_format(reason, "the state is not complete here");
+        pccl_text_format(reason, "the state is incomplete on this peer");
         return false;
     }
     server->wants[number] = (struct want){.msg = msg->as.state_want};

@@ -19,15 +19,15 @@ const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     const enum pccl_datatype type = (enum pccl_datatype)descriptor->datatype;
     if (row->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
-        return "an automatic codec is for all-reduces and reduce-scatters";
+        return "an automatic codec requires an all-reduce or a reduce-scatter";
     if (row->of == PCCL_OF_TENSORS)
         return NULL; /* its sections have types and reductions */
     if (!pccl_id_is_zero(&descriptor->counts))
-        return "an automatic codec is for reduce-scatters of equal shares";
+        return "an automatic codec requires equal shares in a reduce-scatter";
     if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
-        return "an automatic codec is for elements of float, float16 and bfloat16";
+        return "an automatic codec requires elements of float, float16 or bfloat16";
     if (!pccl_reduce_op_adds((enum pccl_reduce_op)descriptor->operation))
-        return "an automatic codec is for sums and averages";
+        return "an automatic codec requires a sum or an average";
     return NULL;
 }
 
@@ -275,15 +275,15 @@ static void add_gap(struct pccl_text *words, const struct pccl_choice *choice)
     if (usual_gap_us(choice) != 0)
         add_ms(words, ", gap ", usual_gap_us(choice));
     else
-        pccl_text_add(words, ", which is not known yet");
+        pccl_text_add(words, " (not known yet)");
 }
 
 void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor *descriptor,
                           const struct pccl_choice *choice)
 {
     static const char *const whys[] = {
-        [PCCL_CHOICE_NONE] = "nothing is chosen", [PCCL_CHOICE_FIRST] = "first use", [PCCL_CHOICE_KEPT] = "kept",
-        [PCCL_CHOICE_LOWERED] = "lowered",        [PCCL_CHOICE_RAISED] = "raised",
+        [PCCL_CHOICE_NONE] = "no choice",  [PCCL_CHOICE_FIRST] = "first use", [PCCL_CHOICE_KEPT] = "kept",
+        [PCCL_CHOICE_LOWERED] = "lowered", [PCCL_CHOICE_RAISED] = "raised",
     };
     pccl_text_add(words, whys[choice->why]);
     pccl_text_add(words, ": budget ");
@@ -291,9 +291,9 @@ void pccl_choice_describe(struct pccl_text *words, const struct pccl_descriptor 
     if (descriptor->budget_percent != 0)
         add_gap(words, choice);
     if (choice->took_us != 0)
-        add_ms(words, ", the use before took ", choice->took_us);
+        add_ms(words, ", the previous use took ", choice->took_us);
     if (choice->expected_us != 0)
         add_ms(words, ", expected ", choice->expected_us);
     else if (choice->why == PCCL_CHOICE_FIRST && descriptor->budget_percent == 0)
-        pccl_text_add(words, ", no rate of the links is known");
+        pccl_text_add(words, ", link rates unknown");
 }

@@ -18,7 +18,7 @@ const struct pccl_collective_row pccl_collective_rows[PCCL_COLLECTIVES + 1] = {
     [PCCL_BARRIER] = {.name = "barrier", .listed = 4},
     [PCCL_ALL_GATHER_V] =
         ROW("all-gather of blobs", 5, BLOBS, ONE_PART, ALL, PART_FOR_EACH, ALL, NEVER_PACKED, .has_counts = true),
-    [PCCL_FOUND] = {.name = "founding of a subgroup", .listed = PCCL_NOT_LISTED, .ranks_matter = true},
+    [PCCL_FOUND] = {.name = "creation of a group", .listed = PCCL_NOT_LISTED, .ranks_matter = true},
     [PCCL_REDUCE] =
         ROW("reduce", 6, ELEMENTS, ONE_PART, ALL, ONE_PART, ROOT, GIVEN_CODEC, .reduces = true, .ranks_matter = true),
     [PCCL_GATHER] = ROW("gather", 7, ELEMENTS, ONE_PART, ALL, PART_FOR_EACH, ROOT, GIVEN_CODEC, .ranks_matter = true),
@@ -55,6 +55,6 @@ const char *pccl_row_misfit(const struct pccl_collective_row *row, enum pccl_dat
                             enum pccl_reduce_op reduction)
 {
     if (row->scan != PCCL_NO_SCAN && reduction == PCCL_AVG)
-        return "a scan has no average: no part of it could be continued by the next rank";
+        return "an average cannot be scanned: the next rank cannot continue a partial average";
     return pccl_reduction_misfit(datatype, reduction);
 }

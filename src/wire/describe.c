@@ -62,7 +62,7 @@ static void describe_size(struct pccl_text *words, const struct pccl_descriptor 
         const char *type = pccl_datatype_name((enum pccl_datatype)descriptor->datatype);
         pccl_text_append(words, "%" PRIu64 " %s", descriptor->count, type);
         if (lengths_are_known)
-            pccl_text_append(words, " in given shares (%s)", pccl_id_str(&descriptor->counts));
+            pccl_text_append(words, " in specified shares (%s)", pccl_id_str(&descriptor->counts));
     }
 }
 
@@ -123,7 +123,7 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
         if (collective != PCCL_FOUND) /* its tag is a digest */
             pccl_text_append(text, " tag %" PRIu64, detail);
         break;
-    default: pccl_text_append(text, "its own work"); break;
+    default: pccl_text_append(text, "its own code"); break;
     }
 }
 
@@ -131,7 +131,7 @@ static void describe_place(struct pccl_text *text, const struct pccl_place *plac
 {
     pccl_text_append(text, "peer %s (", pccl_id_str(&place->peer));
     if (place->state == PCCL_PLACE_DISCONNECTED)
-        pccl_text_append(text, "disconnected, last heard %s ago; ", pccl_duration_str(place->since_us));
+        pccl_text_append(text, "disconnected, last seen %s ago; ", pccl_duration_str(place->since_us));
     else if (place->state == PCCL_PLACE_SILENT)
         pccl_text_append(text, "silent for %s; ", pccl_duration_str(place->since_us));
     pccl_text_append(text, "in ");
@@ -155,28 +155,30 @@ void pccl_describe_places(struct pccl_text *text, const struct pccl_place *place
 #define OPTIMIZE "comm.optimize_topology(), in C pcclOptimizeTopology,"
 #define SYNC "comm.sync_shared_state(), in C pcclSynchronizeSharedState,"
 #define PENDING "comm.are_peers_pending(), in C pcclArePeersPending,"
-#define NEWCOMER "; a newcomer leaves it out after connect: the update that admitted it counts"
+#define NEWCOMER "; a newcomer skips it after connect: the update that admitted it counts"
 
 static const struct {
     enum pccl_call one, two; /* in any order */
     const char *words;
 } remedies[] = {
     {PCCL_CALL_UPDATE, PCCL_CALL_OPERATION,
-     "call " UPDATE " on all peers before the operation or on none" NEWCOMER
+     "call " UPDATE " on all peers or on no peer before the operation" NEWCOMER
      "; a step of pccl.loop() or pcclLoopNext() must have the same operations on all peers"},
-    {PCCL_CALL_UPDATE, PCCL_CALL_SYNC, "call " UPDATE " on all peers before the synchronization or on none" NEWCOMER},
-    {PCCL_CALL_UPDATE, PCCL_CALL_OPTIMIZE, "call " UPDATE " on all peers before the optimization or on none" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_SYNC,
+     "call " UPDATE " on all peers or on no peer before the synchronization" NEWCOMER},
+    {PCCL_CALL_UPDATE, PCCL_CALL_OPTIMIZE,
+     "call " UPDATE " on all peers or on no peer before the optimization" NEWCOMER},
     {PCCL_CALL_UPDATE, PCCL_CALL_PENDING,
-     "call " PENDING " on all peers before the update or on none; a newcomer begins with what members call after "
-     "the update that admitted it"},
-    {PCCL_CALL_SYNC, PCCL_CALL_OPERATION, "call " SYNC " on all peers of the group before the operation or on none"},
-    {PCCL_CALL_SYNC, PCCL_CALL_OPTIMIZE, "call " OPTIMIZE " on all peers before the synchronization or on none"},
-    {PCCL_CALL_SYNC, PCCL_CALL_PENDING, "call " PENDING " on all peers before the synchronization or on none"},
-    {PCCL_CALL_OPTIMIZE, PCCL_CALL_OPERATION, "call " OPTIMIZE " on all peers before the operation or on none"},
-    {PCCL_CALL_OPTIMIZE, PCCL_CALL_PENDING, "call " PENDING " on all peers before the optimization or on none"},
-    {PCCL_CALL_OPERATION, PCCL_CALL_PENDING, "call " PENDING " on all peers before the operation or on none"},
+     "call " PENDING " on all peers or on no peer before the update; a newcomer begins with the calls that members "
+                     "make after the update that admitted it"},
+    {PCCL_CALL_SYNC, PCCL_CALL_OPERATION, "call " SYNC " on all peers of the group or on no peer before the operation"},
+    {PCCL_CALL_SYNC, PCCL_CALL_OPTIMIZE, "call " OPTIMIZE " on all peers or on no peer before the synchronization"},
+    {PCCL_CALL_SYNC, PCCL_CALL_PENDING, "call " PENDING " on all peers or on no peer before the synchronization"},
+    {PCCL_CALL_OPTIMIZE, PCCL_CALL_OPERATION, "call " OPTIMIZE " on all peers or on no peer before the operation"},
+    {PCCL_CALL_OPTIMIZE, PCCL_CALL_PENDING, "call " PENDING " on all peers or on no peer before the optimization"},
+    {PCCL_CALL_OPERATION, PCCL_CALL_PENDING, "call " PENDING " on all peers or on no peer before the operation"},
     {PCCL_CALL_OPERATION, PCCL_CALL_OPERATION,
-     "make both operations in the same order on all peers, or launch both before waiting for one"},
+     "call both operations in the same order on all peers, or launch both before awaiting one"},
 };
 
 const char *pccl_remedy(uint8_t call, uint8_t other)

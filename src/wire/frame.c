@@ -120,7 +120,7 @@ int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *
         .length = (uint32_t)pccl_get(header, 4),
     };
     if (frame->length > reader->body_max) {
-        pccl_text_format(reason, "a frame of %u bytes, at most %u are allowed", frame->length, reader->body_max);
+        pccl_text_format(reason, "a frame of %u bytes exceeds the limit of %u", frame->length, reader->body_max);
         return -1;
     }
     if (padding != 0) {

@@ -56,7 +56,7 @@ static void add_hex(struct pccl_text *text, uint64_t value, uint32_t digits)
 void pccl_build_describe(struct pccl_text *text, const struct pccl_build *build)
 {
     if (build->version < PCCL_GREETING_SINCE) {
-        pccl_text_append(text, "of an unknown release (protocol %u)", build->version);
+        pccl_text_append(text, "of unknown version (protocol %u)", build->version);
         return;
     }
     pccl_text_append(text, "%u.%u.%u, commit ", build->release / 10000, build->release / 100 % 100,

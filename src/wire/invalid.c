@@ -10,9 +10,9 @@
 static const char *invalid_round(uint8_t kind, uint8_t outcome)
 {
     if (outcome == PCCL_ROUND_TRUE && kind != PCCL_ROUND_PENDING)
-        return "only a pending query is answered with true";
+        return "the outcome true outside a pending query";
     if (outcome == PCCL_ROUND_FAILED && kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE)
-        return "only a synchronization or an optimization fails for all";
+        return "the outcome failed outside a synchronization or an optimization";
     return NULL;
 }
 
@@ -27,7 +27,7 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
                    : NULL;
     if (descriptor->codec_datatype != 0)
         return "a packed data type in a codec with scales";
-    return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "no such codec";
+    return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "an unknown codec";
 }
 
 /* Requires a codec that a choice can have made. */
@@ -40,34 +40,34 @@ static const char *invalid_budget(const struct pccl_descriptor *descriptor)
     for (unsigned level = 0; level < PCCL_LEVELS; level++)
         if (pccl_choice_is_applied((enum pccl_level)level, descriptor))
             return pccl_choice_misfit(descriptor);
-    return "an automatic codec that is none of its levels";
+    return "an automatic codec at an unknown level";
 }
 
 static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
     if (!row->reduces && descriptor->operation != 0)
-        return "a reduction in an operation that reduces nothing";
+        return "a reduction in an operation that does not reduce";
     const char *misfit = pccl_row_misfit(row, descriptor->datatype, descriptor->operation);
     if (misfit != NULL)
         return misfit;
     if (pccl_row_has_root(row) == pccl_id_is_zero(&descriptor->root))
-        return "a root where there is none, or none where there is one";
+        return "a root in an operation without one, or no root in an operation with one";
     if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED &&
         (descriptor->codec != 0 || descriptor->codec_datatype != 0))
-        return "quantization in a collective that has none";
+        return "quantization in a collective that does not support it";
     if (!row->has_counts && !pccl_id_is_zero(&descriptor->counts))
-        return "counts in an operation whose parts are equal";
+        return "counts in an operation with equal parts";
     if (row->of == PCCL_OF_TENSORS &&
         (descriptor->datatype != PCCL_U8 || descriptor->operation != PCCL_SUM || pccl_id_is_zero(&descriptor->counts)))
-        return "several tensors with a type or a reduction of their own, or without a digest";
+        return "several tensors with a common type or reduction, or without a digest";
     bool founds = descriptor->collective == PCCL_FOUND, is_barrier = row->of == PCCL_OF_NOTHING && !founds;
     if (row->of == PCCL_OF_NOTHING && (descriptor->datatype != 0 || descriptor->codec != 0))
         return "a data type in an operation without elements";
     if (is_barrier && descriptor->count > 0)
-        return "a barrier has no elements";
+        return "elements in a barrier";
     if (founds && (descriptor->count < 2 || descriptor->count > PCCL_PEERS_MAX))
-        return "a subgroup has two members or more";
+        return "a subgroup of fewer than two members";
     const char *invalid = invalid_budget(descriptor);
     return invalid != NULL ? invalid : invalid_codec(descriptor);
 }
@@ -93,20 +93,19 @@ static const char *invalid_launched(const struct pccl_choice *choice, uint32_t c
     if (invalid != NULL || count == 0)
         return invalid;
     return pccl_choice_is_applied((enum pccl_level)choice->level, descriptor) ? NULL
-                                                                              : "another codec than the one chosen";
+                                                                              : "a codec that differs from the choice";
 }
 
 static const char *invalid_payload(const struct pccl_instance *instance, uint32_t payload_bytes)
 {
-    return payload_bytes > PCCL_TINY_BYTES_MAX && instance->subgroup != PCCL_FOUNDING
-               ? "a payload that is too long for anything but a founding"
-               : NULL;
+    return payload_bytes > PCCL_TINY_BYTES_MAX && instance->subgroup != PCCL_FOUNDING ? "a payload that is too long"
+                                                                                      : NULL;
 }
 
 const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny)
 {
     if (!tiny && pccl_collective(descriptor->collective)->of == PCCL_OF_NOTHING)
-        return "a barrier or a founding that is not tiny";
+        return "a barrier or the creation of a subgroup that is not tiny";
     if (pccl_collective_is_of_blobs(descriptor->collective) && !tiny == pccl_id_is_zero(&descriptor->counts))
         return tiny ? "blobs of known lengths in an operation that is tiny"
                     : "blobs of unknown lengths in an operation that is not tiny";
@@ -128,9 +127,9 @@ static const char *invalid_launch(const struct pccl_instance *instance, const st
                                   uint8_t tiny, uint32_t payload_bytes)
 {
     if ((descriptor->collective == PCCL_FOUND) != (instance->subgroup == PCCL_FOUNDING))
-        return "the name of an operation says whether it founds a subgroup";
+        return "the name of an operation and its collective disagree about creating a subgroup";
     if ((descriptor->collective == PCCL_SEND) != (instance->pair != 0))
-        return "the name of an operation says whether it is of a pair";
+        return "the name of an operation and its collective disagree about a pair";
     return invalid_way(instance, descriptor, tiny, payload_bytes);
 }
 
@@ -146,7 +145,7 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
     if (operation->state == PCCL_RESUME_ABORTED && operation->class == PCCL_CLASS_NONE)
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
-        return "committed with the class of an abort";
+        return "committed with an abort's class";
     bool launched = operation->state != PCCL_RESUME_ABORTED; /* otherwise the operation may be anything */
     const char *invalid = NULL;
     if (operation->state == PCCL_RESUME_DONE)
@@ -165,7 +164,7 @@ static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
     if (outcome->class != PCCL_CLASS_NONE && (outcome->tiny != 0 || outcome->result.length > 0))
         return "an aborted operation with a result";
     if ((outcome->class != PCCL_CLASS_NONE || outcome->tiny != 0) && outcome->choice_count > 0)
-        return "a choice with an outcome after which nothing is chosen";
+        return "a choice with an outcome that allows none";
     if (outcome->tiny == 0 && outcome->result.length > 0)
         return "a result of an operation that is not tiny";
     return invalid_payload(&outcome->instance, outcome->result.length);
@@ -173,7 +172,7 @@ static const char *invalid_outcome(const struct pccl_msg_outcome *outcome)
 
 static const char *invalid_resume_subgroup(const struct pccl_msg_resume_subgroup *resume)
 {
-    return resume->founding.subgroup != PCCL_FOUNDING ? "not the founding of a subgroup" : NULL;
+    return resume->founding.subgroup != PCCL_FOUNDING ? "not the creation of a subgroup" : NULL;
 }
 
 static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *change)
@@ -181,7 +180,7 @@ static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *chan
     if (change->view_changed == 0 && change->ring_count > 0)
         return "a ring without a new view";
     if (change->replans != 0 && (change->view_changed == 0 || change->full != 0))
-        return "a re-plan without a ring, or with a list of members";
+        return "a re-plan without a ring, or with a member list";
     return change->replans != 0 && change->added_count + change->removed_count > 0 ? "a re-plan with other members"
                                                                                    : NULL;
 }
@@ -189,16 +188,16 @@ static const char *invalid_epoch_change(const struct pccl_msg_epoch_change *chan
 static const char *invalid_state_want(const struct pccl_msg_state_want *want)
 {
     if (want->what == PCCL_WANT_ROOTS && want->first != 0)
-        return "roots have no first chunk";
+        return "a first chunk in a request for roots";
     if (want->what == PCCL_WANT_DATA && want->count != 1)
-        return "chunks are wanted one by one";
+        return "a request for several chunks at once";
     return NULL;
 }
 
 static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
 {
     if (plan->takes_unequal != 0 && plan->requests == 0)
-        return "a member that serves cannot also fetch";
+        return "a member that both serves and fetches";
     return NULL;
 }
 
@@ -207,16 +206,17 @@ static const char *invalid_sight(const struct pccl_msg_sight *sight)
 {
     for (uint32_t i = 1; i < sight->links_count; i++)
         if (pccl_id_compare(&sight->links[i - 1].peer, &sight->links[i].peer) >= 0)
-            return "links in a report that are not in the order of their peers, or two of one peer";
+            return "links in a report that are not in the order of their peers, or two links of one peer";
     return NULL;
 }
 
 static const char *invalid_vote(const struct pccl_msg_vote *vote)
 {
     if (vote->drain != 0 && vote->kind != PCCL_ROUND_UPDATE && vote->kind != PCCL_ROUND_PENDING)
-        return "a drain in a vote that no update follows";
-    return vote->unable.length > 0 && vote->kind != PCCL_ROUND_OPTIMIZE ? "a reason against a vote that needs nothing"
-                                                                        : NULL;
+        return "a drain in a vote that is not for a topology update";
+    return vote->unable.length > 0 && vote->kind != PCCL_ROUND_OPTIMIZE
+               ? "a reason in a vote that is not for an optimization"
+               : NULL;
 }
 
 const char *pccl_wire_invalid(const struct pccl_msg *msg)

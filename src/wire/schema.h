@@ -594,7 +594,7 @@
 
 #define PCCL_ENUM_hello_mode(V)                                                                                        \
     V(HELLO_NEW, 1, "a newcomer: wait for welcome")                                                                    \
-    V(HELLO_CONTINUE, 2, "the session continues: both resend what the other side has not received")                    \
+    V(HELLO_CONTINUE, 2, "the session continues: both resend messages that the other side has not received")           \
     V(HELLO_RESUME, 3, "the master knows nothing: new session, send resume")
 enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
@@ -608,13 +608,13 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_SILENT, 7, "silent for too long")                                                                        \
     V(REFUSAL_GONE, 8, "it was removed, or found dead, before")                                                        \
     V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
-    V(REFUSAL_PROTOCOL, 10, "it broke the protocol")                                                                   \
+    V(REFUSAL_PROTOCOL, 10, "it violated the protocol")                                                                \
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
-    V(REFUSAL_LEFT, 12, "it said good-bye")                                                                            \
-    V(REFUSAL_STATE, 13, "its shared state does not match that of its group")                                          \
-    V(REFUSAL_OPERATOR, 14, "an operator wants it to go")                                                              \
-    V(REFUSAL_SLOW, 15, "it was slow for too long, and the master does not only warn")                                 \
-    V(REFUSAL_DRAINED, 16, "it was drained, as an operator or its own program asked")
+    V(REFUSAL_LEFT, 12, "it left")                                                                                     \
+    V(REFUSAL_STATE, 13, "its shared state does not match its group's")                                                \
+    V(REFUSAL_OPERATOR, 14, "an operator removed it")                                                                  \
+    V(REFUSAL_SLOW, 15, "it was slow for too long, and the master expels slow peers")                                  \
+    V(REFUSAL_DRAINED, 16, "an operator or its own program drained it")
 enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_collective(V)                                                                                        \
@@ -622,20 +622,20 @@ enum pccl_refusal { PCCL_ENUM_refusal(PCCL_ENUM_VALUE) };
     V(BROADCAST, 1, "all get the root's tensor")                                                                       \
     V(ALL_GATHER, 2, "all get the parts of all, in the order of members")                                              \
     V(REDUCE_SCATTER, 3, "each gets its part of the reduction of all tensors")                                         \
-    V(BARRIER, 4, "nobody goes on before all have come")                                                               \
-    V(ALL_GATHER_V, 5, "all get the blobs of all; lengths go first, as a tiny operation")                              \
-    V(FOUND, 6, "the members of a list found a subgroup")                                                              \
+    V(BARRIER, 4, "no member continues before all have entered")                                                       \
+    V(ALL_GATHER_V, 5, "all get the blobs of all; the lengths are exchanged first in a tiny operation")                \
+    V(FOUND, 6, "the listed members create a subgroup")                                                                \
     V(REDUCE, 7, "the root gets the reduced elements of all")                                                          \
     V(GATHER, 8, "the root gets the parts of all")                                                                     \
     V(SCATTER, 9, "each gets its part of the root's tensor")                                                           \
     V(ALL_TO_ALL, 10, "each gets a part from each")                                                                    \
     V(SEND, 11, "one peer of a pair gets the other one's tensor")                                                      \
-    V(GATHER_V, 12, "the root gets the blobs of all; lengths go first, here and below")                                \
+    V(GATHER_V, 12, "the root gets the blobs of all; the lengths are exchanged first, here and below")                 \
     V(SCATTER_V, 13, "each gets one of the root's blobs")                                                              \
     V(ALL_TO_ALL_V, 14, "each gets a blob from each")                                                                  \
     V(COALESCED, 15, "all get the reductions of several tensors: coalesced.h")                                         \
     V(EXCLUSIVE_SCAN, 16, "each gets the reduction of the tensors of all before it")                                   \
-    V(INCLUSIVE_SCAN, 17, "the same with its own tensor")
+    V(INCLUSIVE_SCAN, 17, "the same including its own tensor")
 enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \
@@ -644,12 +644,12 @@ enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
     V(CLASS_MISMATCH, 2, "peers called it with different arguments")                                                   \
     V(CLASS_ABORTED, 3, "a caller aborted it")                                                                         \
     V(CLASS_DEADLINE, 4, "its deadline passed")                                                                        \
-    V(CLASS_INTERNAL, 5, "something that should not happen")                                                           \
-    V(CLASS_MEMBERS_CHANGED, 6, "a caller counted on other members than the view has")
+    V(CLASS_INTERNAL, 5, "an internal error")                                                                          \
+    V(CLASS_MEMBERS_CHANGED, 6, "a caller expected other members than the view has")
 enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
 #define PCCL_ENUM_level(V)                                                                                             \
-    V(LEVEL_EXACT, 0, "elements travel as they are")                                                                   \
+    V(LEVEL_EXACT, 0, "elements travel unquantized")                                                                   \
     V(LEVEL_16, 1, "zero_point_scale to u16")                                                                          \
     V(LEVEL_8, 2, "e4m3")                                                                                              \
     V(LEVEL_4, 3, "e2m1")
@@ -657,24 +657,24 @@ enum pccl_level { PCCL_ENUM_level(PCCL_ENUM_VALUE) PCCL_LEVELS };
 
 #define PCCL_ENUM_choice_why(V)                                                                                        \
     V(CHOICE_NONE, 0, "nothing is chosen: in memory only")                                                             \
-    V(CHOICE_FIRST, 1, "no earlier use counts, so the cost data of the view do")                                       \
-    V(CHOICE_KEPT, 2, "that of the use before")                                                                        \
-    V(CHOICE_LOWERED, 3, "the use before took too long")                                                               \
-    V(CHOICE_RAISED, 4, "the uses before left time for more bits")
+    V(CHOICE_FIRST, 1, "no earlier use counts, so the cost data of the view decide")                                   \
+    V(CHOICE_KEPT, 2, "the same as in the previous use")                                                               \
+    V(CHOICE_LOWERED, 3, "the previous use took too long")                                                             \
+    V(CHOICE_RAISED, 4, "the previous uses left time for more bits")
 enum pccl_choice_why { PCCL_ENUM_choice_why(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_link_end(V)                                                                                          \
     V(LINK_CLOSED, 1, "FIN or RST")                                                                                    \
-    V(LINK_REFUSED, 2, "dialing: nobody listens there")                                                                \
+    V(LINK_REFUSED, 2, "dialing: no process listens there")                                                            \
     V(LINK_OTHER, 3, "dialing: another peer answers there")                                                            \
     V(LINK_TIMEOUT, 4, "dialing: no answer")                                                                           \
     V(LINK_UNREACHABLE, 5, "dialing: no route, or no candidate address can be dialed")                                 \
-    V(LINK_SILENT, 6, "an open link said nothing for too long")
+    V(LINK_SILENT, 6, "an open link was silent for too long")
 enum pccl_link_end { PCCL_ENUM_link_end(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_link_kind(V)                                                                                         \
     V(LINK_RING, 1, "a link that carries data")                                                                        \
-    V(LINK_PROBE, 2, "only asks who answers there")                                                                    \
+    V(LINK_PROBE, 2, "only identifies the peer that answers")                                                          \
     V(LINK_STATE, 3, "fetches shared state during a synchronization")                                                  \
     V(LINK_MEASURE, 4, "measures the link, during an optimization")
 enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
@@ -688,13 +688,13 @@ enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };
 
 #define PCCL_ENUM_round_outcome(V)                                                                                     \
     V(ROUND_DONE, 0, "update, optimize: decided; pending: no peer waits; sync: all hold the same")                     \
-    V(ROUND_TRUE, 1, "pending: somebody waits")                                                                        \
+    V(ROUND_TRUE, 1, "pending: a peer waits")                                                                          \
     V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")                                                      \
     V(ROUND_FAILED, 3, "sync, optimize: it failed for all of the group")
 enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_call(V)                                                                                              \
-    V(CALL_NONE, 0, "nothing, or nothing is known")                                                                    \
+    V(CALL_NONE, 0, "none, or unknown")                                                                                \
     V(CALL_UPDATE, 1, "topology update")                                                                               \
     V(CALL_PENDING, 2, "query for pending peers")                                                                      \
     V(CALL_OPERATION, 3, "an operation")                                                                               \
@@ -704,7 +704,7 @@ enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
 enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_want_what(V)                                                                                         \
-    V(WANT_ROOTS, 1, "one proof for each tensor")                                                                      \
+    V(WANT_ROOTS, 1, "one proof per tensor")                                                                           \
     V(WANT_CHUNKS, 2, "the proofs of a tensor's chunks")                                                               \
     V(WANT_DATA, 3, "a chunk")
 enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
@@ -712,31 +712,31 @@ enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
 #define PCCL_ENUM_place_state(V)                                                                                       \
     V(PLACE_HERE, 0, "it has made this call")                                                                          \
     V(PLACE_ELSEWHERE, 1, "it waits in another call")                                                                  \
-    V(PLACE_SILENT, 2, "it says nothing, or computes")                                                                 \
+    V(PLACE_SILENT, 2, "it is silent, or computes")                                                                    \
     V(PLACE_DISCONNECTED, 3, "its connection is lost, it may reconnect")
 enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_stuck(V)                                                                                             \
     V(STUCK_NOT, 0, "the calls may meet")                                                                              \
     V(STUCK_LIKELY, 1, "a cycle of calls that wait for each other, unless a thread that has made no call yet helps")   \
-    V(STUCK_CERTAIN, 2, "such a cycle that no thread can end; it has an update, an optimization or a synchronization")
+    V(STUCK_CERTAIN, 2, "a cycle that no thread can break; it contains an update, an optimization or a synchronization")
 enum pccl_stuck { PCCL_ENUM_stuck(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_wait_what(V)                                                                                         \
-    V(WAIT_READY, 1, "that it says that it is ready: it has not entered, as far as is known")                          \
-    V(WAIT_CREDIT, 2, "that it permits more to be sent")                                                               \
-    V(WAIT_ROOM, 3, "that it takes what is being sent")                                                                \
-    V(WAIT_DATA, 4, "that it sends")                                                                                   \
+    V(WAIT_READY, 1, "its ready message: it has not entered, as far as known")                                         \
+    V(WAIT_CREDIT, 2, "its credit for more data")                                                                      \
+    V(WAIT_ROOM, 3, "its receiving of sent data")                                                                      \
+    V(WAIT_DATA, 4, "its data")                                                                                        \
     V(WAIT_OUTCOME, 5, "the outcome")
 enum pccl_wait_what { PCCL_ENUM_wait_what(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_verdict_class(V)                                                                                     \
     V(VERDICT_NOT_ENTERED, 1, "others wait in an operation that this peer has not entered")                            \
-    V(VERDICT_HANG, 2, "all have entered an operation, and it stands still because of this peer or link")              \
+    V(VERDICT_HANG, 2, "all have entered an operation, but it is stuck because of this peer or link")                  \
     V(VERDICT_SLOW_LINK, 3, "this link carries less than others, or loses more")                                       \
-    V(VERDICT_SLOW_SENDER, 4, "all that this peer sends is slow")                                                      \
-    V(VERDICT_SLOW_RECEIVER, 5, "all that is sent to this peer is slow")                                               \
-    V(VERDICT_SLOW_PEER, 6, "this peer's process does not run when it wants to")                                       \
+    V(VERDICT_SLOW_SENDER, 4, "all data that this peer sends is slow")                                                 \
+    V(VERDICT_SLOW_RECEIVER, 5, "all data that is sent to this peer is slow")                                          \
+    V(VERDICT_SLOW_PEER, 6, "this peer's process is runnable but does not run")                                        \
     V(VERDICT_SLOW_COMPUTATION, 7, "this peer enters operations later than others")
 enum pccl_verdict_class { PCCL_ENUM_verdict_class(PCCL_ENUM_VALUE) PCCL_VERDICT_CLASSES };
 
@@ -749,22 +749,22 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
 
 /* X(name, the fields that use it) */
 #define PCCL_WIRE_ENUMS(X)                                                                                             \
-    X(hello_mode, "field mode of hello_ok")                                                                            \
-    X(refusal, "field code of refused and expelled")                                                                   \
-    X(collective, "field collective: which operation")                                                                 \
-    X(class, "field class: how an operation ended")                                                                    \
-    X(level, "field level of choice")                                                                                  \
-    X(choice_why, "field why of choice: why this level")                                                               \
-    X(link_end, "field how of link_lost")                                                                              \
-    X(link_kind, "field kind of link_hello")                                                                           \
-    X(round_kind, "field kind of vote, withdraw, round and resume_round")                                              \
-    X(round_outcome, "field outcome of round and resume_round")                                                        \
-    X(call, "field call: what a peer waits in")                                                                        \
-    X(stuck, "field stuck of who_is_where")                                                                            \
-    X(place_state, "field state of place")                                                                             \
-    X(resume_state, "field state of resume_operation")                                                                 \
-    X(wait_what, "field what of seen_wait")                                                                            \
-    X(verdict_class, "field class of verdict")                                                                         \
-    X(want_what, "field what of state_want and state_proofs")
+    X(hello_mode, "field `mode` of hello_ok")                                                                          \
+    X(refusal, "field `code` of refused and expelled")                                                                 \
+    X(collective, "field `collective`: kind of operation")                                                             \
+    X(class, "field `class`: end of an operation")                                                                     \
+    X(level, "field `level` of choice")                                                                                \
+    X(choice_why, "field `why` of choice: reason for this level")                                                      \
+    X(link_end, "field `how` of link_lost")                                                                            \
+    X(link_kind, "field `kind` of link_hello")                                                                         \
+    X(round_kind, "field `kind` of vote, withdraw, round and resume_round")                                            \
+    X(round_outcome, "field `outcome` of round and resume_round")                                                      \
+    X(call, "field `call`: call in which a peer waits")                                                                \
+    X(stuck, "field `stuck` of who_is_where")                                                                          \
+    X(place_state, "field `state` of place")                                                                           \
+    X(resume_state, "field `state` of resume_operation")                                                               \
+    X(wait_what, "field `what` of seen_wait")                                                                          \
+    X(verdict_class, "field `class` of verdict")                                                                       \
+    X(want_what, "field `what` of state_want and state_proofs")
 
 #endif

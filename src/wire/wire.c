@@ -355,8 +355,8 @@ static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *fiel
 
 static bool fail_beyond(struct decoder *d, const struct pccl_wire_field *field, uint64_t value)
 {
-    pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", not within %" PRIu64 " and %" PRIu64, d->layout->name,
-                     field->name, value, field->least, field->most);
+    pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", expected %" PRIu64 " to %" PRIu64, d->layout->name, field->name,
+                     value, field->least, field->most);
     return false;
 }
 
@@ -402,7 +402,7 @@ static bool decode_bytes(struct decoder *d, const struct pccl_wire_field *field,
     if (bytes->data == NULL)
         return false;
     if (field->kind == PCCL_WIRE_TEXT && !is_printable(bytes->data, length))
-        return fail(d, field, "is no printable text");
+        return fail(d, field, "is not printable text");
     return true;
 }
 

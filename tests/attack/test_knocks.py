@@ -67,7 +67,7 @@ def test_strangers_without_a_knock(run):
         connection = dial(run.port)
         connection.send(said)
         (words,) = _heard([connection])
-        check(words[4] == wire.REFUSED and b"takes encrypted connections only" in words, f"answer to {said}: {words}")
+        check(words[4] == wire.REFUSED and b"requires encrypted connections" in words, f"answer to {said}: {words}")
     early = [dial(run.port) for _ in range(3)]
     for connection, said in zip(early, (good[:3], good[:100], b"")):
         connection.send(said)
@@ -113,7 +113,7 @@ def test_peers_of_another_version(run):
     stranger = Mutant(run, 2, MUTANT_VERSION="999", PCCL_TOKEN_FILE=file)
     stranger.joins.wait()
     words = stranger.joins.result.get("words", "")
-    check("is not the one of the token" in words and "999" not in words, f"{stranger.joins.result}")
+    check("is not the token's master" in words and "999" not in words, f"{stranger.joins.result}")
     honest.go_on()
 
 
@@ -132,7 +132,7 @@ def test_strangers_at_a_members_port(run):
     equal(_heard(connections), [ALERT] * len(said), "answers")
     plain = dial(honest.port)
     plain.send(messages.frame("link_hello", to=first))
-    check(b"one end of the link encrypts" in _heard([plain])[0], "the answer to a link in the clear")
+    check(b"one side of the link encrypts" in _heard([plain])[0], "the answer to a link in the clear")
     honest.go_on()
 
 
@@ -176,7 +176,7 @@ def test_flood_without_knocks(run):
     answered = heard.count(ALERT)
     equal(answered + heard.count(b""), len(heard), "refusals, and ends without an answer")
     check(100 <= answered <= most, f"{answered} refusals, and at most {most} may be")
-    refused(run.peer(token=OTHER, token_file=""), run.address, "is not the one of the token")
+    refused(run.peer(token=OTHER, token_file=""), run.address, "is not the token's master")
     honest.go_on()
 
 

@@ -56,7 +56,7 @@ def _donor_lies():
         "proofs of another round": with_field("state_proofs", "round", lambda number: number + 1),
         "proofs of another kind": with_field("state_proofs", "what", lambda what: 3 - what),
         "another tensor": with_field("state_data", "tensor", lambda tensor: tensor + 7),
-        "another chunk": with_field("state_data", "chunk", lambda chunk: chunk + 1),
+        "a chunk that was not requested": with_field("state_data", "chunk", lambda chunk: chunk + 1),
         "a chunk far away": with_field("state_data", "chunk", lambda chunk: MOST),
         "another round": with_field("state_data", "round", lambda number: number - 1),
         "a chunk that is too long": with_field("state_data", "length", lambda length: min(length + 1, MIB)),

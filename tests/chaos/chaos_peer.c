@@ -196,7 +196,7 @@ static uint64_t state_digest(void)
 /* Returns the revision that the library requires after all holders of the state have left, or 0. */
 static uint64_t read_wanted(void)
 {
-    const char before[] = "no member offers a shared state of revision ";
+    const char before[] = "no member offers the group's next revision ";
     const char *found = strstr(pcclGetLastError(life.comm), before);
     return found != NULL ? strtoull(found + strlen(before), NULL, 10) : 0;
 }

@@ -484,7 +484,7 @@ class Run:
 
         def found():
             for _, text in reversed(self.master.lines):
-                if "asks to join" in text and any(name in text for name in names):
+                if "requests to join" in text and any(name in text for name in names):
                     return text.split("peer ")[1].split()[0]
             return None
 

@@ -39,7 +39,7 @@ static void parse_reduction(const struct command *command, int first, uint64_t i
     *descriptor = (pcclReduceDescriptor_t){.count = number(command, first + 1), .tag = number(command, first) + index};
     int type = values_type(word(command, first + 2)), op = values_op(word(command, first + 3));
     if (type < 0 || op < 0)
-        bad_command(command, "no such data type or operation");
+        bad_command(command, "unknown data type or operation");
     descriptor->op = (pcclRedOp_t)op;
     descriptor->src_descriptor.datatype = (pcclDataType_t)type;
     const char *quant = option(command, "quant");

@@ -65,19 +65,19 @@ def test_who_does_not_belong_is_told_why(run):
     loops = start_loops(members)
     for pair, at_peer, at_master in (
         (authority.make("late", "pccl-join", days=-1), "it has expired", "certificate has expired"),
-        (other.make("foreign", "pccl-join"), "does not know the authority", "unable to get local issuer certificate"),
-        (authority.make("web", "pccl-observe"), "is not for that", "OU of its subject is not pccl-join"),
-        (authority.make("second", "pccl-master"), "is not for that", "OU of its subject is not pccl-join"),
-        (authority.make("none"), "is not for that", "OU of its subject is not pccl-join"),
+        (other.make("foreign", "pccl-join"), "by an unknown authority", "unable to get local issuer certificate"),
+        (authority.make("web", "pccl-observe"), "it has the wrong role", "expected pccl-join as the first OU"),
+        (authority.make("second", "pccl-master"), "it has the wrong role", "expected pccl-join as the first OU"),
+        (authority.make("none"), "it has the wrong role", "expected pccl-join as the first OU"),
     ):
         at = len(run.master.lines)
         refused(run.peer(**names("", authority, pair)), run, "does not accept this peer's certificate", at_peer)
         run.master.wait_line(at_master, start=at)
     without = dict.fromkeys(("tls_cert", "tls_key", "tls_ca"), "")
-    refused(run.peer(**without), run, "encrypted connections only", "PCCL_TLS_CERT")
+    refused(run.peer(**without), run, "requires encrypted connections", "PCCL_TLS_CERT")
     token = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-    refused(run.peer(**without, token=token), run, "is not the one of the token")
-    run.master.wait_line("it shows a token, and this master takes certificates")
+    refused(run.peer(**without, token=token), run, "is not the token's master")
+    run.master.wait_line("a token instead of a certificate")
     more_steps(loops, world=2)
     all_right(loops)
 
@@ -89,13 +89,13 @@ def test_masters_that_are_none(run):
     for pair, signer, words in (
         (other.make("impostor", "pccl-master"), authority, "unable to get local issuer certificate"),
         (authority.make("late", "pccl-master", days=-1), authority, "certificate has expired"),
-        (authority.make("member", "pccl-join"), authority, "the first OU of its subject is not pccl-master"),
+        (authority.make("member", "pccl-join"), authority, "expected pccl-master as the first OU"),
     ):
         run.start_master(**names("master_", signer, pair))
         refused(run.peer(), run, "the master's certificate", words)
         run.master.wait_line("does not accept this master's certificate")
     run.start_master()
-    refused(run.peer(), run, "the master has no certificate", "--tls-cert")
+    refused(run.peer(), run, "because it has no certificate", "--tls-cert")
 
 
 def test_reading_again(run):
@@ -108,7 +108,7 @@ def test_reading_again(run):
         good = file.read()
         file.truncate(20)
     run.master.signal(signal.SIGHUP)
-    run.master.wait_line("stays in use: cannot use " + files["master_tls_cert"])
+    run.master.wait_line("keeping the previously loaded certificate: cannot use " + files["master_tls_cert"])
     with open(files["master_tls_cert"], "wb") as file:
         file.write(good)
     new = Authority(authority.folder, "new")
@@ -116,7 +116,7 @@ def test_reading_again(run):
     equal(pairs["master"][0], files["master_tls_cert"], "the same file")
     os.replace(new.ca, authority.ca)
     run.master.signal(signal.SIGHUP)
-    run.master.wait_line("certificates were read again")
+    run.master.wait_line("certificates reloaded")
     members += [run.join(1, members)]
     loops = start_loops(members)
     run.master.kill()  # a restarted one reads its files again
@@ -136,8 +136,8 @@ def test_settings(run):
         ["openssl", "pkey", "-in", key, "-out", locked, "-aes256", "-passout", "pass:secret"], check=True, timeout=60
     )
     for arguments, words in (
-        (whole[:4], "belong together"),
-        ([*whole, "--token-file", f"{authority.folder}/run.token"], "give one of them"),
+        (whole[:4], "must be set together"),
+        ([*whole, "--token-file", f"{authority.folder}/run.token"], "set only one of them"),
         (["--tls-cert", "nowhere.crt", *whole[2:]], "nowhere.crt: no such file"),
         ([*whole[:2], "--tls-key", other_key, *whole[4:]], "key values mismatch"),
         ([*whole[:2], "--tls-key", locked, *whole[4:]], "cannot use " + locked),
@@ -152,9 +152,9 @@ def test_settings(run):
         )
         check(done.returncode == 1 and words in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
     words = run.peer(tls_ca="").do("create", run.address, rc=INVALID_ARGUMENT)["words"]
-    check("belong together" in words, words)
+    check("must be set together" in words, words)
     words = run.peer(token="pccl1." + "A" * 22 + "." + "A" * 43).do("create", run.address, rc=INVALID_ARGUMENT)["words"]
-    check("give one of them" in words, words)
+    check("set only one of them" in words, words)
 
 
 def test_openssl_speaks_with_us(run):

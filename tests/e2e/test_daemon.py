@@ -166,23 +166,23 @@ WRONG_FLAGS = {
     ("--frobnicate",): "unknown argument: --frobnicate",
     ("--listenx=1",): "unknown argument",
     ("extra",): "unknown argument: extra",
-    ("--listen",): "a value is missing after: --listen",
+    ("--listen",): "missing value after: --listen",
     ("--listen", "1.2.3.4:99999"): "is not an address",
     ("--listen", ""): "--listen",
     ("--set", "silence_ms"): "NAME=VALUE",
     ("--set", "=1"): "NAME=VALUE",
-    ("--set", "silence=1"): "there is no parameter 'silence'",
-    ("--set", "silence_ms=12s"): "not a number from 100 to 3600000",
-    ("--set", "idle_exit_ms=1x"): "bad value of idle_exit_ms: a number is wanted, 0 to 604800000",
-    ("--set", "idle_exit_ms=604800001"): "bad value of idle_exit_ms",
+    ("--set", "silence=1"): "unknown parameter 'silence'",
+    ("--set", "silence_ms=12s"): "expected a number from 100 to 3600000",
+    ("--set", "idle_exit_ms=1x"): "invalid value for idle_exit_ms: expected a number from 0 to 604800000",
+    ("--set", "idle_exit_ms=604800001"): "invalid value for idle_exit_ms",
     ("--set", "name=x"): "'name' is a parameter of peers",
     ("--set", "heartbeat_ms=9000"): "heartbeat_ms (9000) must be less than half of silence_ms",
-    ("--log-level", "loud"): "none of TRACE",
-    ("--log-format", "xml"): "none of text, logfmt and json",
+    ("--log-level", "loud"): "expected TRACE",
+    ("--log-format", "xml"): "expected text, logfmt or json",
     ("--config", "/nonexistent/pccl.toml"): "cannot read the configuration file /nonexistent/pccl.toml",
     ("--config", "/"): "cannot read the configuration file /: Is a directory",
     ("--config", "/dev/zero"): "65536 bytes",
-    tuple("--listen=127.0.0.1:1" for _ in range(17)): "more than 16 addresses",
+    tuple("--listen=127.0.0.1:1" for _ in range(17)): "expected at most 16",
 }
 
 
@@ -194,26 +194,26 @@ def test_wrong_flags(run):
 
 
 WRONG_FILES = {
-    "silence_ms = 5\n": (1, "not a number from 100"),
-    "\n# c\n\nsilence_ms = -5\n": (4, "not a number"),
-    "silence_ms = abc\n": (1, "texts must be in quotes"),
+    "silence_ms = 5\n": (1, "expected a number from 100"),
+    "\n# c\n\nsilence_ms = -5\n": (4, "expected a number from 100"),
+    "silence_ms = abc\n": (1, "or a quoted text"),
     "silence_ms = \n": (1, "a value is missing"),
     "silence_ms 5000\n": (1, "'=' is missing"),
     "= 5\n": (1, "'key = value'"),
-    "[master]\nsilence_ms = 5000\n": (1, "no [tables]"),
-    "silence = 5000\n": (1, "there is no parameter 'silence'"),
+    "[master]\nsilence_ms = 5000\n": (1, "[tables] are not supported"),
+    "silence = 5000\n": (1, "unknown parameter 'silence'"),
     "\nname = 'x'\n": (2, "'name' is a parameter of peers"),
-    "silence_ms = 5000 6000\n": (1, "nothing but a comment may follow"),
+    "silence_ms = 5000 6000\n": (1, "only a comment may follow"),
     "silence_ms = 5000\nsilence_ms = 5000\n": (2, "set twice; the first time is on line 1"),
     'log_level = "INFO\n': (1, "closing quote"),
-    'log_level = "\\q"\n': (1, "after a backslash"),
-    'log_level = "LOUD"\n': (1, "none of TRACE"),
-    'log_format = "xml"': (1, "none of text, logfmt and json"),
+    'log_level = "\\q"\n': (1, "invalid escape"),
+    'log_level = "LOUD"\n': (1, "expected TRACE"),
+    'log_format = "xml"': (1, "expected text, logfmt or json"),
     'log_format = ["text"]\n': (1, "only listen may be an array"),
     'listen = ["127.0.0.1:1",\n "127.0.0.1:x"]\n': (2, "is not an address"),
     'listen = ["127.0.0.1:1" "127.0.0.1:2"]\n': (1, "a comma or ']'"),
     'listen = ["127.0.0.1:1",\n\n': (1, "']' of this array is missing"),
-    "listen = [5]\n": (1, "texts in quotes"),
+    "listen = [5]\n": (1, "quoted texts"),
     "listen = []\n": (1, "empty"),
     "alone_ms = 2000\nrecover_ms = 3000\n": (2, "recover_ms (3000) must not be more than alone_ms"),
 }
@@ -254,7 +254,7 @@ def test_words_and_codes(run):
     build += rf"schema {wire.DIGEST:016x}\)"
     check(code == 0 and re.fullmatch(rf"pccl-master {build}\n", out), f"--version: {code}, {out}")
     code, out, _ = once(run, "--check-config")
-    equal((code, out), (0, "pccl-master: the configuration is good\n"), "--check-config")
+    equal((code, out), (0, "pccl-master: the configuration is valid\n"), "--check-config")
     for flag in ("--help", "--version", "--print-config", "--check-config"):
         with open("/dev/full", "wb") as full:
             code, _, error = once(run, flag, stdout=full)
@@ -291,7 +291,7 @@ def test_drain(run):
         stranger = wire.Connection(run.port)
         terminate(run.master, number)
         result = vote.wait(rc=UPDATE_FAILED)
-        check("shuts down" in result["words"], f"words: {result['words']}")
+        check("shutting down" in result["words"], f"words: {result['words']}")
         harness.poll(stranger.is_closed, "the end of a connection")
 
 
@@ -347,7 +347,7 @@ def events(run):
         call.wait()
     members[1].kill()
     run.master.wait_line("departs")
-    run.master.wait_line("1 went")
+    run.master.wait_line("1 removed")
     wire.Connection(run.port).send(b"GET / HTTP/1.0\r\n\r\n \"quoted\" \\ \r\n\r\n" + bytes(64))
     run.master.wait_line("refused")
     terminate(run.master)
@@ -365,12 +365,13 @@ def check_events(lines):
     for line in lines:
         check(line["level"] in ("trace", "debug", "info", "warn", "error"), f"level: {line}")
         check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]), f"time: {line}")
-    runs = {line["run"] for line in having("is in") + having("epoch ")}
+    runs = {line["run"] for line in having(" joined: ") + having("epoch ")}
     check(len(runs) == 1 and re.fullmatch("[0-9a-f]{32}", runs.pop()), f"runs: {runs}")
-    asked = [line["peer"] for line in having("asks to join")]
-    equal([line["peer"] for line in having("is in")], asked, "peers that joined")
-    equal({line["level"] for line in having("is in") + having("epoch ") + having("asks to join")}, {"info"}, "levels")
-    departed = [line for line in having("departs") if "shuts down" not in line["message"]]
+    asked = [line["peer"] for line in having("requests to join")]
+    equal([line["peer"] for line in having(" joined: ")], asked, "peers that joined")
+    levels = {line["level"] for line in having(" joined: ") + having("epoch ") + having("requests to join")}
+    equal(levels, {"info"}, "levels")
+    departed = [line for line in having("departs") if "shutting down" not in line["message"]]
     equal([line["peer"] for line in departed], asked[1:], "peers that departed")
     check(departed[0]["reason"] and departed[0]["reason"] in departed[0]["message"], f"reason: {departed[0]}")
     check(any(departed[0]["reason"] in line.get("reason", "") for line in having("epoch ")), "no epoch has the reason")
@@ -379,7 +380,7 @@ def check_events(lines):
     check(aborted[0]["reason"], "no reason for an abort")
     check(having("refused")[0]["reason"], "no reason for a refusal")
     having("SIGTERM")
-    having("shuts down")
+    having("shutting down")
 
 
 def test_json(run):
@@ -405,7 +406,7 @@ def test_text(run):
     lines = [line for line in events(run) if " daemon " not in line]
     for line in lines:
         check(re.match(r"\S+Z pccl (debug|info|warn|error) master ", line), f"line: {line}")
-    joined = next(line for line in lines if "is in" in line)
+    joined = next(line for line in lines if " joined: " in line)
     check(re.search(r" run=[0-9a-f]{8} peer=[0-9a-f]{8}$", joined), f"line: {joined}")
 
 
@@ -619,7 +620,7 @@ def test_stuck_end(run):
             say("cannot be tested here")
         else:
             master.signal(signal.SIGTERM)
-            master.wait_line("does not react")
+            master.wait_line("does not respond")
     equal(master.end(harness.DEADLINE) if not held.whole else 1, 1, "exit code")
     master.killed = True
     manager.close()

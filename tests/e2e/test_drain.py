@@ -23,7 +23,7 @@ def depart(updates, drained):
     for result in agree(list(updates.values()), SUCCESS):
         equal(result["world"], len(updates), "world without the drained peer")
     words = last.wait(rc=harness.UPDATE_FAILED)["words"]
-    check("it asked for its drain" in words, f"words: {words}")
+    check("it requested its drain" in words, f"words: {words}")
     drained.do("update", rc=harness.INVALID_USAGE)
 
 

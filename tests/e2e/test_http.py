@@ -125,9 +125,9 @@ def test_pages(run):
     equal(get(run, "/healthz"), "ok\n", "/healthz")
     for request, code, words in (
         (b"GET /nowhere HTTP/1.1\r\n\r\n", 404, b"/metrics"),
-        (b"POST /status HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", 405, b"nothing can be changed"),
-        (b"GET /\r\n\r\n", 400, b"no request of HTTP"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n", 400, b"no request of HTTP"),
+        (b"POST /status HTTP/1.1\r\nContent-Length: 9\r\n\r\nx", 405, b"Commands over HTTP are disabled"),
+        (b"GET /\r\n\r\n", 400, b"Not an HTTP/1.0 or HTTP/1.1 request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n", 400, b"Not an HTTP/1.0 or HTTP/1.1 request"),
         (b"GET / HTTP/1.1\r\nA: " + b"a" * HEAD_MAX, 431, b"8192 bytes"),
         (b"GET /" + b"a" * 300 + b" HTTP/1.1\r\n\r\n", 414, b"255 bytes"),
         (b"GET / HTTP/3.0\r\n\r\n", 505, b"HTTP/1.1"),
@@ -192,13 +192,13 @@ def test_missing(run):
     equal(now["operations_under_way"], 1, "operations under way")
     code, out, error = ask(f"127.0.0.1:{run.http}")
     equal((code, error), (0, ""), "status")
-    check(re.search(rf"waits for peer {slow_id}.*, SILENT for ", out), out)
+    check(re.search(rf"waiting for peer {slow_id}.*, SILENT for ", out), out)
     check("all-reduce" in out and "2 of 3 have come, 2 have finished" in out, out)
     slow.resume()
     calls.append(slow.start(*SMALL))
     for call in calls:
         call.wait(rc=SUCCESS)
-    poll(lambda: not status(run)["calls"], "the end of the calls under way")
+    poll(lambda: not status(run)["calls"], "the end of the pending calls")
 
 
 def test_missing_bulk(run):
@@ -271,10 +271,10 @@ def test_commands(run):
         (f"/expel/{ids[3]}", {"Origin": "http://evil.example"}, 403, "own page"),
         (f"/expel/{ids[3]}", {"Host": "evil.example"}, 403, "own page"),
         (f"/expel/{ids[3]}", {"Host": None}, 403, "own page"),
-        (f"/expel/{ids[3][:-1]}", {}, 404, "no such command"),
-        ("/expel", {}, 404, "no such command"),
-        ("/status", {}, 404, "no such command"),
-        (f"/expel/{'0' * 31}1", {}, 409, "there is no peer"),
+        (f"/expel/{ids[3][:-1]}", {}, 404, "Unknown command"),
+        ("/expel", {}, 404, "Unknown command"),
+        ("/status", {}, 404, "Unknown command"),
+        (f"/expel/{'0' * 31}1", {}, 409, "no such peer"),
         ("/optimize", {"Origin": own}, 409, "nothing to search"),
     ):
         got, said = command(run, path, **arguments)
@@ -297,7 +297,7 @@ def test_commands(run):
     for peer in stay:
         peer.until_waiting(part="all-reduce tag 2")
     got, said = command(run, f"/expel/{ids[3]}")
-    check(got == 200 and "is removed" in said, f"{got} {said}")
+    check(got == 200 and " removed" in said, f"{got} {said}")
     for call in calls:
         call.wait(rc=harness.LOST)
     works(run, stay)
@@ -316,10 +316,10 @@ def test_command_settings(run):
     """A token file that is not private or too short, or a token without HTTP, is refused with a reason."""
     for token, mode, http, words in (
         (None, 0, "127.0.0.1:0", "No such file"),
-        (TOKEN, 0o644, "127.0.0.1:0", "others may read"),
+        (TOKEN, 0o644, "127.0.0.1:0", "other users can read"),
         ("short", 0o600, "127.0.0.1:0", "16 to 128"),
         ("a b" * 20, 0o600, "127.0.0.1:0", "16 to 128"),
-        (TOKEN, 0o600, "", "commands come over HTTP"),
+        (TOKEN, 0o600, "", "commands are sent over HTTP"),
     ):
         arguments = ["--listen", "127.0.0.1:0", "--admin-token-file", token_file(run, token, mode)]
         done = subprocess.run(
@@ -416,9 +416,9 @@ def test_status_errors(run):
     check(code == 0 and "--watch" in out, "--help")
     for arguments, code, words in (
         ((f"127.0.0.1:{harness.ports.free_port()}",), 1, "no master answers at"),
-        ((run.address,), 1, "is no master's HTTP"),
+        ((run.address,), 1, "no master's HTTP at"),
         (("--frobnicate",), 2, "unknown argument"),
-        (("--json", "--watch"), 2, "exclude"),
+        (("--json", "--watch"), 2, "cannot be combined"),
         ((own, own), 2, "one address"),
         (("127.0.0.1:x",), 2, ""),
         (("",), 2, "not an address"),
@@ -428,11 +428,11 @@ def test_status_errors(run):
         equal((got, out), (code, ""), f"{arguments}: exit code and output ({error})")
         check(words in error and error.startswith("pccl-master status: "), f"{arguments}: {error!r}")
     for answer, words in (
-        (b"", "closed the connection without a word"),
-        (b"HTTP/1.1 200 OK\r\nServer: other\r\nContent-Length: 2\r\n\r\nhi", "is no master's HTTP"),
+        (b"", "closed the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\nServer: other\r\nContent-Length: 2\r\n\r\nhi", "no master's HTTP at"),
         (b"HTTP/1.1 200 OK\r\nServer: pccl-master\r\nContent-Length: 9\r\n\r\nhi", "was cut off"),
         (b"HTTP/1.1 503 X\r\nServer: pccl-master\r\nContent-Length: 5\r\n\r\nbus\x1by", "answered: bus?y"),
-        (os.urandom(1000), "is no master's HTTP"),
+        (os.urandom(1000), "no master's HTTP at"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as server:
             asker = subprocess.Popen(
@@ -458,7 +458,7 @@ def test_watch(run):
             "watcher", [harness.executable("master"), "status", "--watch", f"127.0.0.1:{run.http}"], run.environment
         )
     )
-    watcher.wait_line("no run: nobody is a member")
+    watcher.wait_line("idle: no members")
     run.join(1)
     watcher.wait_line("1 members")
     master.killed = True
@@ -564,7 +564,7 @@ def test_status_over_https(run):
         equal(json.loads(out)["program"], "pccl-master", "program")
     for arguments, code, words in (
         (("--token-file", file, own), 1, "unable to get local issuer certificate"),
-        (("--token-file", file, "--fingerprint", "00" * 32, own), 1, "fingerprint is another"),
+        (("--token-file", file, "--fingerprint", "00" * 32, own), 1, "fingerprint differs"),
         (("--fingerprint", run.fingerprint, own), 1, "Bearer"),
         (("--ca", authority.ca, own.replace("127.0.0.1", "localhost")), 1, "ostname mismatch"),
         (("--ca", authority.ca, f"https://{run.address}"), 1, "alert access denied"),  # the port for peers
@@ -572,7 +572,7 @@ def test_status_over_https(run):
         (("--ca", file, own), 1, "cannot use"),
         (("--ca", authority.ca, own[8:]), 2, "begins with https://"),
         ((own[8:],), 1, "begins with https://"),
-        ((f"https://127.0.0.1:{free}",), 1, f"was started with --http 127.0.0.1:{free},"),
+        ((f"https://127.0.0.1:{free}",), 1, f"Start the master with --http 127.0.0.1:{free};"),
     ):
         got, out, error = ask(*arguments)
         equal((got, out), (code, ""), f"{arguments}: exit code and output ({error})")
@@ -697,8 +697,8 @@ def test_settings(run):
     folder = tempfile.mkdtemp()
     run.at_exit.append(lambda: shutil.rmtree(folder, ignore_errors=True))
     certificate, key = Authority(folder).make("web")
-    refuses("there are no tokens: add --state", "--http", "0.0.0.0:0", "--http-cert", certificate, "--http-key", key)
-    refuses("http_cert and http_key belong together", "--http", "127.0.0.1:0", "--http-cert", certificate)
+    refuses("without tokens: add --state", "--http", "0.0.0.0:0", "--http-cert", certificate, "--http-key", key)
+    refuses("http_cert and http_key must be set together", "--http", "127.0.0.1:0", "--http-cert", certificate)
     public = run._add(  # pylint: disable=protected-access
         harness.Process(
             "public",
@@ -706,7 +706,7 @@ def test_settings(run):
             run.environment,
         )
     )
-    public.wait_line("is in the clear, for everybody")
+    public.wait_line("is unencrypted and readable by any host")
     run.http = int(re.search(r"http on port (\d+)", public.wait_line("http on port")).group(1))
     equal(get(run, "/healthz"), "ok\n", "/healthz")
 

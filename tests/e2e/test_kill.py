@@ -164,7 +164,7 @@ def test_last_member_dies(run):
     for peer in newcomers:
         peer.create(run.address)
         connects.append(peer.start("connect"))
-    run.master.wait_line("asks to join")
+    run.master.wait_line("requests to join")
     harness.poll(lambda: member.do("pending")["pending"], "a pending newcomer")
     since_us = member.kill()
     first = harness.wait_until(lambda: next((call for call in connects if call.result), None), "a newcomer to be in")

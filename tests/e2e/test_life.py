@@ -185,7 +185,7 @@ def test_one_joint_call(run):
         a.until_waiting()
         for other in ("pending", "update", "optimize"):
             refused = a.do(other, rc=INVALID_USAGE)
-            check(f"{name} of another thread is outstanding" in refused["words"], f"words: {refused['words']}")
+            check(f"another thread's {name}" in refused["words"], f"words: {refused['words']}")
         b.do(verb)
         first.wait(rc=SUCCESS)
 
@@ -394,7 +394,7 @@ def test_ports(run):
             b = run.peer(port=port, port_range=count)
             b.create(run.address)
             refused = b.do("connect", rc=MASTER_FAILED)["words"]
-            check(words in refused and f"set PCCL_PORT_RANGE ({count})" in refused, f"no remedy: {refused}")
+            check(words in refused and f"raise PCCL_PORT_RANGE ({count})" in refused, f"no remedy: {refused}")
 
 
 def test_no_master(run):
@@ -423,7 +423,7 @@ def test_master_says_good_bye(run):
     since_us = now_us()
     run.master.signal(15)
     result = waiting.wait(rc=harness.UPDATE_FAILED)
-    check("shuts down" in result["words"], f"words: {result['words']}")
+    check("shutting down" in result["words"], f"words: {result['words']}")
     figure("time until the peers know", (result["at"] - since_us) / 1000, "ms")
     equal(run.master.end(harness.DEADLINE), 0, "exit code of the master")
     run.master.killed = True

@@ -51,7 +51,7 @@ def files(folder):
 
 
 def warnings(peer):
-    return [text for _, text in peer.logs if "no local sockets" in text]
+    return [text for _, text in peer.logs if "local sockets unavailable" in text]
 
 
 def test_files(run):

@@ -164,7 +164,7 @@ def newcomer_first(run, **master):
     newcomer = run.peer()
     newcomer.create(run.address)
     connect = newcomer.start("connect")
-    said = "founds no run for"
+    said = "begins no run for"
     harness.wait_until(lambda: connect.result or any(said in text for _, text in newcomer.logs), "words or a run")
     check(connect.result is None, f"it has founded a run: {connect.result}")
     run.master.wait_line("newcomers wait for")

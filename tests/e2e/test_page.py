@@ -157,15 +157,15 @@ def test_slow_browser_with_a_token(run):
     run.start_master(http="0.0.0.0:0", http_cert=certificate, http_key=key)
     port = run.master.wait_line("http on port").split()[-1]
     visitor = Visitor(run, f"https://127.0.0.1:{port}/")
-    visitor.sees("entry", "A token, please")
+    visitor.sees("entry", "Token required")
     equal(visitor.does("document.getElementById('tiles').innerText"), "", "what is shown before")
     visitor.types("nonsense")
-    visitor.sees("entry", "no token of a master")
+    visitor.sees("entry", "not a master's token")
     visitor.types(token(run, "observe"))
     visitor.sees("state", "live")
     check(visitor.does("document.getElementById('entry').hidden"), "it still asks")
     visitor.does(f"window.prompt = () => '{token(run, 'admin')}'; command('optimize'); 0")
-    visitor.sees("admin", "is not for acting")
+    visitor.sees("admin", "does not allow commands")
     visitor.does("command('optimize'); 0")
     visitor.sees("admin", "nothing to search")
     check("pccl2" not in visitor.does("location.href + document.cookie"), "the token is in the address")
@@ -218,7 +218,8 @@ def test_slow_browser(run):
     for tag in range(4):
         together(peers, "reduce", tag, 400000, "f32", "sum", "rand:1")
     report(peers, range(0, 600, 40))
-    parts = browser.shows(state="live", calls="Nobody waits", training="step 560: .* told by 5", ring="[0-9] [kMG]?B/s")
+    training = "step 560: .* reported by 5"
+    parts = browser.shows(state="live", calls="No calls are waiting", training=training, ring="[0-9] [kMG]?B/s")
     check(all(peer.name in parts["peers"] for peer in peers), f"peers: {parts}")
     browser.picture("light", LIGHT)
 
@@ -231,7 +232,7 @@ def test_slow_browser(run):
     calls = [peer.start("reduce", 9, 1000, "f32", "sum", "rand:1") for peer in peers if peer is not peers[3]]
     peers[0].until_waiting()
 
-    browser.shows(calls="4 of 5 have come.* trainer-3 is silent")
+    browser.shows(calls="4 of 5 entered.* trainer-3 is silent")
     browser.picture("stands-light", LIGHT)
     browser.picture("stands-dark", DARK)
     peers[3].kill()
@@ -250,7 +251,7 @@ def test_slow_browser(run):
     peers.append(newcomer)
     loops = [start_loop(peer, bit) for bit, peer in enumerate(peers)]
     poll(lambda: all(loop.steps for loop in loops), "the first steps")
-    parts = browser.shows(peers="trainer-5 [0-9a-f]{8} (works|waits)")
+    parts = browser.shows(peers="trainer-5 [0-9a-f]{8} (working|waiting)")
     check("newcomer" not in parts["peers"], f"peers: {parts}")
     browser.picture("dark", DARK)
 

@@ -158,12 +158,12 @@ def test_wrong_options(run):
     for arguments, part in (
         (["-N", 1], "from 2 to 1024"),
         (["-N", "x"], "a number"),
-        (["-b", "1M", "-e", "1K"], "more than --maxbytes"),
+        (["-b", "1M", "-e", "1K"], "larger than --maxbytes"),
         (["-f", 1, "-i", 0], "a number"),
         (["-f", 1], "--stepbytes"),
-        (["--sizes", "4,4"], "must rise"),
-        (["--sizes", ""], "a size like"),
-        (["--sizes", "4,,8"], "a size like"),
+        (["--sizes", "4,4"], "ascending order"),
+        (["--sizes", ""], "a size such as"),
+        (["--sizes", "4,,8"], "a size such as"),
         (["-d", "f8"], "f8e5m2 is expected"),
         (["-o", "nor"], "is expected"),
         (["-q", "minmax"], "minmax:TYPE"),
@@ -175,34 +175,34 @@ def test_wrong_options(run):
         (["--limit-cpu", 0], "seconds above 0"),
         (["--chaos", "kill", "-N", 2], "three peers"),
         (["--chaos", "kill", "-N", 3, "limit"], "limit"),
-        (["--state", "-N", 3, "--connect", "x"], "spawned here"),
+        (["--state", "-N", 3, "--connect", "x"], "requires local peers"),
         (["--state", "limit"], "limit"),
         (["--state", "--chaos", "kill", "-N", 3, "--gate", "x"], "--gate"),
         (["--state", "--chaos", "kill"], "three peers"),
         (["--exact"], "--codec"),
         (["--op", "gather_all"], "all_gather"),
-        (["--op", "barrier", "-q", "minmax:u8"], "what moves elements"),
-        (["--op", "send", "-q", "minmax:u8"], "not quantized"),
-        (["--op", "send", "-N", 3], "pairs of peers"),
-        (["--op", "all_gather", "--state"], "another collective"),
+        (["--op", "barrier", "-q", "minmax:u8"], "an operation on elements"),
+        (["--op", "send", "-q", "minmax:u8"], "cannot be quantized"),
+        (["--op", "send", "-N", 3], "an even number of peers"),
+        (["--op", "all_gather", "--state"], "--op cannot be combined"),
         (["--op", "barrier", "limit"], "no limit"),
-        (["--topology", "--state"], "--topology goes neither"),
-        (["--topology", "--chaos", "kill", "-N", 3], "--topology goes neither"),
-        (["--topology", "limit"], "--topology goes neither"),
-        (["--solve", "x", "--topology"], "--solve goes with"),
-        (["--solve", "x", "--connect", "x"], "--solve goes with"),
-        (["--solve", "x", "--gate", "x"], "--solve goes with"),
-        (["--solve", "x", "limit"], "--solve goes with"),
-        (["--seed", 1], "go with --solve"),
-        (["--topology", "--steps", 1], "go with --solve"),
+        (["--topology", "--state"], "--topology cannot be combined"),
+        (["--topology", "--chaos", "kill", "-N", 3], "--topology cannot be combined"),
+        (["--topology", "limit"], "--topology cannot be combined"),
+        (["--solve", "x", "--topology"], "--solve can only be combined"),
+        (["--solve", "x", "--connect", "x"], "--solve can only be combined"),
+        (["--solve", "x", "--gate", "x"], "--solve can only be combined"),
+        (["--solve", "x", "limit"], "--solve can only be combined"),
+        (["--seed", 1], "require --solve"),
+        (["--topology", "--steps", 1], "require --solve"),
         (["--solve", "x", "--steps", 0], "from 1 to 18446744073709551615"),
         (["--solve", "x", "--seed", -1], "from 0 to 18446744073709551615"),
-        (["--dump", "x"], "--dump goes with"),
+        (["--dump", "x"], "--dump requires"),
         (["--topology", "--dump", "-", "--json", "-"], "cannot both"),
-        (["--chaos", "kill", "-N", 3, "--connect", "x"], "spawned here"),
-        (["limit", "--gate", "x"], "neither"),
+        (["--chaos", "kill", "-N", 3, "--connect", "x"], "requires local peers"),
+        (["limit", "--gate", "x"], "cannot be combined"),
         (["--unknown"], "unknown"),
-        (["all"], "not known"),
+        (["all"], "unknown; see --help"),
         (["--json"], "requires an argument"),
     ):
         out, err = perf(*arguments, code=2)
@@ -235,12 +235,12 @@ def test_gate(run):
         check("MISSED  never: share_of_limit not measured" in out, out)
         check("no goal applies" in perf(*arguments, goals_file(folder, other), code=1)[1], "none applies")
         for wrong, words in (
-            ({**easy, "metric": "speed"}, "no such metric"),
+            ({**easy, "metric": "speed"}, "unknown metric"),
             ({**easy, "of": "state_equal"}, None),
-            ({**easy, "of": "state_part", "metric": "ratio"}, "no such metric"),
-            ({**easy, "of": "speed"}, "no such metric"),
-            ({**far, "metric": "us"}, "no such metric"),
-            ({**easy, "color": "red"}, "a member is not known"),
+            ({**easy, "of": "state_part", "metric": "ratio"}, "unknown metric"),
+            ({**easy, "of": "speed"}, "unknown metric"),
+            ({**far, "metric": "us"}, "unknown metric"),
+            ({**easy, "color": "red"}, "unknown member"),
             ({**easy, "at_least": 1}, "either at_least or at_most"),
             ({"name": "x", "metric": "us", "at_most": 1}, "peers, bytes"),
         ):
@@ -274,7 +274,7 @@ def child_dies(which, name, *arguments):
     os.kill(all_of_them[which], signal.SIGKILL)
     _, err = process.communicate(timeout=harness.DEADLINE)
     equal(process.returncode, 1, "exit code")
-    check(f"{name} was ended by signal 9" in err, f"words: {err}")
+    check(f"{name} was terminated by signal 9" in err, f"words: {err}")
     poll(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in all_of_them), "its processes to go")
 
 
@@ -328,7 +328,7 @@ def test_flight_recorder(run):
         command = [harness.executable("perf"), "--connect", run.address, "-N", "2", "--sizes", "64", "-n", "2"]
         how = {"cwd": folder, "env": run.environment, "stdout": subprocess.PIPE}
         peers = [subprocess.Popen([*command, "--no-limit"], stderr=subprocess.PIPE, **how)]
-        poll(lambda: any("asks to join" in text for _, text in run.master.lines), "the first to join")
+        poll(lambda: any("requests to join" in text for _, text in run.master.lines), "the first to join")
         file = os.path.join(folder, f"pccl-perf-{peers[0].pid}.json")
         peers[0].send_signal(signal.SIGUSR2)
         poll(lambda: os.path.exists(file), "the file")
@@ -367,7 +367,7 @@ def test_limit_alone(run):
     equal([row["bytes"] for row in result["rows"]], [65536, 1 << 20], "sizes")
     check(all(row["us"] > 0 and row["cpu_us"] > 0 for row in result["rows"]), f"rows: {result}")
     out, err = perf("-N", 2, "--sizes", "64K", "-n", 2, "--limit-cpu", 0.000001)
-    check("the limit is none" in err and "limit:" not in out, f"words: {err}")
+    check("the limit is not valid" in err and "limit:" not in out, f"words: {err}")
 
 
 def test_chaos(run):
@@ -438,7 +438,7 @@ def test_state_chaos(run):
     result = measured("-N", 4, "--state", "-b", "32M", "-e", "32M", "-n", 2, "--chaos", "kill", "--rounds", 3)
     equal((result["rounds"], result["wrong"], result["disturbed"]["count"]), (3, 0, 3), "rounds, wrong, times")
     equal(result["undisturbed"]["count"], 2, "undisturbed")
-    say(f"   {result['extra_median_ms']} ms more, {result['late']} signals came too late")
+    say(f"   {result['extra_median_ms']} ms more, {result['late']} signals were too late")
 
 
 # ---- topology ----
@@ -491,10 +491,10 @@ def test_solve(run):
         worth = "ring: 0 -> 2 -> 4 -> 1 -> 3 -> 0\n  slowest link: 0 -> 2, 1000 Mbit/s; round trips: 1.500 ms in all\n"
         for part in (worth, "proven: "):
             check(part in out, f"{part} in {out}")
-        check("the ring of the file is another: 0 -> 1 -> 2 -> 3 -> 4 -> 0" in out, out)
+        check("the ring in the file is different: 0 -> 1 -> 2 -> 3 -> 4 -> 0" in out, out)
         again = os.path.join(folder, "again")
         perf("--solve", path, "--dump", again)
-        check("the ring of the file is the same" in perf("--solve", again)[0], "the same ring")
+        check("the ring in the file is the same" in perf("--solve", again)[0], "the same ring")
         equal(solved(again)["before"]["ring"], [0, 2, 4, 1, 3], "the ring that was written")
         rotated = picture(folder, 5, [4, 1, 3, 0, 2], ways)
         check(solved(rotated)["same"], "the same ring, from another member on")
@@ -511,7 +511,7 @@ def test_solve_streams(run):
         done = subprocess.run(
             [harness.executable("perf"), "--solve", "-"], input=out, capture_output=True, text=True, check=False
         )
-        check(done.returncode == 0 and "the ring of the file is the same" in done.stdout, f"{done.stdout}{done.stderr}")
+        check(done.returncode == 0 and "the ring in the file is the same" in done.stdout, f"{done.stdout}{done.stderr}")
 
 
 def test_solve_unknown(run):
@@ -561,9 +561,9 @@ def test_solve_bad_input(run):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for old, new, words in (
-            ("pccl topology 1", "pccl topology 2", "line 1: 'pccl topology 1' is expected"),
+            ("pccl topology 1", "pccl topology 2", "line 1: expected 'pccl topology 1'"),
             ("ring 0 1 2", "ring 0 1 1", "line 7: 'ring' must name each of the 3 peers once"),
-            ("end\n", "", "'way' or 'end' is expected"),
+            ("end\n", "", "expected 'way' or 'end'"),
             ("way 0 1", "way 0 3", "numbers of two peers"),
             ("peers 3", "peers 4000000000", "from 1 to"),
         ):

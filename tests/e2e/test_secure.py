@@ -87,13 +87,13 @@ def test_roles_of_tokens(run):
     a = run.join(1)
     texts = {role: token(run, "create", "--role", role, "--label", f"for {role}") for role in ("observe", "admin")}
     for role, text in texts.items():
-        refused(peer_with(run, text), run.address, "is not for joining", f"for {role}")
+        refused(peer_with(run, text), run.address, "does not allow joining", f"for {role}")
     text = token(run, "create", "--label=for nodes")
     b = let_in(run, text, [a])
     listed = token(run, "list").splitlines()
     equal([line.split()[1] for line in listed], ["join", "observe", "admin", "join"], "roles in the list")
-    check(listed[3].endswith("for nodes") and "good for" in listed[3], listed)  # with a default lifetime
-    check("good for" not in listed[1] + listed[2], listed)
+    check(listed[3].endswith("for nodes") and "valid for" in listed[3], listed)  # with a default lifetime
+    check("valid for" not in listed[1] + listed[2], listed)
     token(run, "create", "--ttl", "never", "--label", "for ever")
     check(token(run, "list").endswith("join  good  for ever"), "without an end")
     loops = start_loops([a, b])
@@ -114,8 +114,8 @@ def test_revoked_token(run):
     text = token(run, "create", "--label", "guest")
     a, b = run.join(2)
     guest = let_in(run, text, [a, b])
-    run.master.wait_line("shows token number 1 (run token)")
-    run.master.wait_line("shows token number 2 (guest)")
+    run.master.wait_line("uses token number 1 (run token)")
+    run.master.wait_line("uses token number 2 (guest)")
     loops = start_loops([a, b, guest])
     more_steps(loops, world=3)
     token(run, "revoke", "guest")
@@ -127,7 +127,7 @@ def test_revoked_token(run):
         refused(peer_with(run, text), run.address, "it was revoked")
         run.master.wait_line("its token was revoked")
         restart(run)
-    check("revoked before" in token(run, "revoke", "guest", rc=1), "once is enough")
+    check("already revoked" in token(run, "revoke", "guest", rc=1), "once is enough")
     check("no token" in token(run, "revoke", "nobody", rc=1), "there is none")
     more_steps(loops[:2], world=2)
     all_right(loops[:2])
@@ -146,7 +146,7 @@ def test_used_up_and_expired_tokens(run):
     a = let_in(run, once, [])
     b = let_in(run, brief, [a])
     loops = start_loops([a, b])
-    refused(peer_with(run, once), run.address, "once", "is used up")
+    refused(peer_with(run, once), run.address, "once", "has no uses left")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     lines = [line.split(" ") for line in lines_of_book(run)]  # it has expired, no matter how slow this machine is
@@ -155,7 +155,7 @@ def test_used_up_and_expired_tokens(run):
     run.start_master(run.port)
     check("expired" in token(run, "list"), "the end of the brief one")
     more_steps(loops, world=2)
-    refused(peer_with(run, once), run.address, "is used up")
+    refused(peer_with(run, once), run.address, "has no uses left")
     refused(peer_with(run, brief), run.address, "has expired", "token create")
     more_steps(loops, world=2)
     all_right(loops)
@@ -174,7 +174,7 @@ def test_full_disk(run):
     members = [run.join(1)]
     members.append(let_in(run, texts["twice"], members))
     disk.fill()
-    refused(peer_with(run, texts["twice"]), run.address, "twice", "has a number of uses", "cannot write")
+    refused(peer_with(run, texts["twice"]), run.address, "twice", "has a limited number of uses", "cannot record")
     run.master.wait_line("No space left")
     check("1 of 2 uses  twice" in token(run, "list"), "what cannot be written is no use")
     check("No space left" in token(run, "create", rc=1), "no token is made")
@@ -189,20 +189,20 @@ def test_full_disk(run):
         restart(run)
         for label in ("bad", "worse"):
             refused(peer_with(run, texts[label]), run.address, "it was revoked")
-        refused(peer_with(run, texts["twice"]), run.address, "cannot write")
+        refused(peer_with(run, texts["twice"]), run.address, "cannot record")
     more_steps(loops, world=3)
     disk.free()
     let_in(run, texts["twice"], []).quit()
     more_steps(loops, world=3)
     all_right(loops)
     restart(run)
-    refused(peer_with(run, texts["twice"]), run.address, "is used up")
+    refused(peer_with(run, texts["twice"]), run.address, "has no uses left")
     disk.cover()
     words = token(run, "revoke", "open", rc=1)
-    check("Read-only" in words and "may be good again" in words, words)
+    check("Read-only" in words and "may become valid again" in words, words)
     disk.uncover()
-    run.master.wait_line("the file of tokens is written again")
-    check("was revoked before" in token(run, "revoke", "open", rc=1), "the master has written it by itself")
+    run.master.wait_line("writing the token file works again")
+    check("was already revoked" in token(run, "revoke", "open", rc=1), "the master has written it by itself")
 
 
 def test_another_token_of_the_run(run):
@@ -253,7 +253,7 @@ def test_state_of_a_former_version(run):
 def test_tokens_that_cannot_be_made(run):
     """Invalid arguments are refused without effect, and a damaged or public file of tokens is not used."""
     run.secure()
-    check("no master runs" in token(run, "list", rc=1), "nobody is there")
+    check("no running master" in token(run, "list", rc=1), "nobody is there")
     run.start_master()
     for bad in (["--role", "king"], ["--ttl", "24"], ["--ttl", "0s"], ["--uses", "x"], ["--label", "a\nb"]):
         token(run, "create", *bad, rc=2)
@@ -263,7 +263,7 @@ def test_tokens_that_cannot_be_made(run):
     equal(len(token(run, "list").splitlines()), 1, "tokens")
     lines = lines_of_book(run)
     for more in ({}, {"PCCL_MASTER_TOKEN_FILE": f"{run.state}/new.token"}):
-        start_in_vain(run, "another master uses this directory", **more)
+        start_in_vain(run, "in use by another master", **more)
     equal(lines_of_book(run), lines, "the book of the master that runs")
     run.master.kill()
     run.master.end(harness.DEADLINE)
@@ -274,7 +274,7 @@ def test_tokens_that_cannot_be_made(run):
     with open(book, "r+", encoding="utf-8") as file:
         text = file.read()
         file.truncate(len(text.rstrip()) - 5)
-        start_in_vain(run, "its end is missing")
+        start_in_vain(run, "the end is missing")
         file.seek(0)
         file.write(text.replace(" join 1", " join 2", 1))
         file.flush()
@@ -288,13 +288,13 @@ def test_tokens_that_cannot_be_made(run):
         if os.path.exists(path):
             os.unlink(path)
         os.mkdir(path)
-    check("may be good again" in token(run, "revoke", "run token", rc=1), "it is not in the file")
+    check("may become valid again" in token(run, "revoke", "run token", rc=1), "it is not in the file")
     os.rmdir(book)
     os.rmdir(book + ".reserve")
     token(run, "revoke", "run token")
-    check("revoked before" in token(run, "revoke", "run token", rc=1), "it is in the file")
+    check("already revoked" in token(run, "revoke", "run token", rc=1), "it is in the file")
     restart(run)
-    run.master.wait_line("own token was revoked")
+    run.master.wait_line("own token is revoked")
 
 
 def flipped(text):
@@ -328,7 +328,7 @@ def start_at_once(run, count):
         if master not in here:
             master.killed = True
             equal(master.end(harness.DEADLINE), 1, "exit code of another master")
-            master.wait_line("another master uses this directory")
+            master.wait_line("in use by another master")
     return here[0]
 
 
@@ -339,18 +339,18 @@ def test_two_masters_of_a_directory(run):
     for _ in range(2):
         master = start_at_once(run, 4)
         master.stop()
-        start_in_vain(run, "another master uses this directory")
+        start_in_vain(run, "in use by another master")
         master.kill()
         master.end(harness.DEADLINE)
     with open(f"{run.state}/lock", "rb") as file:  # like another master that has just started
         fcntl.flock(file, fcntl.LOCK_EX)
-        start_in_vain(run, "another master uses this directory")
+        start_in_vain(run, "in use by another master")
         check(os.path.exists(f"{run.state}/control"), "the socket is left to the one with the lock")
     os.unlink(f"{run.state}/control")
     with socket.socket(socket.AF_UNIX) as former:
         former.bind(f"{run.state}/control")
         former.listen()
-        start_in_vain(run, "another master uses this directory")
+        start_in_vain(run, "in use by another master")
     run.start_master()
     check("join  good  run token" in token(run, "list"), "it has replaced the dead socket")
     run.join(1)
@@ -369,11 +369,11 @@ def test_files_that_are_no_secret(run):
         text = file.read()
         file.seek(0)
         for wrong, words in (
-            (TOKEN, "is not the token of the key"),
+            (TOKEN, "does not belong to the key"),
             ("", "empty"),
-            ("nonsense", "it is no token of a master"),
+            ("nonsense", "not a master's token"),
             (flipped(text), "run.token: this token is damaged"),
-            (flipped(text[:71].replace("pccl2", "pccl1") + "A"), "without a checksum it may be a damaged one"),
+            (flipped(text[:71].replace("pccl2", "pccl1") + "A"), "without a checksum it may be damaged"),
         ):
             file.seek(0)
             file.truncate()
@@ -399,7 +399,7 @@ def test_host_without_openssl(run):
     for name in ("libcrypto.so.3", "libssl.so.3"):
         with open(f"{libraries}/{name}", "wb"):  # found first, and not a library
             pass
-    start_in_vain(run, "OpenSSL 3, which encryption needs, cannot be loaded", LD_LIBRARY_PATH=libraries)
+    start_in_vain(run, "cannot load OpenSSL 3, which encryption requires", LD_LIBRARY_PATH=libraries)
     check(not os.path.exists(run.state), "nothing was made")
     run.environment.update(LD_LIBRARY_PATH=libraries)
     peer = run.peer(token=TOKEN)
@@ -420,7 +420,7 @@ def test_token_by_itself(run):
     broken = run.token()[:-1] + "!"
     b = run.peer(token=broken, token_file="")
     words = b.do("create", run.address, rc=INVALID_ARGUMENT)["words"]
-    check("value of token" in words and "PCCL_TOKEN" in words, words)
+    check("value for token" in words and "PCCL_TOKEN" in words, words)
     check(broken.split(".")[2] not in words, f"the token is shown: {words}")
     words = run.peer(token=flipped(run.token())).do("create", run.address, rc=INVALID_ARGUMENT)["words"]
     check("PCCL_TOKEN" in words and "damaged" in words, words)
@@ -441,12 +441,12 @@ def test_who_does_not_belong_is_told_why(run):
     members = run.join(2)
     loops = start_loops(members)
     pin = run.token().split(".")[1]
-    refused(run.peer(token_file=""), run.address, "encrypted connections only", "PCCL_TOKEN")
-    run.master.wait_line("takes encrypted connections only")
+    refused(run.peer(token_file=""), run.address, "requires encrypted connections", "PCCL_TOKEN")
+    run.master.wait_line("requires encrypted connections")
     refused(run.peer(token=TOKEN.replace("A" * 22, pin, 1), token_file=""), run.address, "does not accept the token")
-    run.master.wait_line("its token is not the one of this master")
-    refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the one of the token")
-    run.master.wait_line("its token is of another master")
+    run.master.wait_line("its token is not this master's")
+    refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the token's master")
+    run.master.wait_line("a token of another master")
     more_steps(loops, world=2)
     all_right(loops)
     nothing_told(run)
@@ -462,9 +462,9 @@ def test_shared_secret(run):
     loops = start_loops([a, b])
     restart(run)
     more_steps(loops, world=2)
-    refused(run.peer(secret=other), run.address, "it has another PCCL_SECRET, or a build of PCCL that makes other keys")
-    refused(run.peer(token=TOKEN, secret=""), run.address, "its key is another")
-    refused(run.peer(secret=""), run.address, "encrypted connections only")
+    refused(run.peer(secret=other), run.address, "it has a different PCCL_SECRET, or a build of PCCL that derives")
+    refused(run.peer(token=TOKEN, secret=""), run.address, "its key is different")
+    refused(run.peer(secret=""), run.address, "requires encrypted connections")
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(secret + "\n")
         file.flush()
@@ -475,7 +475,7 @@ def test_shared_secret(run):
     more_steps(loops, world=2)
     d = run.peer(token=TOKEN)
     words = d.do("create", run.address, rc=INVALID_ARGUMENT)["words"]
-    check("give one of them" in words, words)
+    check("set only one of them" in words, words)
     words = run.peer(secret="too short").do("create", run.address, rc=INVALID_ARGUMENT)["words"]
     check("openssl rand" in words and "too short" not in words, words)
     for arguments in (["--print-config"], ["--set", f"secret={other}"]):
@@ -483,7 +483,7 @@ def test_shared_secret(run):
             [harness.executable("master"), *arguments], env=run.environment, text=True, capture_output=True, timeout=60
         )
         check(secret not in done.stdout + done.stderr and other not in done.stdout + done.stderr, "it is shown")
-    check("environment only" in done.stderr, done.stderr)
+    check("only be set in the environment" in done.stderr, done.stderr)
     for process in run.processes:
         check(all(secret not in text for _, text in process.lines), f"{process.name} tells the secret")
 
@@ -505,20 +505,20 @@ def test_shared_secret_with_a_state(run):
     token(run, "revoke", "run token")
     for secret in ("00f1e2d3c4b5a69788796a5b4c3d2e1f", run.environment["PCCL_SECRET"]):
         restart(run, secret=secret)
-    run.master.wait_line("own token was revoked, so it lets nobody in: give all another secret")
+    run.master.wait_line("own token is revoked, so no peer can join with it: change the secret")
     refused(run.peer(), run.address, "it was revoked")
     run.master.kill()
     run.master.end(harness.DEADLINE)
     with open(f"{run.state}/master.key", "w", encoding="ascii"):
         pass
-    start_in_vain(run, "give one of them")
+    start_in_vain(run, "set only one of them")
 
 
 def test_master_without_token(run):
     """A peer with a token refuses a master that does not encrypt, and names the solution."""
     run.start_master()
     refused(run.peer(token=TOKEN), run.address, "--token-file")
-    run.master.wait_line("it wants encryption, and there is no token here")
+    run.master.wait_line("it requests encryption, but there is no token here")
 
 
 def test_warning_without_a_token(run):
@@ -778,7 +778,7 @@ def test_encryption_off(run):
     a = run.peer(token_file="")
     a.create(run.address)
     a.do("connect")
-    start_in_vain(run, "another master uses this directory")
+    start_in_vain(run, "in use by another master")
     check("without encryption" in token(run, "list", rc=1), "there are no tokens")
 
 

@@ -94,7 +94,7 @@ def lose(run, count, end, **master):
     beside.more(peers[2:4])
     meet(open_send, peers[1].start("recv", 0, 2, count))
     words = peers[0].do("recv", 4, 1, count, rc=harness.INVALID_ARGUMENT)["words"]
-    check("there are 4 members" in words, words)
+    check("the group has 4 members" in words, words)
     beside.stop(peers[2:4])
     works(peers[:4], 3)
     return peers

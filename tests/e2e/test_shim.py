@@ -102,7 +102,7 @@ def test_loss_of_power(run):
     shutil.rmtree(run.state)
     shutil.copytree(folder, run.state)
     run.start_master(run.port)
-    refused(peer_with(run, text), run.address, "is used up")
+    refused(peer_with(run, text), run.address, "has no uses left")
 
 
 harness.main()

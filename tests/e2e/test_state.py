@@ -718,7 +718,7 @@ def test_newcomer_waits(run):
     newcomer = run.peer()
     newcomer.create(run.address)
     connect = newcomer.start("connect").begun()
-    run.master.wait_line("asks to join")
+    run.master.wait_line("requests to join")
     nothing_moved(wait_all(waiting + votes(peers[1:], 0)))
     admits = [peer.start("admit") for peer in peers]
     connect.wait(rc=SUCCESS)
@@ -749,7 +749,7 @@ def test_named_while_waiting(run):
     define(peers, weights(1))
     waiting = peers[0].start("sync", "popular", 0)
     text = peers[0].until_waiting(part="synchronize shared state")
-    check("waits for peer" in text, f"who is waited for: {text}")
+    check("waiting for peer" in text, f"who is waited for: {text}")
     peers[1].start("update")
     peers[0].wait_log("can never meet")
     peers[1].kill()

@@ -406,7 +406,7 @@ def test_join_in_transfer(run):
     newcomer = run.peer()
     newcomer.create(run.address)
     connect = newcomer.start("connect")
-    run.master.wait_line("asks to join")
+    run.master.wait_line("requests to join")
     still(calls + [connect], "the gates are shut")
     gates.open()
     gates.complete(calls)

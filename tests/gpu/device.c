@@ -132,7 +132,7 @@ static void test_pointers(const uint8_t *memory)
     check(pccl_device_check(device, memory, BYTES, &words) == PCCL_OK, "all of the memory");
     check(pccl_device_check(device, memory + 77, BYTES - 77, &words) == PCCL_OK, "the rest of the memory");
     check(pccl_device_check(device, memory + 77, (uint64_t)1 << 50, &words) == PCCL_ARGUMENT, "more than there is");
-    check(pccl_device_check(device, of_host, 16, &words) == PCCL_ARGUMENT, "memory of the host");
+    check(pccl_device_check(device, of_host, 16, &words) == PCCL_ARGUMENT, "host memory");
     check(pccl_device_copier_open(device, of_host, pccl_heap(), &copier, &words) == PCCL_ARGUMENT, "a copier for it");
     free(of_host);
 }

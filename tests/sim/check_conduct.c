@@ -30,15 +30,16 @@ static bool is_a_good_end(const char *reason)
                                        "the master removed this peer: ",
                                        "the master drained this peer: ",
                                        "the master refused this peer: ",
+                                       "no topology update within drain_ms ",
                                        "this peer ", /* GONE: was removed, did not return in time */
                                        "cannot reach the master: ",
-                                       "no master came back within ",
-                                       "the master shuts down",
+                                       "the master did not come back within ",
+                                       "the master is shutting down",
                                        "not admitted before the deadline",
-                                       "the caller gave up connecting"};
+                                       "the caller cancelled connecting"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (begins_with(reason, good[i]))
-            return strstr(reason, "the session cannot be continued") == NULL;
+            return strstr(reason, "the session cannot be resumed") == NULL;
     return false;
 }
 

@@ -724,14 +724,17 @@ void sim_check_sent_by_master(struct sim *sim, struct sim_master *master, struct
  */
 void sim_check_said(struct sim *sim, const char *who, uint32_t number, const char *line)
 {
-    static const char *const complaints[] = {"decided an operation twice",
+    static const char *const complaints[] = {"reported two different outcomes",
                                              "without this peer's vote",
-                                             "cannot be used",
+                                             "invalid ring from the master",
+                                             "invalid list of members from the master",
+                                             "invalid welcome from the master",
+                                             "its report of the run is invalid",
                                              "at the wrong time",
                                              "that was never sent",
-                                             "is missing before",
-                                             "said hello twice",
-                                             "does not fit",
+                                             "gap in ",
+                                             "answered the hello twice",
+                                             "is inconsistent",
                                              "recovered an older state",
                                              "has the wrong size",
                                              "impossible operation",

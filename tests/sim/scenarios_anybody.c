@@ -211,7 +211,7 @@ void scenario_anybody_given_up(struct sim *sim)
         in = receive(sim, 2, tiny != 0);
         scenario_run_ms(sim, 20);
         scenario_abort(sim, p[2], in, PCCL_CLASS_DEADLINE);
-        must_end(sim, 2, in, PCCL_CLASS_DEADLINE, "nobody has sent to this peer");
+        must_end(sim, 2, in, PCCL_CLASS_DEADLINE, "no data arrived");
         next = send(sim, 1, 2, 20, tiny != 0);
         scenario_run_ms(sim, 50);
         MUST(sim, !scenario_is_decided(next));

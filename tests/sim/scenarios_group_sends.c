@@ -194,10 +194,10 @@ void scenario_group_sends_death(struct sim *sim)
         struct pccl_peer_op *waits = receive(sim, name, 1, (int)victim, 6, tiny);
         scenario_run_ms(sim, 20);
         sim_peer_kill(sim, p[victim], false);
-        must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
-        must_end(sim, 0, dead, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
-        must_end(sim, 0, open, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
-        must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, "a member of the subgroup is gone");
+        must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        must_end(sim, 0, dead, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        must_end(sim, 0, open, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
         WAIT(sim, 3000, p[0]->machine->group.count == victim && p[1]->machine->group.count == victim);
         MUST(sim, !scenario_is_decided(kept[0]) && !scenario_is_decided(kept[1]));
         struct pccl_peer_op *in[] = {receive(sim, 0, 1, 0, 4, tiny), receive(sim, pair, 1, 0, 5, tiny)};

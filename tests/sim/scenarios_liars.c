@@ -126,8 +126,9 @@ void scenario_lying_votes(struct sim *sim)
         p[2]->end_checked = true;
         scenario_forge(sim, p[2], &lies[i]);
         WAIT(sim, 500, p[2]->machine->state == PCCL_PEER_OVER && p[0]->machine->member_count == 2);
-        MUST(sim,
-             strstr(pccl_peer_last_reason(p[2]->machine)->bytes, i < 3 ? "a round that is not open" : "not asked"));
+        MUST(sim, strstr(pccl_peer_last_reason(p[2]->machine)->bytes, i < 3    ? "a round that is not open"
+                                                                      : i == 3 ? "not asked"
+                                                                               : "not requested"));
     }
     scenario_pending(sim, p[0]);
     scenario_pending(sim, p[1]);
@@ -795,7 +796,7 @@ void scenario_greetings_alone(struct sim *sim)
         scenario_run_ms(sim, 1);
     }
     MUST(sim, p[1]->machine->state == PCCL_PEER_OVER && p[1]->master_dials < dials + most);
-    MUST(sim, strstr(pccl_peer_last_reason(p[1]->machine)->bytes, "no master came back within ") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(p[1]->machine)->bytes, "the master did not come back within ") != NULL);
 }
 
 /* A launch that no message can carry is refused and not numbered. */

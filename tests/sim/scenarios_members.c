@@ -123,7 +123,7 @@ void scenario_members_changed(struct sim *sim)
         for (uint32_t i = 0; i < 2; i++)
             ops[i] = launch(sim, p[i], *kinds[kind], NULL);
         WAIT(sim, 500, scenario_is_decided(ops[0]));
-        MUST(sim, names(ops[0], "no member (any more): ", p[left]));
+        MUST(sim, names(ops[0], "not a current member: ", p[left]));
         take_all(sim, p, ops, 2, PCCL_CLASS_MEMBERS_CHANGED);
         scenario_run_ms(sim, 20);
         for (uint32_t i = 2; i < left; i++) { /* they launch later, and find that it has ended */

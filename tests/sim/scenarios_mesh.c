@@ -435,7 +435,7 @@ void scenario_gone_words(struct sim *sim)
     for (uint32_t i = 0; i < 2; i++)
         scenario_part(sim, p[6], left[i], SIM_REFUSE);
     MUST(sim, hears(sim, p[6], "the master removed this peer: its link to peer "));
-    MUST(sim, hears(sim, p[6], "failed, and there is no ring without that link"));
+    MUST(sim, hears(sim, p[6], "failed, and no ring without that link exists"));
 }
 
 /* ---- operations that are started with two schedules, and classes ---- */

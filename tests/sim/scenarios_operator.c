@@ -33,7 +33,7 @@ void scenario_operator(struct sim *sim)
 {
     static const struct pccl_id nobody = {{7}};
     scenario_cluster(sim, p, 4, 1);
-    command(sim, PCCL_COMMAND_DRAIN, &nobody, false, "there is no peer");
+    command(sim, PCCL_COMMAND_DRAIN, &nobody, false, "no such peer");
     command(sim, PCCL_COMMAND_OPTIMIZE, NULL, false, "nothing to search");
     command(sim, PCCL_COMMAND_DRAIN, &p[3]->id, true, "next topology update");
     scenario_commit_all(sim, p, 4, 1, 1);
@@ -44,12 +44,12 @@ void scenario_operator(struct sim *sim)
 
     p[4] = scenario_join(sim, 5, 0);
     scenario_run_ms(sim, 100);
-    command(sim, PCCL_COMMAND_DRAIN, &p[4]->id, true, "is removed"); /* no member counts on a newcomer */
+    command(sim, PCCL_COMMAND_DRAIN, &p[4]->id, true, " removed"); /* no member counts on a newcomer */
     went(sim, p[4], PCCL_CALL_CONNECT);
 
     struct pccl_peer_op *ops[] = {scenario_bulk(sim, p[0], 2, 3), scenario_bulk(sim, p[1], 2, 3)};
-    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, true, "is removed");
-    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, false, "there is no peer"); /* it is already being removed */
+    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, true, " removed");
+    command(sim, PCCL_COMMAND_EXPEL, &p[2]->id, false, "no such peer"); /* it is already being removed */
     for (int i = 0; i < 2; i++) {
         WAIT(sim, 1000, scenario_is_decided(ops[i]));
         MUST(sim, scenario_take(sim, p[i], ops[i]) == PCCL_CLASS_PEER_LOST);

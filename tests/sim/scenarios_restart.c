@@ -201,7 +201,7 @@ void scenario_f9(struct sim *sim)
     MUST(sim, pccl_master_find(sim->master->machine, &waiting->id) == NULL);
     WAIT(sim, 1000, sim->master->machine->member_count == 2 && p[0]->machine->greeted && p[1]->machine->greeted);
     WAIT(sim, 5000, waiting->machine->state == PCCL_PEER_OVER);
-    MUST(sim, strstr(pccl_peer_last_reason(waiting->machine)->bytes, "an older run came back") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(waiting->machine)->bytes, "an older run resumed") != NULL);
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
@@ -266,7 +266,7 @@ void scenario_master_ends(struct sim *sim)
 {
     const struct pccl_msg refused = {
         .type = PCCL_MSG_refused,
-        .as.refused = {.code = PCCL_REFUSAL_SHUTDOWN, .reason = pccl_bytes_of_string("the master shuts down")}};
+        .as.refused = {.code = PCCL_REFUSAL_SHUTDOWN, .reason = pccl_bytes_of_string("the master is shutting down")}};
     uint8_t bytes[512];
     scenario_cluster(sim, p, 2, 1);
     scenario_update(sim, p[0]);
@@ -276,7 +276,7 @@ void scenario_master_ends(struct sim *sim)
     sim_conn_send(sim, p[0]->control, 1, bytes, pccl_frame_size(&refused));
     WAIT(sim, 100, scenario_is_over(p[0], PCCL_CALL_UPDATE));
     MUST(sim, p[0]->app.call_status[PCCL_CALL_UPDATE] == PCCL_MASTER_LOST);
-    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "the master shuts down") != NULL);
+    MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "the master is shutting down") != NULL);
 }
 
 /* A newcomer of another group, for which no member prepares: the master's probe reaches it after a lost connection. */

@@ -168,7 +168,7 @@ void scenario_sends_no_path(struct sim *sim)
         exchange(sim, 0, 21, 20 + i);
         MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
         must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, i == 0 ? ": refused" : ": no answer");
-        must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, "it has had no link to peer");
+        must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, "no link to peer");
         MUST(sim, sim->master->machine->member_count == MANY && pccl_epoch_equal(&view, &p[5]->machine->view));
         sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
         exchange(sim, 0, 20, 30 + i);
@@ -341,7 +341,7 @@ void scenario_sends_closed_at_once(struct sim *sim)
         MUST(sim, !stands || p[0]->dials == before);
         MUST(sim, p[0]->dials - dials < PATIENCE_MS / 10);
     }
-    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, "it has had no link to peer");
+    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, "no link to peer");
     MUST(sim, p[0]->dials - dials > 10 && sim->master->machine->member_count == MANY);
 }
 

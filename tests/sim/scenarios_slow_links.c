@@ -86,7 +86,7 @@ static void become_slow(struct sim *sim, uint32_t count)
     for (uint32_t i = 0; i < 8 && !is_asked_for(sim, count); i++)
         work(sim, count);
     work(sim, count);
-    MUST(sim, strstr(what_is_done(p[0]), "the next topology update takes a ring without it") != NULL);
+    MUST(sim, strstr(what_is_done(p[0]), "the next topology update adopts a ring without it") != NULL);
 }
 
 static void is_left(struct sim *sim, uint32_t count)

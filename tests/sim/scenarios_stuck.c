@@ -64,7 +64,7 @@ static void must_end(struct sim *sim, struct sim_peer *peer, enum pccl_call call
 static void must_fail(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op)
 {
     WAIT(sim, 500, scenario_is_decided(op));
-    MUST(sim, strstr(op->reason.bytes, "its stuck_ms passed") != NULL);
+    MUST(sim, strstr(op->reason.bytes, "stuck_ms passed") != NULL);
     MUST(sim, scenario_take(sim, peer, op) == PCCL_CLASS_DEADLINE);
 }
 

@@ -151,7 +151,7 @@ void scenario_subgroup_two_die(struct sim *sim)
     WAIT(sim, 1000, scenario_is_decided(x) && scenario_is_decided(y) && p[0]->machine->group.count == 4);
     MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_PEER_LOST && has_ended(p[0], a));
     MUST(sim, scenario_take(sim, p[2], y) == PCCL_CLASS_PEER_LOST && has_ended(p[2], b));
-    MUST(sim, says(p[0], a, "a member of the subgroup is gone") && !scenario_is_decided(z) && lives(p[4], c));
+    MUST(sim, says(p[0], a, "a member of the subgroup left") && !scenario_is_decided(z) && lives(p[4], c));
     struct sim_request late = {.subgroup = a, .tag = 1, .collective = PCCL_BARRIER, .tiny = true};
     struct pccl_peer_op *never = NULL;
     MUST(sim, sim_app_launch(sim, p[0], &late, &never) == PCCL_PEER_LOST);
@@ -389,11 +389,11 @@ void scenario_subgroup_lists_differ(struct sim *sim)
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = launch_founding(sim, p[0], 3, 3000), *b = launch_founding(sim, p[1], 7, 3000);
     WAIT(sim, 2500, pccl_peer_waiting(p[0]->machine)->length > 0 && pccl_peer_waiting(p[1]->machine)->length > 0);
-    MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "founding of a subgroup waits for peer") != NULL);
+    MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "creation of a group waits for peer") != NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "'p2'") == NULL);
     MUST(sim, strstr(pccl_peer_waiting(p[1]->machine)->bytes, "'p2'") != NULL);
     WAIT(sim, 3000, scenario_is_decided(a) && scenario_is_decided(b));
-    MUST(sim, strstr(a->reason.bytes, "founding of a subgroup waited for peer") != NULL);
+    MUST(sim, strstr(a->reason.bytes, "creation of a group waited for peer") != NULL);
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_DEADLINE && scenario_take(sim, p[1], b) == PCCL_CLASS_DEADLINE);
     a = launch_founding(sim, p[1], 3, 0); /* the first launch of this list was aborted here */
     MUST(sim, scenario_is_decided(a) && scenario_take(sim, p[1], a) == PCCL_CLASS_DEADLINE);
@@ -436,11 +436,11 @@ void scenario_subgroup_gone(struct sim *sim)
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[3], false);
     WAIT(sim, 1000, scenario_is_decided(early) && p[1]->machine->group.count == 3);
-    MUST(sim, strstr(early->reason.bytes, "no member (any more): peer") != NULL);
+    MUST(sim, strstr(early->reason.bytes, "not a current member: peer") != NULL);
     MUST(sim, scenario_take(sim, p[0], early) == PCCL_CLASS_MEMBERS_CHANGED);
     struct pccl_peer_op *late = launch_founding(sim, p[1], 2 | 4 | 8, 0);
     WAIT(sim, 500, scenario_is_decided(late));
-    MUST(sim, strstr(late->reason.bytes, "no member (any more): peer") != NULL);
+    MUST(sim, strstr(late->reason.bytes, "not a current member: peer") != NULL);
     MUST(sim, scenario_take(sim, p[1], late) == PCCL_CLASS_MEMBERS_CHANGED);
     scenario_run_ms(sim, 1);
     late = launch_founding(sim, p[2], 2 | 4 | 8, 0);

@@ -486,7 +486,7 @@ void scenario_sync_alone(struct sim *sim)
     MUST(sim, says(p[0], "revision 2"));
     scenario_sync(sim, p[0], RECEIVE);
     WAIT(sim, 500, is_out(p[0]));
-    MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "none offers"));
+    MUST(sim, scenario_synced(sim, p[0]) == PCCL_EXPELLED && says(p[0], "no member offers"));
 }
 
 /* Two groups at once, in different rounds, one of which removes a member: the other is unaffected. */

@@ -27,7 +27,7 @@ static inline void node_on_log(void *context, enum pccl_log_level level, const c
         node->warned++;
         node->warning = node->reason;
     }
-    bool over = strstr(line, "a connection of peer") != NULL;
+    bool over = strstr(line, "a connection from peer") != NULL;
     node->over += over;
     node->held = over && node->hold;
     uv_cond_broadcast(&node->changed);

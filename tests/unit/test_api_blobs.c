@@ -342,38 +342,38 @@ static void wrong_arguments_are_explained(void **state)
     pcclBlobs_t blobs = PCCL_BLOBS_INIT, unset = {0};
     pcclOperation_t entry = PCCL_OPERATION_INIT;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    refuse(pcclAllToAllV(parts, 2, NULL, comm, &blobs, NULL), comm, "there are 2 parts, but 3 members");
-    refuse(pcclAllToAllV(parts, 5000, NULL, comm, &blobs, NULL), comm, "more parts than any group has members");
+    refuse(pcclAllToAllV(parts, 2, NULL, comm, &blobs, NULL), comm, "2 parts for 3 members");
+    refuse(pcclAllToAllV(parts, 5000, NULL, comm, &blobs, NULL), comm, "more than a group can have members");
     refuse(pcclAllToAllV(NULL, 3, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
-    refuse(pcclAllToAllV(NULL, 0, NULL, comm, &blobs, NULL), comm, "there are 0 parts, but 3 members");
-    refuse(pcclAllToAllV(missing, 3, NULL, comm, &blobs, NULL), comm, "part 1 has no data");
-    refuse(pcclAllToAllV(huge, 3, NULL, comm, &blobs, NULL), comm, "part 0 is larger than any memory");
-    refuse(pcclScatterV(NULL, 0, 0, NULL, comm, &blobs, NULL), comm, "there are 0 parts, but 3 members");
-    refuse(pcclScatterV(parts, 3, 3, NULL, comm, &blobs, NULL), comm, "the root is rank 3, but there are 3 members");
-    refuse(pcclGatherV("a", 1, 3, NULL, comm, &blobs, NULL), comm, "the root is rank 3, but there are 3 members");
+    refuse(pcclAllToAllV(NULL, 0, NULL, comm, &blobs, NULL), comm, "0 parts for 3 members");
+    refuse(pcclAllToAllV(missing, 3, NULL, comm, &blobs, NULL), comm, "part 1 has bytes but its data is NULL");
+    refuse(pcclAllToAllV(huge, 3, NULL, comm, &blobs, NULL), comm, "part 0 is too large");
+    refuse(pcclScatterV(NULL, 0, 0, NULL, comm, &blobs, NULL), comm, "0 parts for 3 members");
+    refuse(pcclScatterV(parts, 3, 3, NULL, comm, &blobs, NULL), comm, "invalid root rank 3: the group has 3 members");
+    refuse(pcclGatherV("a", 1, 3, NULL, comm, &blobs, NULL), comm, "invalid root rank 3: the group has 3 members");
     refuse(pcclGatherV(NULL, 1, 0, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
     refuse(pcclAllGatherV(NULL, 1, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
     refuse(pcclAllGatherV("abc", 3, NULL, comm, NULL, NULL), comm, "a buffer is NULL");
     refuse(pcclAllGatherV("abc", 3, NULL, comm, &unset, NULL), comm, "PCCL_BLOBS_INIT");
     refuse(pcclAllGatherVAsync("abc", 3, NULL, comm, &blobs, NULL), comm, "the handle is NULL");
     options.max_bytes = 5;
-    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given max_bytes");
+    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that returns blobs takes max_bytes");
     options.counts = counts;
     options.counts_length = PEERS;
-    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "only a reduce-scatter is given counts");
+    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "only a reduce-scatter takes counts");
     options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options.quantization.algorithm = pcclQuantMinMax;
-    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "there is nothing here that can be quantized");
+    refuse(pcclAllGatherV("abc", 3, &options, comm, &blobs, NULL), comm, "this operation has no elements to quantize");
     assert_int_equal(pcclFreeBlobs(NULL), pcclSuccess);
     options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options.on_arrival = see;
-    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that gives blobs is given on_arrival");
+    refuse(pcclBarrier(&options, comm, NULL), comm, "only an operation that returns blobs takes on_arrival");
     entry.collective = pcclCollectiveAllToAllV;
     entry.sendbuf = parts;
     entry.count = 3;
     entry.blobs = &blobs;
     entry.options = &options;
-    refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: an operation of a list is not given on_arrival");
+    refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: an operation of a list cannot have on_arrival");
     blobs_of_all_lengths_come(state); /* nothing was launched */
 }
 
@@ -397,12 +397,12 @@ static void what_one_cannot_have_nobody_gets(void **state)
         assert_int_equal(pcclGetPeerId(world->peers[1], id, sizeof id), pcclSuccess);
         (void)snprintf(words, sizeof words, "the blobs for peer %.8s", id);
         assert_int_equal(pcclGetPeerId(world->peers[2], id, sizeof id), pcclSuccess);
-        (void)snprintf(source, sizeof source, "the longest is that of peer %.8s", id);
+        (void)snprintf(source, sizeof source, "the longest is peer %.8s", id);
         for (int i = 0; i < PEERS; i++) {
             assert_int_equal(pcclAwaitOperation(&ops[i].handle, UINT32_MAX, NULL),
                              i == 2 ? pcclPeerMismatch : pcclInvalidUsage); /* it asks for the precise result */
             words_say(world->peers[i], words);
-            words_say(world->peers[i], "that max_bytes permits");
+            words_say(world->peers[i], "more than max_bytes");
             words_say(world->peers[i], source);
             end(&ops[i]);
         }
@@ -439,11 +439,10 @@ static void what_all_cannot_have_nobody_gets(void **state)
     static const uint64_t any[PEERS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     static const size_t small[PEERS] = {3, 4, 4}, fits[PEERS] = {3, 4, 3};
     static const size_t huge[PEERS] = {1, (size_t)1 << 60, 0}, beyond[PEERS] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
-    fails_for_all(world, small, ten, pcclInvalidUsage,
-                  "the blobs of all are 11 bytes long, more than the 10 that max_bytes permits");
+    fails_for_all(world, small, ten, pcclInvalidUsage, "the blobs have 11 bytes in total, more than max_bytes (10)");
     fails_for_all(world, fits, other, pcclInvalidUsage, "all-gather of blobs of at most 11 bytes in all");
-    fails_for_all(world, huge, given, pcclInvalidUsage, "more than the 268435456 that max_bytes permits");
-    fails_for_all(world, beyond, given, pcclInvalidUsage, "the blobs of all are 18446744073709551615 bytes long");
+    fails_for_all(world, huge, given, pcclInvalidUsage, "more than max_bytes (268435456)");
+    fails_for_all(world, beyond, given, pcclInvalidUsage, "the blobs have 18446744073709551615 bytes in total");
     fails_for_all(world, huge, any, pcclInternalError, "out of memory for a result of 1152921504606846977 bytes");
     fails_for_all(world, beyond, any, pcclInternalError, "out of memory for a result of 18446744073709551615 bytes");
     blobs_of_all_lengths_come(state);

@@ -388,7 +388,7 @@ static void test_create(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_fails(NULL, pcclCreateCommunicatorWithOptions(bad[i], NULL, &comm), pcclInvalidArgument, "");
     assert_fails(NULL, pcclCreateCommunicatorWithOptions("h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h,h", NULL, &comm),
-                 pcclInvalidArgument, "more than 16");
+                 pcclInvalidArgument, "expected at most 16");
     assert_null(comm);
     pcclOptions_t *options = NULL;
     assert_ok(pcclCreateOptions(&options));
@@ -449,8 +449,8 @@ static void test_master(void **state)
     assert_fails(NULL, pcclReloadMaster(master), pcclInvalidUsage, "never run");
     assert_fails(NULL, pcclMasterAwaitTermination(master), pcclInvalidUsage, "never run");
     assert_ok(pcclRunMaster(master));
-    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "run before");
-    assert_fails(NULL, pcclDestroyMaster(master), pcclInvalidUsage, "runs");
+    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "already been run");
+    assert_fails(NULL, pcclDestroyMaster(master), pcclInvalidUsage, "this master is running");
     assert_ok(pcclMasterGetPort(master, &port));
 
     /* The port is taken: run reports it, and the master may be freed or run again later. */
@@ -465,7 +465,7 @@ static void test_master(void **state)
     assert_ok(pcclMasterAwaitTermination(master));
     assert_ok(pcclInterruptMaster(master));
     assert_ok(pcclReloadMaster(master));
-    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "run before");
+    assert_fails(NULL, pcclRunMaster(master), pcclInvalidUsage, "already been run");
     assert_ok(pcclDestroyMaster(master));
     assert_ok(pcclRunMaster(other));
     end_master(other);
@@ -602,9 +602,9 @@ static void test_ids_and_names(void **state)
     static const char zeros[] = "00000000000000000000000000000000";
     assert_fails(NULL, pcclGetPeerId(NULL, id, sizeof id), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclGetPeerId(comm, NULL, sizeof id), pcclInvalidArgument, "NULL");
-    assert_fails(comm, pcclGetPeerId(comm, id, sizeof id - 1), pcclInvalidArgument, "room");
+    assert_fails(comm, pcclGetPeerId(comm, id, sizeof id - 1), pcclInvalidArgument, "too small");
     assert_fails(comm, pcclGetPeerId(comm, id, sizeof id), pcclInvalidUsage, "pcclConnect");
-    assert_fails(comm, pcclGetPeerName(comm, zeros, name, sizeof name - 1), pcclInvalidArgument, "room");
+    assert_fails(comm, pcclGetPeerName(comm, zeros, name, sizeof name - 1), pcclInvalidArgument, "too small");
     assert_fails(comm, pcclGetPeerName(comm, NULL, name, sizeof name), pcclInvalidArgument, "NULL");
     assert_fails(comm, pcclGetPeerName(comm, zeros + 1, name, sizeof name), pcclInvalidArgument,
                  "32 lower-case hexadecimal");
@@ -625,8 +625,9 @@ static void test_describe_waits(void **state)
     assert_fails(comm, pcclDescribeWaits(comm, text, 0), pcclInvalidArgument, "size is 0");
     size_t needed = 0;
     assert_fails(comm, pcclDumpFlightRecorder(comm, NULL, 1, &needed), pcclInvalidArgument, "size is not 0");
-    assert_fails(comm, pcclDumpFlightRecorder(comm, NULL, 0, NULL), pcclInvalidArgument, "needed is NULL");
-    assert_fails(comm, pcclDumpFlightRecorder(comm, text, sizeof text, &needed), pcclInvalidArgument, "needs");
+    assert_fails(comm, pcclDumpFlightRecorder(comm, NULL, 0, NULL), pcclInvalidArgument,
+                 "both text and needed are NULL");
+    assert_fails(comm, pcclDumpFlightRecorder(comm, text, sizeof text, &needed), pcclInvalidArgument, "bytes needed");
     assert_true(needed > sizeof text && text[0] == 'x');
     assert_ok(pcclDumpFlightRecorder(comm, NULL, 0, &needed));
     assert_fails(comm, pcclWriteFlightRecorder(comm, NULL), pcclInvalidArgument, "file is NULL or empty");
@@ -698,7 +699,7 @@ static void test_shared_state(void **state)
     assert_ok(pcclConnect(precise));
     assert_fails(precise,
                  pcclSynchronizeSharedState(precise, &shared, PCCL_SHARED_STATE_SYNC_STRATEGY_RECEIVE_ONLY, NULL),
-                 pcclExpelled, "none offers");
+                 pcclExpelled, "no member offers");
     assert_ok(pcclDestroyCommunicator(precise));
     end_master(master);
 }
@@ -849,17 +850,17 @@ static void test_second_joint_call(void **state)
     assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "another thread");
     assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "another thread");
     assert_fails(pair.a, pcclArePeersPending(pair.a, &pending), pcclInvalidUsage,
-                 "pcclUpdateTopology of another thread");
+                 "another thread's pcclUpdateTopology");
     assert_fails(pair.a, pcclAllReduceAsync(&value, &value, &reduce, pair.a, &handle), pcclInvalidUsage, "");
     assert_ok(pcclUpdateTopology(pair.b));
     finish(&first);
     assert_int_equal(first.result, pcclSuccess);
     background(&first, pair.a, pending_thread);
     until_waiting(pair.a, "are peers pending");
-    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "pcclArePeersPending of another thread");
-    assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "pcclArePeersPending of another thread");
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "another thread's pcclArePeersPending");
+    assert_fails(pair.a, pcclOptimizeTopology(pair.a), pcclInvalidUsage, "another thread's pcclArePeersPending");
     assert_fails(pair.a, pcclSynchronizeSharedState(pair.a, &shared, strategy, NULL), pcclInvalidUsage,
-                 "pcclArePeersPending of another thread");
+                 "another thread's pcclArePeersPending");
     assert_ok(pcclAllReduceAsync(&value, &value, &reduce, pair.a, &handle));
     assert_ok(pcclArePeersPending(pair.b, &pending));
     finish(&first);
@@ -913,10 +914,10 @@ static void test_master_ends(void **state)
     end_master(pair.master);
     finish(&waiting);
     assert_int_equal(waiting.result, pcclRankConnectionLost);
-    assert_non_null(strstr(waiting.reason, "shuts down"));
+    assert_non_null(strstr(waiting.reason, "shutting down"));
     assert_int_equal(value, 5);
-    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "shuts down");
-    assert_fails(pair.a, pcclAllReduce(&value, &value, &reduce, pair.a, NULL), pcclInvalidUsage, "shuts down");
+    assert_fails(pair.a, pcclUpdateTopology(pair.a), pcclInvalidUsage, "shutting down");
+    assert_fails(pair.a, pcclAllReduce(&value, &value, &reduce, pair.a, NULL), pcclInvalidUsage, "shutting down");
     assert_ok(pcclDestroyCommunicator(pair.a));
     assert_ok(pcclDestroyCommunicator(pair.b));
 }

@@ -89,7 +89,7 @@ static void a_barrier_waits_for_all(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(pcclBarrierAsync(NULL, world->peers[i], &handles[i]), pcclSuccess);
     assert_int_equal(pcclAwaitOperation(&handles[0], 50, NULL), pcclTimeout); /* the third peer has not launched */
-    words_say(world->peers[0], "still under way");
+    words_say(world->peers[0], "still running");
     assert_int_equal(pcclTestAsyncReduce(&handles[1], &done), pcclSuccess);
     assert_false(done);
     assert_int_equal(pcclBarrierAsync(NULL, world->peers[2], &handles[2]), pcclSuccess);
@@ -126,7 +126,7 @@ static void members_are_in_the_order_of_their_admission(void **state)
     assert_int_equal(count, PEERS);
     count = 0;
     assert_int_equal(pcclGetMembers(world->peers[0], ids, 2, &count, NULL), pcclInvalidArgument);
-    words_say(world->peers[0], "there are 3 members, and room for 2");
+    words_say(world->peers[0], "3 members, max is 2");
     assert_int_equal(count, PEERS);
     assert_int_equal(pcclGetMembers(world->peers[0], ids, PEERS, NULL, NULL), pcclInvalidArgument);
     assert_int_equal(pcclGetMembers(world->peers[0], NULL, 1, &count, NULL), pcclInvalidArgument);
@@ -209,13 +209,13 @@ static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
         assert_int_equal(pcclAllReduceWithOptionsFor(&given[i], &got[i], 1, pcclInt32, pcclSum, &options,
                                                      world->peers[i], 20, &handles[i]),
                          pcclTimeout);
-        words_say(world->peers[i], "still under way");
+        words_say(world->peers[i], "still running");
         assert_true(handles[i].comm == world->peers[i]);
     }
     assert_int_equal(pcclAllReduceWithOptionsFor(&given[0], &got[0], 1, pcclInt32, pcclSum, &options, world->peers[0],
                                                  20, &handles[2]),
                      pcclInvalidArgument);
-    words_say(world->peers[0], "the tag 5 is in use");
+    words_say(world->peers[0], "tag 5 is in use");
     assert_null(handles[2].comm);
     assert_int_equal(pcclAllReduceWithOptionsFor(&given[2], &got[2], 1, pcclInt32, pcclSum, &options, world->peers[2],
                                                  UINT32_MAX, &handles[2]),
@@ -248,26 +248,26 @@ static void wrong_buffers_are_explained(void **state)
     refuse(world, pcclBroadcast(NULL, 1, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclBroadcast(x, 0, pcclInt32, 0, NULL, comm, NULL), "count is 0");
     refuse(world, pcclBroadcast(x, 1, none, 0, NULL, comm, NULL), "unknown data type");
-    refuse(world, pcclBroadcast(x, 1, pcclInt32, 3, NULL, comm, NULL), "the root is rank 3, but there are 3 members");
+    refuse(world, pcclBroadcast(x, 1, pcclInt32, 3, NULL, comm, NULL), "invalid root rank 3: the group has 3 members");
     refuse(world, pcclAllGather(x, NULL, 1, pcclInt32, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclAllGather(x, x + 1, 5, pcclInt32, NULL, comm, NULL), "overlap");
-    refuse(world, pcclAllGather(x + 5, x, 5, pcclInt32, NULL, comm, NULL), "not the part of rank 0");
-    refuse(world, pcclAllGather(x, x + 20, SIZE_MAX / 20, pcclUint8, NULL, comm, NULL), "larger than any memory");
-    refuse(world, pcclReduceScatter(x, x + 5, 5, pcclInt32, pcclSum, NULL, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclAllGather(x + 5, x, 5, pcclInt32, NULL, comm, NULL), "not rank 0's part");
+    refuse(world, pcclAllGather(x, x + 20, SIZE_MAX / 20, pcclUint8, NULL, comm, NULL), "too large");
+    refuse(world, pcclReduceScatter(x, x + 5, 5, pcclInt32, pcclSum, NULL, comm, NULL), "not rank 0's part");
     refuse(world, pcclReduceScatter(x, x + 20, 5, pcclInt32, (pcclRedOp_t)9, NULL, comm, NULL), "unknown operation");
     refuse(world, pcclReduceScatterAsync(x, x, 5, pcclInt32, pcclSum, NULL, comm, NULL), "the handle is NULL");
     refuse(world, pcclExclusiveScan(x, NULL, 5, pcclInt32, pcclSum, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclInclusiveScan(x, x + 1, 5, pcclInt32, pcclSum, NULL, comm, NULL), "overlap partly");
-    refuse(world, pcclExclusiveScan(x, x, 5, pcclInt32, pcclAvg, NULL, comm, NULL), "a scan has no average");
+    refuse(world, pcclExclusiveScan(x, x, 5, pcclInt32, pcclAvg, NULL, comm, NULL), "an average cannot be scanned");
     refuse(world, pcclReduce(x, NULL, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclReduce(NULL, x, 5, pcclInt32, pcclSum, 1, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclReduce(x, x + 1, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "overlap partly");
-    refuse(world, pcclReduce(x, x, 5, pcclInt32, pcclSum, 3, NULL, comm, NULL), "the root is rank 3");
-    refuse(world, pcclGather(x, x + 1, 5, pcclInt32, 0, NULL, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclReduce(x, x, 5, pcclInt32, pcclSum, 3, NULL, comm, NULL), "invalid root rank 3");
+    refuse(world, pcclGather(x, x + 1, 5, pcclInt32, 0, NULL, comm, NULL), "not rank 0's part");
     refuse(world, pcclGather(x, NULL, 5, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclScatter(NULL, x, 5, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclScatter(NULL, NULL, 5, pcclInt32, 1, NULL, comm, NULL), "a buffer is NULL");
-    refuse(world, pcclScatter(x, x + 5, 5, pcclInt32, 0, NULL, comm, NULL), "not the part of rank 0");
+    refuse(world, pcclScatter(x, x + 5, 5, pcclInt32, 0, NULL, comm, NULL), "not rank 0's part");
     refuse(world, pcclAllToAll(x, x, 5, pcclInt32, NULL, comm, NULL), "of an all-to-all overlap");
     refuse(world, pcclAllToAll(x, NULL, 5, pcclInt32, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclAllToAllAsync(x, x + 20, 5, pcclInt32, NULL, comm, NULL), "the handle is NULL");
@@ -286,17 +286,17 @@ static void refuse_reduction(struct world *world, pcclDataType_t datatype, pcclR
 static void reductions_that_do_not_fit_are_explained(void **state)
 {
     struct world *world = *state;
-    refuse_reduction(world, pcclFloat, pcclAnd, 1, "and, or and xor take integers and bool, no floats");
-    refuse_reduction(world, pcclFloat8E4M3FN, pcclXor, 1, "no floats");
-    refuse_reduction(world, pcclBool, pcclAvg, 1, "bool has no average");
-    refuse_reduction(world, pcclInt32, pcclPremulSum, 2, "a premultiplied sum takes floats only");
-    refuse_reduction(world, pcclBool, pcclPremulSum, 2, "a premultiplied sum takes floats only");
-    refuse_reduction(world, pcclFloat, pcclSum, 2, "only a premultiplied sum is given a factor");
+    refuse_reduction(world, pcclFloat, pcclAnd, 1, "and, or and xor require integers or bool, not floats");
+    refuse_reduction(world, pcclFloat8E4M3FN, pcclXor, 1, "not floats");
+    refuse_reduction(world, pcclBool, pcclAvg, 1, "average of bool is not supported");
+    refuse_reduction(world, pcclInt32, pcclPremulSum, 2, "a premultiplied sum requires floats");
+    refuse_reduction(world, pcclBool, pcclPremulSum, 2, "a premultiplied sum requires floats");
+    refuse_reduction(world, pcclFloat, pcclSum, 2, "only a premultiplied sum takes a factor");
     float x = 1, y = 0;
     pcclAsyncReduceOp_t handle;
     pcclReduceDescriptor_t descriptor = {.count = 1, .op = pcclPremulSum, .src_descriptor = {.datatype = pcclFloat}};
     refuse(world, pcclAllReduceAsync(&x, &y, &descriptor, world->peers[0], &handle),
-           "is given its factor by pcclAllReduceWithOptions");
+           "needs a factor: use pcclAllReduceWithOptions");
 }
 
 static void wrong_options_are_explained(void **state)
@@ -314,7 +314,7 @@ static void wrong_options_are_explained(void **state)
     refuse(world, pcclBarrier(&options, comm, NULL), "PCCL_COLLECTIVE_OPTIONS_INIT");
     options = tagged(4);
     options.quantization = (pcclQuantizationOptions_t){pcclUint8, pcclQuantMinMax};
-    refuse(world, pcclBarrier(&options, comm, NULL), "nothing here that can be quantized");
+    refuse(world, pcclBarrier(&options, comm, NULL), "this operation has no elements to quantize");
     refuse(world, pcclBroadcast(x, 4, pcclInt32, 0, &options, comm, NULL), "");
     refuse(world, pcclReduceScatter(x, x, 1, pcclInt32, pcclSum, &options, comm, NULL), "");
     options = tagged(4);
@@ -322,20 +322,20 @@ static void wrong_options_are_explained(void **state)
     refuse(world, pcclBarrier(&options, comm, NULL), "at most 32 bytes");
     options = tagged(4);
     options.members = ids;
-    refuse(world, pcclBarrier(&options, comm, NULL), "the list of members is empty");
+    refuse(world, pcclBarrier(&options, comm, NULL), "the member list is empty");
     options.member_count = 2;
     ids[1].digits[3] = 'X';
-    refuse(world, pcclBarrier(&options, comm, NULL), "member 1 of the list is no id");
+    refuse(world, pcclBarrier(&options, comm, NULL), "entry 1 of the member list is not an id");
     ids[1] = ids[2];
     options.member_count = 3;
-    refuse(world, pcclBarrier(&options, comm, NULL), "twice");
+    refuse(world, pcclBarrier(&options, comm, NULL), "duplicate peer");
     ids[0] = ids[1]; /* there three times, also where it belongs */
-    refuse(world, pcclBarrier(&options, comm, NULL), "twice");
+    refuse(world, pcclBarrier(&options, comm, NULL), "duplicate peer");
     options.members = ids + 1;
     options.member_count = 1;
-    refuse(world, pcclBroadcast(x, 1, pcclInt32, 0, &options, comm, NULL), "this peer is not in the list");
+    refuse(world, pcclBroadcast(x, 1, pcclInt32, 0, &options, comm, NULL), "this peer is not in the member list");
     later.unknown = 1; /* of a program that was built with a later version */
-    refuse(world, pcclBarrier(&later.known, comm, NULL), "does not know");
+    refuse(world, pcclBarrier(&later.known, comm, NULL), "unknown struct member");
     pcclOperationInfo_t info = {0};
     refuse(world, pcclBarrier(NULL, comm, &info), "PCCL_OPERATION_INFO_INIT");
     assert_int_equal(pcclBarrier(NULL, NULL, NULL), pcclInvalidArgument);
@@ -352,18 +352,19 @@ static void wrong_counts_are_explained(void **state)
     options.counts = given;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "counts is empty");
     options.counts_length = 3;
-    refuse(world, pcclReduceScatter(x, y, 8, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 8");
+    refuse(world, pcclReduceScatter(x, y, 8, pcclInt32, pcclSum, &options, comm, NULL), "do not add up to 8");
     refuse(world, pcclReduceScatter(x, NULL, 9, pcclInt32, pcclSum, &options, comm, NULL), "a buffer is NULL");
-    refuse(world, pcclReduceScatter(x, x + 1, 9, pcclInt32, pcclSum, &options, comm, NULL), "not the part of rank 0");
-    refuse(world, pcclAllGather(x, y, 9, pcclInt32, &options, comm, NULL), "only a reduce-scatter is given counts");
+    refuse(world, pcclReduceScatter(x, x + 1, 9, pcclInt32, pcclSum, &options, comm, NULL), "not rank 0's part");
+    refuse(world, pcclAllGather(x, y, 9, pcclInt32, &options, comm, NULL), "only a reduce-scatter takes counts");
     options.counts_length = 4;
-    refuse(world, pcclReduceScatter(x, y, 10, pcclInt32, pcclSum, &options, comm, NULL), "4 numbers, but there are 3");
+    refuse(world, pcclReduceScatter(x, y, 10, pcclInt32, pcclSum, &options, comm, NULL),
+           "4 entries, but the group has 3");
     options.counts_length = UINT32_MAX;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL),
-           "counts is longer than any group");
+           "counts has more entries than a group can have members");
     options.counts = far; /* 9, if they were added without care */
     options.counts_length = 3;
-    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not make up the 9");
+    refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not add up to 9");
     a_barrier_waits_for_all(state); /* nothing was launched */
 }
 
@@ -375,7 +376,7 @@ static void a_tag_and_a_handle_are_used_once(void **state)
     pcclOperationInfo_t info = {0};
     for (int i = 0; i < PEERS; i++)
         assert_int_equal(pcclBarrierAsync(&options, world->peers[i], &handles[i]), pcclSuccess);
-    refuse(world, pcclBarrierAsync(&options, world->peers[0], &other), "the tag 11 is in use");
+    refuse(world, pcclBarrierAsync(&options, world->peers[0], &other), "tag 11 is in use");
     refuse(world, pcclAwaitOperation(&handles[0], 0, &info), "PCCL_OPERATION_INFO_INIT");
     for (int i = 0; i < PEERS; i++)
         assert_int_equal(pcclAwaitOperation(&handles[i], UINT32_MAX, NULL), pcclSuccess);
@@ -471,7 +472,7 @@ static void alone_it_succeeds_only_if_that_is_wanted(void **state)
     assert_int_equal(pcclBarrier(NULL, comm, &info), pcclTooFewPeers);
     options.alone_ok = true;
     assert_int_equal(pcclReduceScatterAsync(x, y, 3, pcclInt32, pcclAvg, &options, comm, &handle), pcclSuccess);
-    refuse(world, pcclBarrier(&options, comm, &info), "the tag 5 is in use");
+    refuse(world, pcclBarrier(&options, comm, &info), "tag 5 is in use");
     assert_int_equal(pcclAwaitOperation(&handle, 0, &info), pcclSuccess);
     assert_true(info.world == 1 && info.rank == 0 && info.tag == 5 && info.tx_bytes == 0 && info.rx_bytes == 0);
     assert_int_equal(pcclGetMembers(comm, ids, 1, &count, NULL), pcclSuccess);
@@ -524,22 +525,22 @@ static void founding_a_group_refuses_bad_arguments(void **state)
     assert_int_equal(pcclGetMembers(world->peers[0], ids, PEERS, &count, NULL), pcclSuccess);
     refused_group(world, NULL, 2, NULL, "ids or group_out is NULL");
     refused_group(world, ids, 0, NULL, "the list is empty");
-    refused_group(world, ids, UINT32_MAX, NULL, "longer than any group");
+    refused_group(world, ids, UINT32_MAX, NULL, "more entries than a group can have members");
     refused_group(world, wrong, 2, NULL, "hexadecimal");
     refused_group(world, ids, 2, &options, "PCCL_GROUP_OPTIONS_INIT");
     larger.known.size = sizeof larger;
     larger.later = 1;
-    refused_group(world, ids, 2, &larger.known, "does not know");
+    refused_group(world, ids, 2, &larger.known, "unknown struct member");
     options = larger.known;
     options.size = sizeof options;
     options.label = "a label that is longer than any may be";
     refused_group(world, ids, 2, &options, "32 bytes");
-    refused_group(world, ids + 1, 2, NULL, "this peer is not in the list");
-    refused_group(world, (const pcclPeerId_t[]){ids[0], ids[0]}, 2, NULL, "twice");
+    refused_group(world, ids + 1, 2, NULL, "this peer is not in the member list");
+    refused_group(world, (const pcclPeerId_t[]){ids[0], ids[0]}, 2, NULL, "duplicate peer");
     wrong[0] = wrong[1] = ids[0];
     wrong[1].digits[0] = wrong[1].digits[0] == 'f' ? '0' : 'f';
     assert_int_equal(pcclCreateGroup(world->peers[0], wrong, 2, NULL, &group), pcclMembersChanged);
-    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "no member (any more): peer"));
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "not a current member: peer"));
     assert_int_equal(pcclCreateGroup(world->peers[0], ids, 2, NULL, NULL), pcclInvalidArgument);
     assert_int_equal(pcclCreateGroup(NULL, ids, 2, NULL, &group), pcclInvalidArgument);
 }

@@ -73,9 +73,9 @@ static void a_handler_in_the_middle_of_an_update(void **state)
     assert_int_equal(last.result, pcclDrained);
     assert_int_equal(world_of(world->peers[0]), 2);
     assert_int_equal(pcclUpdateTopology(world->peers[2]), pcclDrained); /* and so does each later call */
-    words_say(world->peers[2], "it asked for its drain");
+    words_say(world->peers[2], "it requested its drain");
     assert_int_equal(pcclConnect(world->peers[2]), pcclDrained);
-    words_say(world->peers[2], "does not enter a run again");
+    words_say(world->peers[2], "cannot connect again");
 }
 
 /* Without extended results each call has the code of PCCL 1.0, and the precise one beside it. */
@@ -115,7 +115,7 @@ static void no_update_comes(void **state)
     while (world_now(comm) == 1)
         (void)sched_yield();
     assert_int_equal(pcclUpdateTopology(comm), pcclDrained);
-    words_say(comm, "no update came within drain_ms (50 ms)");
+    words_say(comm, "no topology update within drain_ms (50 ms)");
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
 
@@ -136,11 +136,11 @@ static void wrong_moments(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(pcclDrain(comm), pcclSuccess);
     assert_int_equal(pcclConnect(comm), pcclDrained);
-    words_say(comm, "does not enter a run again");
+    words_say(comm, "cannot connect again");
     assert_int_equal(pcclLoopBegin(comm, NULL, NULL, &loop), pcclSuccess);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclDrained);
-        words_say(comm, "before it was in a run");
+        words_say(comm, "before it joined the run");
     }
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
@@ -165,7 +165,7 @@ static void wrong_moments(void **state)
     memcpy(member.digits, own[0], sizeof member.digits);
     assert_int_equal(pcclCreateGroup(world->peers[0], &member, 1, NULL, &group), pcclSuccess);
     assert_int_equal(pcclDrain(group), pcclInvalidUsage);
-    words_say(group, "a group cannot do this");
+    words_say(group, "not supported on a group");
     assert_int_equal(pcclDestroyCommunicator(group), pcclSuccess);
 }
 

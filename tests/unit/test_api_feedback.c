@@ -237,7 +237,7 @@ static void it_is_handed_out_and_in(void **state)
     assert_true(run(&s, world, 0));
     assert_memory_equal(first, results, sizeof first); /* the same inputs give the same results */
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, results[0], &count), pcclInvalidArgument);
-    words_say(world->peers[0], "6007 floats are kept, not 7");
+    words_say(world->peers[0], "6007 floats of error feedback, not 7");
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, NULL, &count), pcclSuccess);
     assert_int_equal(count, COUNT);
     assert_int_equal(pcclGetFeedback(world->peers[0], 9, NULL, NULL), pcclInvalidArgument);

@@ -115,7 +115,7 @@ static void test_arguments(void **state)
     options = (pcclLoopOptions_t)PCCL_LOOP_OPTIONS_INIT;
     options.min_peers = 0;
     assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclInvalidArgument);
-    words_say(comm, "min_peers is 0");
+    words_say(comm, "invalid min_peers 0");
     options.min_peers = 1;
     assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
     assert_int_equal(pcclLoopNext(NULL, pcclSuccess, &step), pcclInvalidArgument);
@@ -230,7 +230,7 @@ static void test_too_few_peers(void **state)
     options.wait_ms = 50;
     assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
     assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclTimeout);
-    words_say(comm, "1 of min_peers=2 are in the run after wait_ms=50");
+    words_say(comm, "1 of min_peers=2 peers joined within wait_ms=50");
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
@@ -282,7 +282,7 @@ static void test_nobody_answers(void **state)
     assert_int_equal(pcclLoopBegin(comm, NULL, &options, &loop), pcclSuccess);
     assert_int_equal(pcclLoopNext(loop, pcclSuccess, &step), pcclMasterConnectionFailed);
     assert_in_range(uv_hrtime() - begun_ns, 200u * 1000000u, 15u * UINT64_C(1000000000));
-    words_say(comm, "closed each connection without an answer");
+    words_say(comm, "closed every connection without an answer");
     assert_int_equal(pcclLoopEnd(loop), pcclSuccess);
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
     assert_int_equal(shutdown(listener, SHUT_RDWR), 0);

@@ -240,7 +240,7 @@ static void what_is_wrong_is_explained(void **state)
         given.member = value;                                                                                          \
         refuse(world, operation, words);                                                                               \
     } while (0)
-    WRONG(AllReduce, operation.size, 0, "the size of a struct is not set; use PCCL_OPERATION_INIT");
+    WRONG(AllReduce, operation.size, 0, "size of the struct not set: use PCCL_OPERATION_INIT");
     WRONG(AllReduce, operation.size, sizeof *operation - 1, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, operation.size, SIZE_MAX, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, options.size, 0, "PCCL_COLLECTIVE_OPTIONS_INIT");
@@ -249,21 +249,21 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(AllReduce, operation.datatype, (pcclDataType_t)99, "unknown data type");
     WRONG(AllReduce, operation.op, (pcclRedOp_t)99, "unknown operation");
     WRONG(AllReduce, operation.count, 0, "count is 0");
-    WRONG(AllReduce, operation.count, SIZE_MAX, "count is larger than any memory");
+    WRONG(AllReduce, operation.count, SIZE_MAX, "count is too large");
     WRONG(AllReduce, operation.sendbuf, NULL, "a buffer is NULL");
     WRONG(AllReduce, operation.recvbuf, NULL, "a buffer is NULL");
     WRONG(AllReduce, operation.recvbuf, given.input + 1, "overlap");
-    WRONG(AllReduce, operation.info, &info, "only an operation of a list has its info as a member");
-    WRONG(AllReduce, operation.blobs, &given.blobs, "this operation gives no blobs");
-    WRONG(Barrier, operation.blobs, &given.blobs, "this operation gives no blobs");
+    WRONG(AllReduce, operation.info, &info, "only an operation of a list takes its info in the struct");
+    WRONG(AllReduce, operation.blobs, &given.blobs, "this operation returns no blobs");
+    WRONG(Barrier, operation.blobs, &given.blobs, "this operation returns no blobs");
     WRONG(AllReduce, options.max_bytes, 1, "max_bytes");
     WRONG(AllReduce, options.on_arrival, see, "on_arrival");
     WRONG(AllReduce, options.factor, 2, "factor");
-    WRONG(Broadcast, operation.sendbuf, given.input, "a broadcast has one buffer, recvbuf");
+    WRONG(Broadcast, operation.sendbuf, given.input, "a broadcast takes a single buffer, recvbuf");
     WRONG(Broadcast, operation.recvbuf, NULL, "a buffer is NULL");
-    WRONG(Broadcast, operation.root, PEERS, "the root is rank 3");
+    WRONG(Broadcast, operation.root, PEERS, "invalid root rank 3");
     WRONG(Coalesced, operation.recvbuf, given.output, "not recvbuf");
-    WRONG(Coalesced, operation.sendbuf, NULL, "the list of tensors is NULL");
+    WRONG(Coalesced, operation.sendbuf, NULL, "the tensor list is NULL");
     WRONG(Coalesced, tensor.count, 0, "tensor 0: count is 0");
     WRONG(AllGatherV, operation.blobs, NULL, "a buffer is NULL");
     WRONG(AllGatherV, blobs.size, 0, "PCCL_BLOBS_INIT");
@@ -294,7 +294,7 @@ static void a_refusal_leaves_blobs_as_they_are(void **state)
     arrange(&given, pcclCollectiveAllGatherV, 0);
     given.blobs.count = 7;
     given.options.label = "a label that is longer than 32 bytes";
-    refuse(world, &given.operation, "a label");
+    refuse(world, &given.operation, "invalid label");
     given.options.label = NULL;
     assert_int_equal(pcclPerform(&given.operation, world->peers[0], &info), pcclInvalidArgument);
     assert_int_equal(given.blobs.count, 7);
@@ -318,7 +318,7 @@ static void a_later_struct_is_understood_or_refused(void **state)
     given.options.alone_ok = true;
     later.known = given.operation;
     later.known.size = sizeof later;
-    refuse(world, &later.known, "a struct has a member that this version of the library does not know");
+    refuse(world, &later.known, "unknown struct member");
     later.unknown = 0;
     assert_int_equal(pcclPerform(&later.known, world->peers[0], NULL), pcclSuccess);
     assert_int_equal(given.output[COUNT - 1], 1);
@@ -376,7 +376,7 @@ static void a_list_has_no_sends(void **state)
     for (int kind = pcclCollectiveSend; kind < KINDS; kind++) {
         arrange(&given, (pcclCollective_t)kind, 0);
         assert_int_equal(pcclRunOperations(&given.operation, 1, NULL, world->peers[0]), pcclInvalidArgument);
-        words_say(world->peers[0], "entry 0: a list has no sends and receives");
+        words_say(world->peers[0], "entry 0: a list cannot contain sends or receives");
     }
 }
 

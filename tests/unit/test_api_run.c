@@ -292,35 +292,35 @@ static void what_is_wrong_is_explained(void **state)
         refuse(comm, entries, ENTRIES, NULL, words);                                                                   \
         arrange(&list, index, PEERS);                                                                                  \
     } while (0)
-    WRONG(0, size, 8, "entry 0: the size of a struct is not set; use PCCL_OPERATION_INIT");
-    WRONG(2, size, 8, "entry 2: the size");
+    WRONG(0, size, 8, "entry 0: size of the struct not set: use PCCL_OPERATION_INIT");
+    WRONG(2, size, 8, "entry 2: size of");
     WRONG(2, size, sizeof(struct later), "entry 2: ");
     WRONG(3, collective, (pcclCollective_t)99, "entry 3: unknown collective");
-    WRONG(0, sendbuf, list.input[1], "entry 0: a broadcast has one buffer");
-    WRONG(0, root, PEERS, "entry 0: the root is rank 3");
+    WRONG(0, sendbuf, list.input[1], "entry 0: a broadcast takes a single buffer");
+    WRONG(0, root, PEERS, "entry 0: invalid root rank 3");
     WRONG(1, sendbuf, list.output[1] + 1, "entry 1: sendbuf and recvbuf overlap partly");
     WRONG(2, sendbuf, list.output[2] + 1, "entry 2: sendbuf and recvbuf overlap");
     WRONG(2, recvbuf, NULL, "entry 2: a buffer is NULL");
     WRONG(3, op, (pcclRedOp_t)77, "entry 3: unknown operation");
     WRONG(3, count, 0, "entry 3: count is 0");
     WRONG(5, blobs, NULL, "entry 5: a buffer is NULL");
-    WRONG(6, blobs, &list.blobs, "entry 6: this operation gives no blobs");
-    WRONG(7, options, &list.options[6], "entry 7: the tag 16 is used twice");
+    WRONG(6, blobs, &list.blobs, "entry 6: this operation returns no blobs");
+    WRONG(7, options, &list.options[6], "entry 7: duplicate tag 16");
     list.blobs.size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 5: the size of the blobs is not set; use PCCL_BLOBS_INIT");
+    refuse(comm, entries, ENTRIES, NULL, "entry 5: size of the blobs not set: use PCCL_BLOBS_INIT");
     arrange(&list, 5, PEERS);
     list.options[7].size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 7: the size of a struct is not set; use PCCL_COLLECTIVE_OPTIONS_INIT");
+    refuse(comm, entries, ENTRIES, NULL, "entry 7: size of the struct not set: use PCCL_COLLECTIVE_OPTIONS_INIT");
     arrange(&list, 7, PEERS);
     list.infos[7].size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 7: the size of the info");
+    refuse(comm, entries, ENTRIES, NULL, "entry 7: size of the info");
     arrange(&list, 7, PEERS);
     struct later later[2] = {{entries[0], 0}, {entries[2], 1}};
     later[0].known.size = later[1].known.size = sizeof *later;
-    refuse(comm, &later[0].known, 2, NULL, "entry 1: a struct has a member that this version");
+    refuse(comm, &later[0].known, 2, NULL, "entry 1: unknown struct member");
     pcclAsyncReduceOp_t handle;
     assert_int_equal(pcclBarrierAsync(&list.options[4], comm, &handle), pcclSuccess);
-    refuse(comm, entries, ENTRIES, NULL, "entry 4: the tag 14 is in use");
+    refuse(comm, entries, ENTRIES, NULL, "entry 4: tag 14 is in use");
     for (int i = 1; i < PEERS; i++)
         assert_int_equal(pcclBarrierAsync(&list.options[4], world->peers[i], &(pcclAsyncReduceOp_t){0}), pcclSuccess);
     for (int i = 0; i < PEERS; i++) {
@@ -403,7 +403,7 @@ static void without_rebuild_the_members_have_changed(void **state)
         leave(world, lists, steps, (const enum conduct[]){HAS_NO_REBUILD, HAS_NO_REBUILD}, LARGE);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(lists[i].result, pcclMembersChanged);
-            list_says(&lists[i], "counted on other members; no member (any more)");
+            list_says(&lists[i], "expected different members; not a current member");
             assert_int_equal(lists[i].failure.peer_count, 1);
             for (size_t k = 0; k < ENTRIES; k++)
                 assert_true(k >= steps || lists[i].infos[k].world == 3);
@@ -424,10 +424,12 @@ static void who_cannot_rebuild_ends_the_list_for_all(void **state)
         pcclResult_t own;
         const char *words, *others;
     } cases[] = {
-        {FAILS, pcclRankConnectionLost, "could not rebuild it for the 2 members", "could not rebuild it for the 2"},
-        {CHANGES_THE_TAG, pcclInvalidArgument, "entry 0: it was rebuilt as another operation, or with another tag",
-         "with another tag"},
-        {KEEPS_OLD_MEMBERS, pcclInvalidArgument, "entry 0: it was rebuilt for other members", "for other members"},
+        {FAILS, pcclRankConnectionLost, "could not rebuild it for the 2 remaining members",
+         "could not rebuild it for the 2"},
+        {CHANGES_THE_TAG, pcclInvalidArgument, "entry 0: rebuild returned a different operation, or a different tag",
+         "a different tag"},
+        {KEEPS_OLD_MEMBERS, pcclInvalidArgument, "entry 0: rebuild used a different member list",
+         "a different member list"},
         {ABORTS, pcclRankConnectionLost, "aborted", "aborted"},
     };
     struct world *world = *state;

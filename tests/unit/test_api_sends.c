@@ -318,9 +318,9 @@ static void bad_arguments_are_explained(void **state)
         const char *words;
     } rows[] = {{NULL, 4, 1, "a buffer is NULL"},
                 {x, 0, 1, "count is 0"},
-                {x, SIZE_MAX / 8, 1, "count is larger than any memory"},
+                {x, SIZE_MAX / 8, 1, "count is too large"},
                 {x, 4, 0, "rank 0 is this peer"},
-                {x, 4, 3, "the other peer is rank 3, but there are 3 members"}};
+                {x, 4, 3, "invalid rank 3 of the other peer: the group has 3 members"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(pcclSend(rows[i].buffer, rows[i].count, pcclInt32, rows[i].peer, NULL, world->peers[0], NULL),
                          pcclInvalidArgument);
@@ -331,13 +331,13 @@ static void bad_arguments_are_explained(void **state)
     options.members = others;
     options.member_count = 2;
     assert_int_equal(pcclRecv(x, 4, pcclInt32, 0, &options, world->peers[0], NULL), pcclInvalidArgument);
-    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "the id of nobody"));
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "an empty id"));
     assert_int_equal(pcclRecv(x, 4, pcclInt32, 1, &options, world->peers[0], NULL), pcclRankConnectionLost);
-    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "is no member of the group any more"));
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "is no longer a member of the group"));
     options = (pcclCollectiveOptions_t)PCCL_COLLECTIVE_OPTIONS_INIT;
     options.quantization.algorithm = pcclQuantMinMax;
     assert_int_equal(pcclRecv(x, 4, pcclFloat, 1, &options, world->peers[0], NULL), pcclInvalidArgument);
-    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "not quantized"));
+    assert_non_null(strstr(pcclGetLastError(world->peers[0]), "cannot be quantized"));
     assert_int_equal(pcclSendAsync(x, 4, pcclInt32, 1, NULL, world->peers[0], NULL), pcclInvalidArgument);
 }
 
@@ -400,7 +400,8 @@ static void a_group_sends_by_its_own_ranks(void **state)
     options.members = ids;
     options.member_count = PEERS;
     assert_int_equal(pcclSend(&x, 1, pcclInt32, 0, &options, members[0].group, NULL), pcclInvalidArgument);
-    assert_non_null(strstr(pcclGetLastError(members[0].group), "is not in the group, whose members never change"));
+    assert_non_null(
+        strstr(pcclGetLastError(members[0].group), "is not a member of the group, whose membership is fixed"));
     pcclAsyncReduceOp_t from_outside = launch_send(world, 1, 2, &x, 1); /* nothing else is received in it */
     assert_int_equal(pcclRecvAsync(&y, 1, pcclInt32, PCCL_ANY_PEER, NULL, members[1].group, &in), pcclSuccess);
     x = 6;

@@ -57,7 +57,7 @@ TEST(roles)
                                                       (enum pccl_role)needs, NULL, NOW, &f.noted, &f.reason);
             assert_int_equal(status, may[has][needs] ? PCCL_OK : PCCL_REFUSED);
             assert_false(f.noted);
-            assert_true(status == PCCL_OK || says(&f, "is not for"));
+            assert_true(status == PCCL_OK || says(&f, "does not allow"));
         }
     }
     teardown(&f);
@@ -90,7 +90,7 @@ TEST(uses)
     assert_true(comes(&f, number, 1, NOW)); /* the same one: no further use */
     assert_true(comes(&f, number, 2, NOW));
     assert_false(comes(&f, number, 3, NOW));
-    assert_true(says(&f, "is used up"));
+    assert_true(says(&f, "has no uses left"));
     assert_true(comes(&f, number, 1, NOW));
     uint32_t unlimited = add(&f, PCCL_ROLE_JOIN, 0, 0, "");
     for (uint8_t peer = 0; peer < 100; peer++)
@@ -138,7 +138,7 @@ TEST(guests_make_room)
         pccl_book_numbered(&f.book, number)->uses = PCCL_BOOK_GUESTS_MAX; /* as if all were uses */
     uint32_t last = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_false(comes(&f, last, 6, NOW));
-    assert_true(says(&f, "revoking old ones"));
+    assert_true(says(&f, "revoke old tokens"));
     assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, many), NOW));
     assert_int_equal(f.book.guest_count, 5);
     assert_true(comes(&f, last, 6, NOW));
@@ -282,7 +282,7 @@ TEST(text_is_damaged)
     assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
     print(&f.book, &text);
     for (uint32_t i = 0; i < text.length; i++) {
-        says_damaged(&again, &text, i, "its end is missing");
+        says_damaged(&again, &text, i, "the end is missing");
         char right = text.bytes[i];
         (void)snprintf(words, sizeof words, "line %u is", line);
         for (int bit = 0; bit < 8; bit++) {
@@ -301,7 +301,7 @@ TEST(text_is_damaged)
         line++;
     }
     pccl_print_add(&text, "more\n");
-    says_damaged(&again, &text, text.length, "something follows");
+    says_damaged(&again, &text, text.length, "data after the end");
     pccl_print_fini(&text);
     teardown(&f);
 }
@@ -319,7 +319,7 @@ TEST(text_of_yesterday)
     struct pccl_print text;
     setup(&f);
     assert_int_equal(pccl_book_read(&f.book, crowded, sizeof crowded - 1, &f.reason), PCCL_MALFORMED);
-    assert_true(says(&f, "line 4 is none"));
+    assert_true(says(&f, "line 4 is malformed"));
     assert_int_equal(pccl_book_read(&f.book, good, sizeof good - 1, &f.reason), PCCL_OK);
     assert_int_equal(f.book.last_number, 2);
     assert_int_equal(pccl_book_named(&f.book, "guest")->revoked_s, 9);
@@ -371,7 +371,7 @@ TEST(list_for_people)
     pccl_print_init(&text, pccl_heap(), 4096);
     pccl_book_list(&f.book, NOW, &text);
     pccl_print_add_bytes(&text, "", 1);
-    assert_string_equal(text.bytes, "1  join  good for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
+    assert_string_equal(text.bytes, "1  join  valid for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
     pccl_print_fini(&text);
     teardown(&f);
 }

@@ -309,7 +309,7 @@ TEST(a_share_has_words)
     struct pccl_text words;
     pccl_text_clear(&words);
     pccl_choice_describe(&words, &asked, &choice);
-    assert_string_equal(words.bytes, "first use: budget 20 % of the time between uses, which is not known yet");
+    assert_string_equal(words.bytes, "first use: budget 20 % of the time between uses (not known yet)");
     pccl_text_clear(&words);
     choice = (struct pccl_choice){.why = PCCL_CHOICE_LOWERED,
                                   .took_us = 480000,
@@ -318,8 +318,9 @@ TEST(a_share_has_words)
                                   .gap_2_us = 1000,
                                   .gap_3_us = UINT32_MAX};
     pccl_choice_describe(&words, &asked, &choice);
-    assert_string_equal(words.bytes, "lowered: budget 20 % of the time between uses, gap 720.0 ms, the use before took "
-                                     "480.0 ms, expected 120.0 ms");
+    assert_string_equal(words.bytes,
+                        "lowered: budget 20 % of the time between uses, gap 720.0 ms, the previous use took "
+                        "480.0 ms, expected 120.0 ms");
 }
 
 TEST(a_level_is_a_codec_and_words)
@@ -336,11 +337,11 @@ TEST(a_level_is_a_codec_and_words)
     const struct pccl_choice lowered = {
         .why = PCCL_CHOICE_LOWERED, .level = PCCL_LEVEL_8, .took_us = 180000, .expected_us = 46321};
     pccl_choice_describe(&words, &asked, &lowered);
-    assert_string_equal(words.bytes, "lowered: budget 50 ms, the use before took 180.0 ms, expected 46.3 ms");
+    assert_string_equal(words.bytes, "lowered: budget 50 ms, the previous use took 180.0 ms, expected 46.3 ms");
     pccl_text_clear(&words);
     const struct pccl_choice unknown = {.why = PCCL_CHOICE_FIRST};
     pccl_choice_describe(&words, &asked, &unknown);
-    assert_string_equal(words.bytes, "first use: budget 50 ms, no rate of the links is known");
+    assert_string_equal(words.bytes, "first use: budget 50 ms, link rates unknown");
 }
 
 TEST(it_fits_sums_of_floats)
@@ -349,13 +350,13 @@ TEST(it_fits_sums_of_floats)
     struct pccl_descriptor other = sum;
     assert_null(pccl_choice_misfit(&sum));
     other.operation = PCCL_MAX;
-    assert_non_null(strstr(pccl_choice_misfit(&other), "sums and averages"));
+    assert_non_null(strstr(pccl_choice_misfit(&other), "a sum or an average"));
     other = sum;
     other.datatype = PCCL_F64;
     assert_non_null(strstr(pccl_choice_misfit(&other), "bfloat16"));
     other = sum;
     other.collective = PCCL_REDUCE;
-    assert_non_null(strstr(pccl_choice_misfit(&other), "all-reduces"));
+    assert_non_null(strstr(pccl_choice_misfit(&other), "an all-reduce"));
     other.collective = PCCL_REDUCE_SCATTER;
     assert_null(pccl_choice_misfit(&other));
     other.counts.bytes[0] = 1;

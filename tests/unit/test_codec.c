@@ -82,15 +82,15 @@ TEST(refusals_say_why)
         const char *reason;
     } refusals[] = {
         {1, PCCL_I32, PCCL_U8, PCCL_SUM, "minmax quantizes floats, not i32"},
-        {2, PCCL_F32, PCCL_BF16, PCCL_SUM, "zeropointscale packs into integers, not bf16"},
-        {1, PCCL_F32, PCCL_I8, PCCL_SUM, "minmax packs into unsigned integers, not i8"},
-        {2, PCCL_F32, PCCL_U8, PCCL_MAX, "zeropointscale can only sum and average; for max there is minmax"},
-        {3, PCCL_F32, PCCL_U8, PCCL_SUM, "no such quantization: 3"},
-        {1, 15, PCCL_U8, PCCL_SUM, "no such data type: 15"},
+        {2, PCCL_F32, PCCL_BF16, PCCL_SUM, "zeropointscale packs into integers, not into bf16"},
+        {1, PCCL_F32, PCCL_I8, PCCL_SUM, "minmax packs into unsigned integers, not into i8"},
+        {2, PCCL_F32, PCCL_U8, PCCL_MAX, "zeropointscale supports only sum and average; use minmax for max"},
+        {3, PCCL_F32, PCCL_U8, PCCL_SUM, "unknown quantization: 3"},
+        {1, 15, PCCL_U8, PCCL_SUM, "unknown data type: 15"},
         {1, PCCL_BOOL, PCCL_U8, PCCL_SUM, "minmax quantizes floats, not bool"},
-        {1, PCCL_F32, PCCL_U8, PCCL_XOR, "and, or and xor take integers and bool, no floats"},
-        {1, PCCL_F32, 77, PCCL_SUM, "no such quantized data type: 77"},
-        {1, PCCL_F32, PCCL_U8, 9, "no such reduction: 9"},
+        {1, PCCL_F32, PCCL_U8, PCCL_XOR, "and, or and xor require integers or bool, not floats"},
+        {1, PCCL_F32, 77, PCCL_SUM, "unknown quantized data type: 77"},
+        {1, PCCL_F32, PCCL_U8, 9, "unknown reduction: 9"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(refusals); i++) {
         struct pccl_text reason;

@@ -135,8 +135,14 @@ TEST(test_ranges)
         size_t at;
         uint64_t bytes;
         const char *why; /* NULL: the memory is valid */
-    } rows[] = {{0, 1000, NULL},         {999, 1, NULL},          {400, 600, NULL},      {0, 1001, "1001 bytes"},
-                {0, 1001, "1000 bytes"}, {400, 601, "600 bytes"}, {999, UINT64_MAX, ""}, {1000, 1, "does not know it"}};
+    } rows[] = {{0, 1000, NULL},
+                {999, 1, NULL},
+                {400, 600, NULL},
+                {0, 1001, "1001 bytes"},
+                {0, 1001, "1000 available"},
+                {400, 601, "600 available"},
+                {999, UINT64_MAX, ""},
+                {1000, 1, "unknown to"}};
     open_device(2);
     memory = fake_cuda_memory(1, FAKE_CUDA_DEVICE, 1000);
     for (size_t i = 0; i < PCCL_COUNT_OF(rows); i++)
@@ -156,12 +162,12 @@ TEST(test_kinds_of_memory)
     begin(2, FAKE_CUDA_MANAGED, 64);
     is_judged(memory + 4, 60, NULL);
     is_judged(memory + 4, 61, "");
-    is_judged(of_host, sizeof of_host, "does not know it");
+    is_judged(of_host, sizeof of_host, "unknown to");
 
     /* A copier's buffers are page-locked: the driver knows them, but they are the host's. */
     const uint8_t *locked = buffer(0);
     struct pccl_device_copier *ours = copier;
-    is_judged(locked, 1, "page-locked memory of the host");
+    is_judged(locked, 1, "page-locked host memory");
     copier = NULL;
     assert_int_equal(open_copier(locked), PCCL_ARGUMENT);
     assert_int_equal(open_copier(of_host), PCCL_ARGUMENT);

@@ -517,7 +517,7 @@ TEST(an_invalid_message_is_answered_with_the_reason)
         default:
             msg = (struct pccl_msg){.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 1}, .length = 5}};
             msg.as.data.view = (struct pccl_epoch){1, 1};
-            words = "a wrong length";
+            words = "a segment of the wrong length";
             break;
         }
         bare_say(outgoing ? scene.to_peer : scene.from_peer, &msg);

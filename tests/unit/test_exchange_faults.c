@@ -339,7 +339,7 @@ TEST(peers_that_differ_are_named)
         expect_mismatch(&msg, 2, before, "ring", "direct"); /* not even a peer that we send to */
         msg = same;
         msg.as.ready.algorithm = UINT8_MAX;
-        expect_mismatch(&msg, 1, before, "ring", "something unknown");
+        expect_mismatch(&msg, 1, before, "ring", "unknown algorithm");
         msg = same;
         msg.as.ready.segment_elements++;
         expect_mismatch(&msg, 1, before, "segments of", "elements");
@@ -370,7 +370,7 @@ static void run_odd_root(enum pccl_collective collective, uint32_t ranks, uint32
     for (uint32_t rank = 0; rank < ranks; rank++) {
         assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_MISMATCH);
         if (jobs[rank].failed && !long_path) /* otherwise the data sent ahead may have shown it */
-            assert_non_null(strstr(jobs[rank].reason.bytes, "for the root"));
+            assert_non_null(strstr(jobs[rank].reason.bytes, "as the root"));
         failed += jobs[rank].failed;
     }
     assert_true(failed > 0);

@@ -99,7 +99,7 @@ TEST(test_before_the_digest)
     assert_true(is_foreign(1, old, 12, &reason));
     pccl_text_format(&words,
                      "this master is PCCL 0.1.0, commit fedcba987654 of 2026-11-28 (protocol %u, schema "
-                     "abcdef0123456789), the peer is PCCL of an unknown release (protocol 8): upgrade the peer",
+                     "abcdef0123456789), the peer is PCCL of unknown version (protocol 8): upgrade the peer",
                      PCCL_PROTOCOL_VERSION);
     assert_string_equal(reason.bytes, words.bytes);
     assert_false(is_foreign(1, old, 11, &reason));

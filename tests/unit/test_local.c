@@ -142,7 +142,7 @@ static void mount_another_users(void)
     (void)snprintf(options, sizeof options, "fd=%d,rootmode=40700,user_id=65534,group_id=65534,allow_other", device);
     if (device < 0 || mkdir("/tmp/pccl-0", 0700) != 0 || mount("x", "/tmp/pccl-0", "fuse", 0, options) != 0)
         _exit(77);
-    EXPECT(!opens(&reason) && strstr(reason.bytes, "another file system is mounted there"));
+    EXPECT(!opens(&reason) && strstr(reason.bytes, "another file system is mounted on it"));
 }
 
 TEST(another_users_file_system_is_not_asked) { private_tmp_run(mount_another_users, "mode=1777"); }

@@ -82,7 +82,7 @@ TEST_IN(buffers_are_not_overrun, setup, teardown)
     struct pccl_text reason;
     char buffer[6] = "#####";
     assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, 5, &reason), PCCL_ARGUMENT);
-    assert_non_null(strstr(reason.bytes, "needs 6 bytes"));
+    assert_non_null(strstr(reason.bytes, "6 bytes needed"));
     assert_string_equal(buffer, "#####");
     assert_int_equal(pccl_options_get(*unit_state, "silence_ms", buffer, 6, &reason), PCCL_OK);
     assert_string_equal(buffer, "10000");

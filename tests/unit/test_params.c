@@ -194,15 +194,15 @@ TEST_IN(bad_values_are_named, forget_environment, NULL)
         {PCCL_PARAM_connection_pool_size, beyond.bytes, range.bytes},
         {PCCL_PARAM_window_bytes, "65535", "from 65536 to 1073741824"},
         {PCCL_PARAM_scratch_bytes, "0", "from 1048576 to 4294967295"},
-        {PCCL_PARAM_extended_results, "2", "neither 0 nor 1"},
+        {PCCL_PARAM_extended_results, "2", "expected 0 or 1"},
         {PCCL_PARAM_name, "12345678901234567890123456789012345678901234567890123456789012345", "at most 64"},
         {PCCL_PARAM_name, "two\nlines", "printable"},
         {PCCL_PARAM_encryption, "sometimes", "at most 7"},
         {PCCL_PARAM_bind_address, "10.0.0.1:80", "has a port"},
-        {PCCL_PARAM_bind_address, "10.0.0.1,10.0.0.2", "more than 1 addresses"},
+        {PCCL_PARAM_bind_address, "10.0.0.1,10.0.0.2", "expected at most 1"},
         {PCCL_PARAM_bind_address, "300.1.1.1", "is not an address"},
-        {PCCL_PARAM_advertise_addresses, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16"},
-        {PCCL_PARAM_advertise_addresses, "a,", "is not followed by an address"},
+        {PCCL_PARAM_advertise_addresses, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "expected at most 16"},
+        {PCCL_PARAM_advertise_addresses, "a,", "must be followed by an address"},
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(bad); i++) {
         struct pccl_text reason;

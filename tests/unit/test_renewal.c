@@ -389,7 +389,7 @@ static void test_forged_turn_ends_the_connection(void **state)
     assert_int_equal(write(wire.server, bytes, (size_t)got), got);
     await(&f.server);
     assert_int_equal(f.server.failed, UV_EPROTO);
-    assert_string_equal(pccl_secure_why(f.server.secure), "what came is not what the other end has sealed");
+    assert_string_equal(pccl_secure_why(f.server.secure), "authentication of a received record failed");
     untap(&wire);
     teardown(&f);
 }
@@ -406,7 +406,7 @@ static void test_out_of_turn_is_said(void **state)
     write_some(&f.server, NULL, f.server.sent);
     await(&f.client);
     assert_int_equal(f.client.failed, UV_EPROTO);
-    assert_string_equal(pccl_secure_why(f.client.secure), "renewal of the keys: unexpected record of the other end");
+    assert_string_equal(pccl_secure_why(f.client.secure), "key renewal: unexpected record from the other side");
     teardown(&f);
 }
 
@@ -428,7 +428,7 @@ static void test_flood_ends_the_connection(void **state)
         assert_false(f.client.failed);
     }
     assert_int_equal(f.server.failed, UV_EPROTO);
-    assert_string_equal(pccl_secure_why(f.server.secure), "renewal of the keys: the other end begins too often");
+    assert_string_equal(pccl_secure_why(f.server.secure), "key renewal: the other side starts it too often");
     teardown(&f);
 }
 

@@ -58,7 +58,7 @@ TEST(test_the_number_of_files_is_bounded)
     for (uint32_t i = 0; i < PCCL_REPORT_FILES_MAX; i++)
         assert_int_equal(write_group(&files, UINT32_MAX - i, &reason), PCCL_OK);
     assert_int_equal(write_group(&files, 5, &reason), PCCL_LIMIT);
-    assert_string_equal(reason.bytes, "topology_file: no file for group 5 and further groups: 64 groups have one");
+    assert_string_equal(reason.bytes, "topology_file: no file for group 5 and later groups: the limit is 64 files");
     assert_int_equal(write_group(&files, 6, &reason), PCCL_OK); /* reported once */
     assert_int_equal(write_group(&files, UINT32_MAX, &reason), PCCL_OK);
     assert_int_equal(write_group(&files, 0, &reason), PCCL_OK);

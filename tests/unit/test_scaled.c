@@ -47,14 +47,14 @@ TEST(codecs_are_checked)
     } refusals[] = {
         {PCCL_F64, 0, 0, 0, 16, "e4m3 packs f16, bf16 and f32, not f64"},
         {PCCL_U8, 2, 0, 0, 16, "int4 packs f16, bf16 and f32, not u8"},
-        {PCCL_DATATYPES, 0, 0, 0, 16, "no such data type: 15"},
+        {PCCL_DATATYPES, 0, 0, 0, 16, "unknown data type: 15"},
         {PCCL_F8_E4M3FN, 0, 0, 0, 16, "e4m3 packs f16, bf16 and f32, not f8e4m3fn"},
-        {PCCL_F32, 5, 0, 0, 16, "no such format: 5"},
-        {PCCL_F32, 0, 3, 0, 16, "no such scale: 3"},
-        {PCCL_F32, 0, 0, 2, 16, "no such rounding: 2"},
-        {PCCL_F32, 0, 0, 0, 8, "blocks have 16, 32, 64, 128 or 256 elements, not 8"},
-        {PCCL_F32, 0, 0, 0, 48, "blocks have 16, 32, 64, 128 or 256 elements, not 48"},
-        {PCCL_F32, 0, 0, 0, 512, "blocks have 16, 32, 64, 128 or 256 elements, not 512"},
+        {PCCL_F32, 5, 0, 0, 16, "unknown format: 5"},
+        {PCCL_F32, 0, 3, 0, 16, "unknown scale: 3"},
+        {PCCL_F32, 0, 0, 2, 16, "unknown rounding: 2"},
+        {PCCL_F32, 0, 0, 0, 8, "invalid block size 8: expected 16, 32, 64, 128 or 256 elements"},
+        {PCCL_F32, 0, 0, 0, 48, "invalid block size 48: expected 16, 32, 64, 128 or 256 elements"},
+        {PCCL_F32, 0, 0, 0, 512, "invalid block size 512: expected 16, 32, 64, 128 or 256 elements"},
     };
     struct pccl_text reason;
     for (size_t i = 0; i < PCCL_COUNT_OF(refusals); i++) {

@@ -34,8 +34,9 @@ TEST(test_another_token_does_not)
     control(&f, f.other);
     exchange(&f, 1000, 1000);
     assert_int_equal(f.server.received, 0);
-    assert_string_equal(pccl_secure_why(f.server.secure), "its token is not the one of this master");
-    assert_string_equal(pccl_secure_why(f.client.secure), "the master does not accept the token: it has another one");
+    assert_string_equal(pccl_secure_why(f.server.secure), "its token is not this master's");
+    assert_string_equal(pccl_secure_why(f.client.secure),
+                        "the master does not accept the token: it has a different one");
     teardown(&f);
 }
 
@@ -52,8 +53,8 @@ TEST(test_another_master_is_told_nothing)
     exchange(&f, 1000, 1000);
     assert_int_equal(f.server.received + f.client.received, 0);
     assert_string_equal(pccl_secure_why(f.client.secure),
-                        "the master that answers is not the one of the token: its key is another");
-    assert_string_equal(pccl_secure_why(f.server.secure), "it does not take this master for the one of its token");
+                        "the answering master is not the token's master: its key is different");
+    assert_string_equal(pccl_secure_why(f.server.secure), "its token belongs to a different master");
     teardown(&f);
 }
 
@@ -422,7 +423,7 @@ TEST(test_somebody_between_is_noticed)
         assert_int_equal(f.server.failed, what == NOTHING || what == CUT ? UV_EOF : UV_EPROTO);
         assert_int_equal(pccl_secure_was_cut(f.server.secure), f.server.failed == UV_EOF); /* no end was sent */
         if (f.server.failed == UV_EPROTO)
-            assert_string_equal(pccl_secure_why(f.server.secure), "what came is not what the other end has sealed");
+            assert_string_equal(pccl_secure_why(f.server.secure), "authentication of a received record failed");
         untap(&wire);
         teardown(&f);
     }

@@ -230,16 +230,16 @@ TEST(bytes_that_no_encoder_makes_are_refused)
         unsigned first, second, third;
         const char *reason;
     } refusals[] = {
-        {-1, 1, 0, 1, 2, "chunk 0: levels that are no magnitudes in their order"},
-        {0, -1, 0, 1, 2, "chunk 0: levels that are no magnitudes in their order"},
-        {2, 1, 0, 1, 2, "chunk 0: levels that are no magnitudes in their order"},
-        {0, INFINITY, 0, 1, 2, "chunk 0: levels that are no magnitudes in their order"},
-        {NAN, NAN, 0, 1, 2, "chunk 0: levels that are no magnitudes in their order"},
+        {-1, 1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
+        {0, -1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
+        {2, 1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
+        {0, INFINITY, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
+        {NAN, NAN, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
         {1, 2, 5, 5, 7, "chunk 0: index 5 follows 5"},
         {1, 2, 5, 3, 7, "chunk 0: index 3 follows 5"},
         {1, 2, 5, 6, 10, "chunk 0: index 10 of 10 elements"},
         {1, 2, 5, 6, 4095, "chunk 0: index 4095 of 10 elements"},
-        {1, 2, 5, 6, 9 | 1 << 12, "chunk 0: bits that are left over are not 0"},
+        {1, 2, 5, 6, 9 | 1 << 12, "chunk 0: unused bits are not 0"},
     };
     const struct pccl_sparse sparse = {10, 1000}; /* 3 are kept */
     struct pccl_text reason;
@@ -257,7 +257,7 @@ TEST(bytes_that_no_encoder_makes_are_refused)
     bytes[13] = 0x7f;
     assert_false(is_valid(&sparse, bytes, 14, &square, &reason));
     assert_false(is_valid(&sparse, bytes, 13, &square, &reason));
-    assert_string_equal(reason.bytes, "13 bytes; 10 elements, of which 1000 in 4096 are kept, take 14");
+    assert_string_equal(reason.bytes, "wrong length: 13 bytes for 10 elements with 1000 of 4096 kept, expected 14");
 }
 
 /* Up to three bits of encoded bytes change. */

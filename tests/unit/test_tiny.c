@@ -286,7 +286,7 @@ TEST(test_words_of_differences)
     descriptor.operation = PCCL_MAX;
     must_say(&descriptor, "reduce-scatter, max of 5 f32");
     descriptor.counts = peer_a;
-    must_say(&descriptor, "reduce-scatter, max of 5 f32 in given shares (01000000)");
+    must_say(&descriptor, "reduce-scatter, max of 5 f32 in specified shares (01000000)");
     descriptor = descriptor_of(PCCL_BARRIER, 0);
     must_say(&descriptor, "barrier");
     descriptor = descriptor_of(PCCL_ALL_GATHER_V, 0);
@@ -313,7 +313,7 @@ TEST(test_words_of_places)
     pccl_text_add(&words, " waits for ");
     pccl_describe_places(&words, places, 2, 4);
     assert_string_equal(words.bytes, "all-gather tag 3 waits for peer 01000000 (in barrier tag 7 for 3.0 s), "
-                                     "peer 02000000 (in its own work) and 2 more");
+                                     "peer 02000000 (in its own code) and 2 more");
 }
 
 static bool are_sections(uint8_t *bytes, uint32_t length)

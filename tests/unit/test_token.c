@@ -89,6 +89,6 @@ TEST(characters_are_missing_or_added)
 TEST(says_what_is_wrong)
 {
     struct pccl_token token;
-    assert_non_null(strstr(pccl_token_read("password", &token), "it is no token of a master"));
+    assert_non_null(strstr(pccl_token_read("password", &token), "not a master's token"));
     assert_non_null(strstr(pccl_token_read(checked, &token), "damaged"));
 }

@@ -389,7 +389,7 @@ TEST(test_rules_over_several_fields)
     round_trip(&msg);
 
     msg = (struct pccl_msg){.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_OPTIMIZE, .drain = 1}};
-    must_be_malformed(&msg, "that no update follows");
+    must_be_malformed(&msg, "that is not for a topology update");
     msg.as.vote.kind = PCCL_ROUND_PENDING;
     round_trip(&msg);
 
@@ -399,7 +399,7 @@ TEST(test_rules_over_several_fields)
     msg.as.resume_operation.class = PCCL_CLASS_PEER_LOST;
     round_trip(&msg);
     msg.as.resume_operation.state = PCCL_RESUME_COMMITTED;
-    must_be_malformed(&msg, "class of an abort");
+    must_be_malformed(&msg, "an abort's class");
     msg.as.resume_operation.class = PCCL_CLASS_NONE;
     round_trip(&msg);
     msg.as.resume_operation.payload = pccl_bytes_of_string("abcd");
@@ -409,16 +409,16 @@ TEST(test_rules_over_several_fields)
     msg = (struct pccl_msg){.type = PCCL_MSG_done};
     msg.as.done.tiny = 1;
     msg.as.done.payload = (struct pccl_bytes){long_list, sizeof long_list};
-    must_be_malformed(&msg, "too long for anything but a founding");
+    must_be_malformed(&msg, "a payload that is too long");
     msg.as.done.instance.subgroup = PCCL_FOUNDING;
-    must_be_malformed(&msg, "says whether it founds a subgroup");
+    must_be_malformed(&msg, "disagree about creating a subgroup");
     msg.as.done.payload.length = 0;
     msg.as.done.instance.subgroup = 0;
     msg.as.done.instance.pair = pccl_pair_name(1, 2);
-    must_be_malformed(&msg, "says whether it is of a pair");
+    must_be_malformed(&msg, "disagree about a pair");
     msg.as.done.instance.subgroup = PCCL_FOUNDING;
     msg.as.done.descriptor.collective = PCCL_FOUND;
-    must_be_malformed(&msg, "says whether it is of a pair");
+    must_be_malformed(&msg, "disagree about a pair");
     msg.as.done.instance.pair = 0;
     msg.as.done.payload.length = sizeof long_list;
     msg.as.done.descriptor = (struct pccl_descriptor){.collective = PCCL_FOUND, .count = PCCL_PEERS_MAX};
@@ -426,11 +426,11 @@ TEST(test_rules_over_several_fields)
     msg = (struct pccl_msg){.type = PCCL_MSG_outcome};
     msg.as.outcome.tiny = 1;
     msg.as.outcome.result = (struct pccl_bytes){long_list, sizeof long_list};
-    must_be_malformed(&msg, "too long for anything but a founding");
+    must_be_malformed(&msg, "a payload that is too long");
     msg.as.outcome.instance.subgroup = PCCL_FOUNDING;
     round_trip(&msg);
     msg = (struct pccl_msg){.type = PCCL_MSG_resume_subgroup};
-    must_be_malformed(&msg, "not the founding of a subgroup");
+    must_be_malformed(&msg, "not the creation of a subgroup");
     msg.as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
     round_trip(&msg);
 
@@ -486,7 +486,7 @@ static void judge_descriptor(const struct pccl_descriptor *descriptor, const cha
     messages[2].as.ready.segment_elements = 1;
     for (size_t i = 0; i < PCCL_COUNT_OF(messages); i++) {
         if (i == 2 && (barrier || founds))
-            must_be_malformed(&messages[i], "a barrier or a founding that is not tiny");
+            must_be_malformed(&messages[i], "a barrier or the creation of a subgroup that is not tiny");
         else if (blobs && (i == 2) == pccl_id_is_zero(&descriptor->counts))
             must_be_malformed(&messages[i], i == 2 ? "blobs of unknown lengths" : "blobs of known lengths");
         else if (reason != NULL)
@@ -510,7 +510,7 @@ static void judge_codecs(const struct pccl_descriptor *valid)
         judge_descriptor(&changed, "a packed data type in a codec with scales");
         changed.codec_datatype = 0;
         changed.codec_block = 63;
-        judge_descriptor(&changed, "no such codec");
+        judge_descriptor(&changed, "an unknown codec");
     }
 }
 
@@ -524,10 +524,10 @@ TEST(test_automatic_codecs)
     judge_descriptor(&valid, NULL);
     struct pccl_descriptor changed = valid;
     changed.operation = PCCL_MAX;
-    judge_descriptor(&changed, "an automatic codec is for sums and averages");
+    judge_descriptor(&changed, "an automatic codec requires a sum or an average");
     changed = valid;
     changed.codec = PCCL_PACKING_SCALED + PCCL_SCALED_INT4;
-    judge_descriptor(&changed, "an automatic codec that is none of its levels");
+    judge_descriptor(&changed, "an automatic codec at an unknown level");
     changed = valid;
     changed.budget_percent = 20;
     judge_descriptor(&changed, "an automatic codec with two budgets");
@@ -540,21 +540,21 @@ TEST(test_automatic_codecs)
     done.as.done.choice_count = outcome.as.outcome.choice_count = 1;
     round_trip(&done);
     choice.level = PCCL_LEVEL_4;
-    must_be_malformed(&done, "another codec than the one chosen");
+    must_be_malformed(&done, "a codec that differs from the choice");
     choice.level = PCCL_LEVEL_8;
     done.as.done.tiny = 1;
     must_be_malformed(&done, "a choice without an automatic codec");
     round_trip(&outcome);
     outcome.as.outcome.tiny = 1;
-    must_be_malformed(&outcome, "a choice with an outcome after which nothing is chosen");
+    must_be_malformed(&outcome, "a choice with an outcome that allows none");
     outcome.as.outcome.tiny = 0;
     outcome.as.outcome.class = PCCL_CLASS_PEER_LOST;
-    must_be_malformed(&outcome, "a choice with an outcome after which nothing is chosen");
+    must_be_malformed(&outcome, "a choice with an outcome that allows none");
 }
 
 TEST(test_coalesced_descriptors)
 {
-    const char *const wrong = "several tensors with a type or a reduction of their own, or without a digest";
+    const char *const wrong = "several tensors with a common type or reduction, or without a digest";
     const struct pccl_descriptor valid = {.collective = PCCL_COALESCED, .count = 40, .counts = {{7}}};
     struct pccl_descriptor changed = valid;
     judge_descriptor(&valid, NULL);
@@ -568,7 +568,7 @@ TEST(test_coalesced_descriptors)
     judge_descriptor(&changed, wrong);
     changed = valid;
     changed.root = changed.counts;
-    judge_descriptor(&changed, "a root where there is none");
+    judge_descriptor(&changed, "a root in an operation without one");
 }
 
 TEST(test_descriptors)
@@ -592,21 +592,21 @@ TEST(test_descriptors)
         judge_descriptor(&valid, NULL);
         struct pccl_descriptor changed = valid;
         changed.root = rooted ? changed.counts : some;
-        judge_descriptor(&changed, "a root where there is none, or none where there is one");
+        judge_descriptor(&changed, "a root in an operation without one, or no root in an operation with one");
         changed = valid;
         changed.operation = PCCL_PROD;
         judge_descriptor(&changed, reduces ? NULL : "a reduction in an operation");
         changed = valid;
         changed.counts = some;
-        judge_descriptor(&changed, has_parts ? NULL : "counts in an operation whose parts are equal");
+        judge_descriptor(&changed, has_parts ? NULL : "counts in an operation with equal parts");
         changed = valid;
         changed.count = 1;
-        judge_descriptor(&changed, barrier  ? "a barrier has no elements"
-                                   : founds ? "a subgroup has two members or more"
+        judge_descriptor(&changed, barrier  ? "elements in a barrier"
+                                   : founds ? "a subgroup of fewer than two members"
                                             : NULL);
         changed = valid;
         changed.codec_datatype = 1;
-        judge_descriptor(&changed, exact ? "quantization in a collective that has none" : NULL);
+        judge_descriptor(&changed, exact ? "quantization in a collective that does not support it" : NULL);
         changed = valid;
         changed.datatype = 1;
         judge_descriptor(&changed, barrier || founds ? "a data type in an operation without elements" : NULL);
@@ -623,9 +623,9 @@ TEST(test_reductions)
             struct pccl_descriptor one = {.datatype = (uint8_t)type, .operation = (uint8_t)reduction, .count = 1};
             judge_descriptor(&one, pccl_reduction_misfit((enum pccl_datatype)type, (enum pccl_reduce_op)reduction));
         }
-    judge_descriptor(&(struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_AND}, "no floats");
+    judge_descriptor(&(struct pccl_descriptor){.datatype = PCCL_F32, .operation = PCCL_AND}, "not floats");
     struct pccl_descriptor scan = {.collective = PCCL_INCLUSIVE_SCAN, .datatype = PCCL_F32, .operation = PCCL_AVG};
-    judge_descriptor(&scan, "a scan has no average");
+    judge_descriptor(&scan, "an average cannot be scanned");
 }
 
 static void set_round(struct pccl_msg *msg, uint16_t type, uint8_t kind, uint8_t outcome)
@@ -655,12 +655,12 @@ TEST(test_outcomes_of_rounds)
         if (kind == PCCL_ROUND_PENDING)
             round_trip(&msg);
         else
-            must_be_malformed(&msg, "only a pending query");
+            must_be_malformed(&msg, "the outcome true outside");
         set_round(&msg, type, kind, PCCL_ROUND_FAILED);
         if (kind == PCCL_ROUND_SYNC || kind == PCCL_ROUND_OPTIMIZE)
             round_trip(&msg);
         else
-            must_be_malformed(&msg, "only a synchronization");
+            must_be_malformed(&msg, "the outcome failed outside");
     }
 }
 

@@ -59,7 +59,7 @@ static void skip_all(struct reader *reader)
 static bool add_byte(struct reader *reader, char *out, size_t *length, char byte)
 {
     if (*length + 1 >= SETTING_BYTES_MAX)
-        return fail(reader, reader->line, "this text is too long");
+        return fail(reader, reader->line, "the text is too long");
     out[(*length)++] = byte;
     return true;
 }
@@ -76,7 +76,7 @@ static bool read_string(struct reader *reader, char *out)
         if (byte == '\\' && quote == '"') {
             const char *escape = *reader->at != '\0' ? strchr(escapes, *reader->at) : NULL;
             if (escape == NULL)
-                return fail(reader, reader->line, "after a backslash one of \" \\ n t r must follow");
+                return fail(reader, reader->line, "invalid escape: expected one of \" \\ n t r after a backslash");
             byte = meanings[escape - escapes];
             reader->at++;
         }
@@ -96,12 +96,12 @@ static bool read_bare(struct reader *reader, char *out)
     if (length == 0)
         return fail(reader, reader->line, "a value is missing after '='");
     if (length >= sizeof text)
-        return fail(reader, reader->line, "neither a number nor true nor false; texts must be in quotes");
+        return fail(reader, reader->line, "expected a number, true, false or a quoted text");
     memcpy(text, reader->at, length);
     text[length] = '\0';
     word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     if (!word && (text[strspn(text, "0123456789_+-.")] != '\0' || strpbrk(text, "0123456789") == NULL))
-        return fail(reader, reader->line, "neither a number nor true nor false; texts must be in quotes");
+        return fail(reader, reader->line, "expected a number, true, false or a quoted text");
     size_t used = 0; /* without the underscores that TOML allows between digits */
     for (size_t i = 0; i < length; i++)
         if (text[i] != '_')
@@ -133,7 +133,7 @@ static bool read_array(struct reader *reader, const char *key)
         if (*reader->at == '\0')
             return fail(reader, line, "the ']' of this array is missing");
         if (*reader->at != '"' && *reader->at != '\'')
-            return fail(reader, reader->line, "an array holds texts in quotes, with commas between them");
+            return fail(reader, reader->line, "expected quoted texts separated by commas in the array");
         if (!read_string(reader, value) || !set(reader, reader->line, key, value))
             return false;
         any = true;
@@ -141,19 +141,19 @@ static bool read_array(struct reader *reader, const char *key)
         if (*reader->at == ',')
             reader->at++;
         else if (*reader->at != ']')
-            return fail(reader, reader->line, "after a text in an array a comma or ']' must follow");
+            return fail(reader, reader->line, "expected a comma or ']' after a text in an array");
     }
     reader->at++;
-    return any || fail(reader, line, "this array is empty");
+    return any || fail(reader, line, "the array is empty");
 }
 
 static bool read_key(struct reader *reader, char *key)
 {
     size_t length = strspn(reader->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
     if (*reader->at == '[')
-        return fail(reader, reader->line, "there are no [tables] in this file: write 'key = value'");
+        return fail(reader, reader->line, "[tables] are not supported: expected 'key = value'");
     if (length == 0 || length >= KEY_BYTES_MAX)
-        return fail(reader, reader->line, "'key = value' or a comment is expected");
+        return fail(reader, reader->line, "expected 'key = value' or a comment");
     memcpy(key, reader->at, length);
     key[length] = '\0';
     reader->at += length;
@@ -204,7 +204,7 @@ static bool read_all(struct reader *reader)
         skip_blanks(reader);
         skip_comment(reader);
         if (*reader->at != '\0' && !next_line(reader))
-            return fail(reader, reader->line, "nothing but a comment may follow the value on this line");
+            return fail(reader, reader->line, "only a comment may follow the value on this line");
     }
     return true;
 }

@@ -57,53 +57,56 @@ static int end_of_output(void)
 
 static int print_help(void)
 {
-    printf("usage: pccl-master [OPTION]...\n"
-           "       pccl-master status [OPTION]... [ADDRESS]\n"
-           "       pccl-master token create|list|revoke|rotate [OPTION]...\n"
-           "\n"
-           "Runs a PCCL master until SIGTERM or SIGINT, which make it tell its peers and end. It holds nothing on\n"
-           "disk but its key, its tokens and that a run lives. SIGHUP makes it read its certificates again.\n"
-           "\n"
-           "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
-           "                       Default: [::]:48148, port 48148 of all addresses\n"
-           "  --token-file FILE    the token that peers need to join, made with the master's key if it is missing;\n"
-           "                       peers have it in PCCL_TOKEN or PCCL_TOKEN_FILE, and all is encrypted\n"
-           "  --state DIR          for the master's key, its tokens ('pccl-master token --help') and, without\n"
-           "                       --token-file, the run's own one: run.token; and for a note that a run lives, for\n"
-           "                       whose members newcomers then wait when the master is started again\n"
-           "  --tls-cert FILE, --tls-key FILE, --tls-ca FILE  in the place of a token: the master's certificate and\n"
-           "                       key, and the authority whose certificates let peers in; all in PEM\n"
-           "  --insecure           no warning when others can reach this master, and there is no token; HTTP beyond\n"
-           "                       this machine may be in the clear\n"
-           "  --config FILE        lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
-           "                       parameters below\n"
-           "  --http ADDRESS       the same as --set http=ADDRESS: metrics and status over HTTP, there; see\n"
-           "                       'pccl-master status --help'\n"
-           "  --http-cert FILE, --http-key FILE  a certificate in PEM: beyond this machine that is HTTPS, for whoever\n"
-           "                       has a token of the role observe or admin, or that of --admin-token-file\n"
-           "  --admin-token-file FILE  whoever has the token in it may drain and expel peers over HTTP\n"
-           "  --slow-peer warn|expel  what a peer gets that makes the others wait for it again and again; expel:\n"
-           "                       it goes, and may not come back for a while\n"
-           "  --slow-peer-limit SECONDS  for how long it must have been slow\n"
-           "  --set NAME=VALUE     a parameter, or idle_exit_ms: after so long without a peer it ends; 0: never\n"
-           "  --log-level LEVEL    the same as --set log_level=LEVEL\n"
-           "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
-           "  --listen-address, --option  other names of --listen and --set\n"
-           "  --check-config       checks all settings and exits\n"
-           "  --print-config       prints the effective settings and their origins as a configuration file, and exits\n"
-           "  --help, --version    prints this text or the version, and exits\n"
-           "\n"
-           "The command line overrides the environment, which overrides the configuration file.\n"
-           "\n"
-           "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT,\n"
-           "PCCL_IDLE_EXIT_MS):\n");
+    printf(
+        "usage: pccl-master [OPTION]...\n"
+        "       pccl-master status [OPTION]... [ADDRESS]\n"
+        "       pccl-master token create|list|revoke|rotate [OPTION]...\n"
+        "\n"
+        "Runs a PCCL master until SIGTERM or SIGINT, upon which it notifies its peers and exits. On disk it keeps "
+        "only\n"
+        "its key, its tokens and a note of an active run. SIGHUP reloads its certificates.\n"
+        "\n"
+        "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
+        "                       Default: [::]:48148, port 48148 of all addresses\n"
+        "  --token-file FILE    token that peers need to join, created with the master's key if missing; peers read "
+        "it\n"
+        "                       from PCCL_TOKEN or PCCL_TOKEN_FILE, and all connections are encrypted\n"
+        "  --state DIR          directory for the master's key, its tokens ('pccl-master token --help'), without\n"
+        "                       --token-file the run's own token (run.token), and a note of an active run, for whose\n"
+        "                       members newcomers wait after a restart of the master\n"
+        "  --tls-cert FILE, --tls-key FILE, --tls-ca FILE  instead of a token: the master's certificate and key, and\n"
+        "                       the authority that signs peers' certificates; all in PEM\n"
+        "  --insecure           disables the warning about listening on non-loopback addresses without a token, and\n"
+        "                       allows plain HTTP there\n"
+        "  --config FILE        file with lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
+        "                       parameters below\n"
+        "  --http ADDRESS       same as --set http=ADDRESS: address for metrics and status over HTTP; see\n"
+        "                       'pccl-master status --help'\n"
+        "  --http-cert FILE, --http-key FILE  certificate and key in PEM for HTTPS on non-loopback addresses; clients\n"
+        "                       need a token of the role observe or admin, or the one in --admin-token-file\n"
+        "  --admin-token-file FILE  file with a token that allows draining and expelling peers over HTTP\n"
+        "  --slow-peer warn|expel  action for a peer that repeatedly makes the others wait; expel: removes it and\n"
+        "                       refuses it for a while\n"
+        "  --slow-peer-limit SECONDS  time for which a peer must be slow before it is expelled\n"
+        "  --set NAME=VALUE     sets a parameter, or idle_exit_ms: time without peers after which it exits; 0: never\n"
+        "  --log-level LEVEL    same as --set log_level=LEVEL\n"
+        "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
+        "  --listen-address, --option  aliases of --listen and --set\n"
+        "  --check-config       checks all settings and exits\n"
+        "  --print-config       prints the effective settings and their origins as a configuration file, and exits\n"
+        "  --help, --version    prints this text or the version, and exits\n"
+        "\n"
+        "The command line overrides the environment, which overrides the configuration file.\n"
+        "\n"
+        "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT,\n"
+        "PCCL_IDLE_EXIT_MS):\n");
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope != pcclParameterCommunicator)
             printf("  %-30s %-36s %8s  %s\n", info.name, info.env,
                    i == PCCL_PARAM_log_level ? "INFO" : info.default_value, info.help);
     }
-    printf("\nexit status: 0 ended by a signal, or done; 1 could not run, or broke; 2 wrong usage or configuration\n");
+    printf("\nexit status: 0 terminated by a signal, or done; 1 failure; 2 wrong usage or configuration\n");
     return end_of_output();
 }
 
@@ -136,7 +139,7 @@ static int set_parameter(struct command *command, const char *setting)
     memcpy(name, setting, (size_t)(equals - setting));
     name[equals - setting] = 0;
     if (strcmp(name, "token") == 0) /* does not show the token again */
-        return usage_error("--set token: everybody can read a command line; a master has --token-file");
+        return usage_error("--set token: other users can read the command line; use --token-file");
     (void)snprintf(where, sizeof where, "--set %.256s", setting);
     if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, equals + 1, &problem))
         return GO_ON;
@@ -174,7 +177,7 @@ static int take_valued(struct command *command, const char *flag, const char *na
     if (strcmp(flag, "--config") != 0)
         return set_parameter(command, value);
     if (command->config)
-        return usage_error_about("--config is given twice", value);
+        return usage_error_about("--config is given more than once", value);
     command->config = value;
     return GO_ON;
 }
@@ -207,7 +210,7 @@ static int parse(struct command *command, int argc, char **argv)
         if (flag == PCCL_COUNT_OF(valued))
             return usage_error_about("unknown argument", argument);
         if (!value && ++i == argc)
-            return usage_error_about("a value is missing after", argument);
+            return usage_error_about("missing value after", argument);
         int status = take_valued(command, valued[flag].flag, valued[flag].name, value ? value : argv[i]);
         if (status != GO_ON)
             return status;
@@ -260,14 +263,14 @@ static void explain_failure(const struct pccl_text *words)
     if (says(words, UV_EADDRINUSE)) {
         uint16_t port = port_in(words, UV_EADDRINUSE);
         if (!holder_of_port(port, holder, sizeof holder))
-            (void)snprintf(holder, sizeof holder, "Another program, perhaps of another user,");
+            (void)snprintf(holder, sizeof holder, "Another program, possibly of another user,");
         settings_explain(&problem,
-                         "%s. %s holds the port: perhaps a master that runs already. 'ss -tanp sport = :%u' shows "
-                         "it, even if it is only a connection; stop it, or choose another port with %s",
+                         "%s. %s uses the port, possibly a running master. Find it, or a connection on that port, with "
+                         "'ss -tanp sport = :%u'; stop it, or choose another port with %s",
                          words->bytes, holder, (unsigned)port, option);
     } else if (says(words, UV_EACCES)) {
-        settings_explain(&problem, "%s. Ports below 1024 need a privilege; choose a higher one with %s", words->bytes,
-                         option);
+        settings_explain(&problem, "%s. Ports below 1024 require a privilege; choose a higher one with %s",
+                         words->bytes, option);
     } else if (says(words, UV_EADDRNOTAVAIL)) {
         settings_explain(&problem, "%s. This machine does not have that address; 'ip address' lists its addresses",
                          words->bytes);
@@ -384,7 +387,7 @@ static int drain(struct service *service, const char *signal_name)
         (void)signals_wait((int)((end_ns - now_ns + 999999) / 1000000));
     if (atomic_load(&service->ended))
         return service->broken ? EXIT_FAILURE : EXIT_SUCCESS;
-    report(PCCL_LOG_ERROR, "the master does not react; it ends without a word to its peers");
+    report(PCCL_LOG_ERROR, "the master does not respond; exiting without notifying its peers");
     return EXIT_FAILURE;
 }
 
@@ -395,7 +398,7 @@ static int attend(struct service *service)
         case SIGNALS_INTERRUPT: return drain(service, "SIGINT");
         case SIGNALS_TERMINATE: return drain(service, "SIGTERM");
         case SIGNALS_RELOAD:
-            report(PCCL_LOG_INFO, "SIGHUP: certificates are read again; a restart changes settings");
+            report(PCCL_LOG_INFO, "SIGHUP: reloading certificates; other settings require a restart");
             pccl_master_server_reload(service->server);
             break;
         default: break;
@@ -403,7 +406,7 @@ static int attend(struct service *service)
         if (atomic_load(&service->idle))
             return drain(service, "no peer for idle_exit_ms");
     }
-    report(PCCL_LOG_ERROR, "ended by an internal error");
+    report(PCCL_LOG_ERROR, "terminated by an internal error");
     return EXIT_FAILURE;
 }
 
@@ -480,7 +483,7 @@ static int run(struct command *command)
     if (command->print_config)
         settings_print(settings, stdout);
     else if (command->check_config)
-        printf("pccl-master: the configuration is good\n");
+        printf("pccl-master: the configuration is valid\n");
     if (command->print_config || command->check_config)
         return end_of_output();
     pccl_logger_set_format(pccl_log_format_find(settings_text(settings, SETTING_LOG_FORMAT)));

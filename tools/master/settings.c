@@ -73,7 +73,8 @@ static bool check_idle_exit(const char *value, struct pccl_text *words)
     size_t digits = strspn(value, "0123456789");
     if (digits > 0 && digits < 10 && value[digits] == '\0' && strtoul(value, NULL, 10) <= IDLE_EXIT_MS_MAX)
         return true;
-    pccl_text_format(words, "bad value of idle_exit_ms: a number is wanted, 0 to %u", (unsigned)IDLE_EXIT_MS_MAX);
+    pccl_text_format(words, "invalid value for idle_exit_ms: expected a number from 0 to %u",
+                     (unsigned)IDLE_EXIT_MS_MAX);
     return false;
 }
 
@@ -91,9 +92,9 @@ static bool check_value(int which, const char *value, struct pccl_text *words)
     if (pccl_log_format_find(value) != NULL)
         return true;
     pccl_text_clear(words);
-    pccl_text_add(words, "bad value of log_format: '");
+    pccl_text_add(words, "invalid value '");
     pccl_text_add_bytes(words, value, strnlen(value, 64));
-    pccl_text_add(words, "' (none of text, logfmt and json)");
+    pccl_text_add(words, "' for log_format: expected text, logfmt or json");
     return false;
 }
 
@@ -118,13 +119,13 @@ bool settings_set(struct settings *settings, enum settings_source source, unsign
     int which = find(name);
     if (which == SETTING_COUNT || !is_ours(which)) {
         settings_explain(problem,
-                         which == SETTING_COUNT ? "%s: there is no parameter '%.64s'; --help lists them"
+                         which == SETTING_COUNT ? "%s: unknown parameter '%.64s'; --help lists all parameters"
                                                 : "%s: '%.64s' is a parameter of peers, not of a master",
                          where, name);
         return false;
     }
     if (is_secret(which) && source != SETTINGS_ENVIRONMENT) {
-        settings_explain(problem, "%s is taken from the environment only, or from the file that secret_file names",
+        settings_explain(problem, "%s can only be set in the environment, or in the file named by secret_file",
                          info_of(which).name);
         return false;
     }

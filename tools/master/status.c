@@ -84,8 +84,8 @@ static bool open_connection(struct question *question, uv_os_sock_t *out)
         error = dial(question, &addresses[i], out);
     return error == 0 ||
            fail(question,
-                "no master answers at %s: %s. A master answers there if it was started with --http %s, and on that "
-                "machine only unless told otherwise",
+                "no master answers at %s: %s. Start the master with --http %s; by default it answers only on its "
+                "own machine",
                 question->address, uv_strerror(error), question->address);
 }
 
@@ -137,15 +137,15 @@ static bool hear(struct question *question, uv_os_sock_t socket)
             room = room ? 2 * room : 64 << 10;
             char *grown = room <= ANSWER_BYTES_MAX ? realloc(question->answer, room) : NULL;
             if (!grown)
-                return fail(question, "the answer of %s is longer than any of a master", question->address);
+                return fail(question, "the answer of %s is too long for a master's", question->address);
             question->answer = grown;
         }
         bool ready = question->secure && pccl_secure_has_input(question->secure);
         if (!ready && !await(question, socket, false))
-            return fail(question,
-                        "%s accepts connections but does not answer within %d s: its process stands still, "
-                        "or it is no master",
-                        question->address, PATIENCE_MS / 1000);
+            return fail(
+                question,
+                "%s accepts connections but does not answer within %d s: its process is stopped, or it is not a master",
+                question->address, PATIENCE_MS / 1000);
         ptrdiff_t got = receive(question, socket, question->answer + question->length, room - 1 - question->length);
         if (got == UV_EAGAIN)
             continue;
@@ -185,9 +185,8 @@ static const char *body_of(struct question *question)
     const char *server = answer ? strstr(answer, "\r\nServer: pccl-master\r\n") : NULL;
     const char *length = answer ? strstr(answer, "\r\nContent-Length: ") : NULL;
     if (!end || !server || server > end || !length || length > end || strncmp(answer, "HTTP/1.1 ", 9) != 0) {
-        (void)fail(question,
-                   "what answers at %s is no master's HTTP%s: the address is that of --http, not that of --listen",
-                   question->address, question->length == 0 ? " (it closed the connection without a word)" : "");
+        (void)fail(question, "no master's HTTP at %s%s: expected the address given to --http, not to --listen",
+                   question->address, question->length == 0 ? " (it closed the connection without an answer)" : "");
         return NULL;
     }
     char *body = end + 4;
@@ -228,20 +227,20 @@ static int print_help(void)
 {
     printf("usage: pccl-master status [--json | --watch] [OPTION]... [ADDRESS | https://ADDRESS]\n"
            "\n"
-           "Asks a running master how its run is: the peers with their state and last word, the calls under way,\n"
-           "who has come to them, and who is waited for. ADDRESS is that of the master's option --http; by default\n"
+           "Prints the state of a running master: the peers with their state and last contact, the pending calls, and\n"
+           "which peers have entered them or are missing. ADDRESS is the one given to the master's --http; default:\n"
            "%s.\n"
            "\n"
-           "  --json     prints /status.json of the master\n"
-           "  --watch    asks every second, until Ctrl-C; on a terminal each answer takes the place of the last\n"
+           "  --json     prints the master's /status.json\n"
+           "  --watch    repeats every second until Ctrl-C; on a terminal each answer replaces the previous one\n"
            "  --help     prints this text\n"
            "\n"
-           "Of a master that answers over HTTPS (--http-cert):\n"
-           "  --token-file FILE   the file with a token of the role observe or admin, or with the admin token\n"
-           "  --ca FILE           the authority, or the certificate itself, in PEM; default: those of the system\n"
-           "  --fingerprint HEX   instead: the certificate is the one with this SHA-256, which the master logs\n"
+           "For a master that uses HTTPS (--http-cert):\n"
+           "  --token-file FILE   file with a token of the role observe or admin, or with the admin token\n"
+           "  --ca FILE           the authority, or the certificate itself, in PEM; default: the system's authorities\n"
+           "  --fingerprint HEX   instead of --ca: the certificate's SHA-256, which the master logs\n"
            "\n"
-           "exit status: 0 a master has answered; 1 none has, for the reason that is printed; 2 wrong usage\n",
+           "exit status: 0 the master answered; 1 no answer, for the printed reason; 2 wrong usage\n",
            default_address);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -321,11 +320,11 @@ static int secure(struct question *question, const struct wanted *wanted, bool h
     size_t length;
     if (!https)
         return wanted->token_file || wanted->authority || wanted->fingerprint
-                   ? usage_error("--token-file, --ca and --fingerprint are for an address that begins with https://",
+                   ? usage_error("--token-file, --ca and --fingerprint require an address that begins with https://",
                                  "")
                    : 0;
     if (!read_fingerprint(wanted->fingerprint, fingerprint))
-        return usage_error("a fingerprint has 64 hexadecimal digits: ", wanted->fingerprint);
+        return usage_error("invalid fingerprint, expected 64 hexadecimal digits: ", wanted->fingerprint);
     bool good = true;
     if (wanted->token_file) {
         good = pccl_secret_file_read(wanted->token_file, false, question->token, sizeof question->token - 1, &length,
@@ -351,7 +350,7 @@ int status_main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char **place = place_of(&wanted, argv[i]);
         if (place && i + 1 == argc)
-            return usage_error("a value is missing after ", argv[i]);
+            return usage_error("missing value after ", argv[i]);
         if (place)
             *place = argv[++i];
         else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
@@ -363,12 +362,12 @@ int status_main(int argc, char **argv)
         else if (argv[i][0] == '-')
             return usage_error("unknown argument: ", argv[i]);
         else if (question.address)
-            return usage_error("one address is enough: ", argv[i]);
+            return usage_error("more than one address: ", argv[i]);
         else
             question.address = argv[i];
     }
     if (wanted.json && wanted.watches)
-        return usage_error("--json and --watch exclude each other", "");
+        return usage_error("--json and --watch cannot be combined", "");
     if (!question.address)
         question.address = default_address;
     bool https = strncmp(question.address, scheme, sizeof scheme - 1) == 0;
@@ -379,7 +378,7 @@ int status_main(int argc, char **argv)
     if (pccl_endpoint_next(&cursor, PCCL_MASTER_HTTP_PORT, &question.endpoint, &more, &reason) != PCCL_OK)
         return usage_error(reason.bytes, "");
     if (!more || *cursor != '\0')
-        return usage_error("this is not an address: ", question.address);
+        return usage_error("not an address: ", question.address);
     int wrong = secure(&question, &wanted, https);
     if (wrong != 0)
         return wrong;

@@ -36,23 +36,26 @@ static int print_help(void)
         "       pccl-master token revoke NUMBER|LABEL\n"
         "       pccl-master token rotate [--keep TIME]\n"
         "\n"
-        "Makes, lists and revokes tokens of the running master with this state directory, and changes the run's own\n"
-        "one.\n"
+        "Creates, lists and revokes tokens of the running master with this state directory, and replaces the run's "
+        "own\n"
+        "token.\n"
         "\n"
-        "  --state DIR    that of the master; default: PCCL_MASTER_STATE\n"
-        "  --role ROLE    join (the default): to be a peer; over HTTPS, observe: to read; admin: to read and act\n"
-        "  --ttl TIME     it lets nobody in afterward: 90s, 30m, 24h, 7d, or never; default: 30d with the role join,\n"
-        "                 else never\n"
-        "  --uses N       so many peers may join with it, at most 4096; default: any number\n"
-        "  --label TEXT   to find it by in the list and to revoke it by\n"
-        "  --keep TIME    how long the former token of the run still lets peers in; default: 1h\n"
+        "  --state DIR    state directory of the master; default: PCCL_MASTER_STATE\n"
+        "  --role ROLE    join (the default): to join as a peer; over HTTPS, observe: to read; admin: to read and act\n"
+        "  --ttl TIME     lifetime: 90s, 30m, 24h, 7d, or never; default: 30d with the role join, else never\n"
+        "  --uses N       number of peers that may join with it, at most 4096; default: unlimited\n"
+        "  --label TEXT   label that identifies it in the list and for revoke\n"
+        "  --keep TIME    time for which the previous token of the run still allows joining; default: 1h\n"
         "\n"
-        "create prints the token, which is shown this once. Who has come with a token stays, and comes back after a\n"
-        "broken connection or a restart of the master, also when the token has expired or is used up. revoke removes\n"
-        "all who came with it. rotate makes another token of the run, writes it into the file of the run's token and\n"
-        "prints it; the former one expires, and those who came with it stay.\n"
+        "create prints the token, which cannot be shown again. Peers that joined with a token stay, and can return "
+        "after\n"
+        "a broken connection or a restart of the master even if the token has expired or has no uses left. revoke "
+        "removes\n"
+        "all peers that joined with it. rotate creates a new token of the run, writes it into the file of the run's "
+        "token\n"
+        "and prints it; the previous one expires, and peers that joined with it stay.\n"
         "\n"
-        "exit status: 0 done; 1 not done, as the message says; 2 wrong usage\n");
+        "exit status: 0 done; 1 failure, with the printed reason; 2 wrong usage\n");
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -104,7 +107,7 @@ static int parse(struct request *request, int argc, char **argv)
         else if (place == NULL)
             return usage_error("unknown argument", argv[i]);
         else if (value == NULL && i + 1 == argc)
-            return usage_error("a value is missing after", argv[i]);
+            return usage_error("missing value after", argv[i]);
         else
             *place = value != NULL ? value : argv[++i];
     }
@@ -125,27 +128,28 @@ static int write_command(const struct request *request, char *command, size_t si
     const char *label = request->label != NULL ? request->label : "";
     int length;
     if (request->role != NULL && !pccl_role_find(request->role, strlen(request->role), &role))
-        return usage_error("a role is join, observe or admin, not", request->role);
+        return usage_error("invalid role, expected join, observe or admin", request->role);
     if (!read_ttl(request->ttl, role, &ttl_s))
-        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, or never, not", request->ttl);
+        return usage_error("invalid time, expected a number followed by s, m, h or d, such as 24h, or never",
+                           request->ttl);
     if (request->keep != NULL && !read_time(request->keep, &keep_s))
-        return usage_error("a time is a number with s, m, h or d behind it, as in 24h, not", request->keep);
+        return usage_error("invalid time, expected a number followed by s, m, h or d, such as 24h", request->keep);
     if (request->uses != NULL) {
         if (strspn(request->uses, "0123456789") != strlen(request->uses) || strlen(request->uses) > 6 ||
             (uses = strtoull(request->uses, NULL, 10)) == 0)
-            return usage_error("--uses wants a number of peers, not", request->uses);
+            return usage_error("invalid number of uses", request->uses);
     }
     if (strcmp(request->what, "create") == 0)
         length = snprintf(command, size, "create %s %llu %llu %s\n", pccl_role_name(role), ttl_s, uses, label);
     else if (strcmp(request->what, "rotate") == 0)
         length = snprintf(command, size, "rotate %llu\n", keep_s);
     else if (strcmp(request->what, "revoke") == 0 && request->name == NULL)
-        return usage_error("which one? 'pccl-master token list' shows their numbers and labels", NULL);
+        return usage_error("missing token: give its number or label, as shown by 'pccl-master token list'", NULL);
     else
         length = snprintf(command, size, "%s%s%s\n", request->what, request->name != NULL ? " " : "",
                           request->name != NULL ? request->name : "");
     if (length < 0 || (size_t)length >= size || strchr(command, '\n') != command + length - 1)
-        return usage_error("a label is one line of at most 64 bytes", NULL);
+        return usage_error("invalid label: expected one line of at most 64 bytes", NULL);
     return 0;
 }
 
@@ -193,10 +197,10 @@ static int show(const char *state, const char *what, const char *answer)
         return EXIT_FAILURE;
     }
     if (strncmp(answer, "ok\n", 3) != 0)
-        return fail(state, "the master's answer is none: it was busy, or is of another version");
+        return fail(state, "no valid answer from the master: it was busy, or has a different version");
     fputs(answer + 3, stdout);
     if (strcmp(what, "revoke") == 0)
-        printf("It is revoked, and all who came with it are removed.\n");
+        printf("Revoked; all peers that joined with the token are removed.\n");
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -207,7 +211,7 @@ static int carry_out(const struct request *request, const char *command)
     int error = dial(request->state, &master);
     if (error)
         return fail(request->state, error == UV_ENOENT || error == UV_ECONNREFUSED
-                                        ? "no master runs with this state directory"
+                                        ? "no running master uses this state directory"
                                     : error == UV_EAGAIN ? silent
                                                          : uv_strerror(error));
     int status = EXIT_FAILURE;
@@ -237,13 +241,13 @@ int token_main(int argc, char **argv)
         if (strcmp(argv[1], commands[i]) == 0)
             request.what = commands[i];
     if (request.what == NULL)
-        return usage_error("there are create, list, revoke and rotate", argc > 1 ? argv[1] : NULL);
+        return usage_error("unknown command, expected create, list, revoke or rotate", argc > 1 ? argv[1] : NULL);
     int status = parse(&request, argc, argv);
     if (status == 0)
         status = write_command(&request, command, sizeof command);
     if (status != 0)
         return status;
     if (request.state == NULL || request.state[0] == '\0')
-        return usage_error("which master? --state DIR (or PCCL_MASTER_STATE) names its state directory", NULL);
+        return usage_error("missing state directory of the master: set --state DIR or PCCL_MASTER_STATE", NULL);
     return carry_out(&request, command);
 }

@@ -233,7 +233,7 @@ static bool report(struct chaos *chaos)
                         to_error = perf_figures_of(&chaos->to_error), to_good = perf_figures_of(&chaos->to_good);
     perf_report_figures(options, "an undisturbed operation", &undisturbed);
     perf_report_figures(options, "from the signal to the error", &to_error);
-    perf_report_figures(options, "from the signal to the next good one", &to_good);
+    perf_report_figures(options, "from the signal to the next good result", &to_good);
     bool good = true;
     if (options->json) {
         struct perf_json file;

@@ -47,10 +47,10 @@ static bool fail(struct reader *reader, const char *words)
 static bool read_text(struct reader *reader, char *text)
 {
     if (!take(reader, '"'))
-        return fail(reader, "a text in quotes is expected");
+        return fail(reader, "expected a quoted text");
     size_t length = strcspn(reader->at, "\"\\\n");
     if (reader->at[length] != '"' || length >= TEXT_MAX)
-        return fail(reader, "a text is too long, has an escape, or does not end");
+        return fail(reader, "the text is too long, has an escape, or has no closing quote");
     memcpy(text, reader->at, length);
     text[length] = 0;
     reader->at += length + 1;
@@ -71,7 +71,7 @@ static bool read_value(struct reader *reader, double *number)
     char *end;
     *number = strtod(reader->at, &end);
     if (end == reader->at)
-        return fail(reader, "a number, true or false is expected");
+        return fail(reader, "expected a number, true or false");
     reader->at = end;
     return true;
 }
@@ -98,11 +98,11 @@ static bool read_member(struct reader *reader, struct goal *goal)
     };
     char name[TEXT_MAX];
     if (!read_text(reader, name) || !take(reader, ':'))
-        return fail(reader, "a member is expected");
+        return fail(reader, "expected a member");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (strcmp(name, members[i].name) == 0)
             return members[i].text ? read_text(reader, members[i].text) : read_value(reader, members[i].number);
-    return fail(reader, "a member is not known");
+    return fail(reader, "unknown member");
 }
 
 /* Returns true if the metric exists, so that misspelled ones are found before the comparison. */
@@ -163,13 +163,13 @@ static bool read_goal(struct reader *reader, struct goal *goal)
                           .at_least = (double)NAN,
                           .at_most = (double)NAN};
     if (!take(reader, '{'))
-        return fail(reader, "an object is expected");
+        return fail(reader, "expected an object");
     do {
         if (!read_member(reader, goal))
             return false;
     } while (take(reader, ','));
     if (!take(reader, '}'))
-        return fail(reader, "} is expected");
+        return fail(reader, "expected }");
     /* judged by bench/figures.py */
     static const char *const others[] = {"test ", "torch_steps ", "arrivals", "pairs "};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -179,7 +179,7 @@ static bool read_goal(struct reader *reader, struct goal *goal)
         goal->bytes = 0; /* the same for all sizes */
     if (missing(goal->at_least) == missing(goal->at_most) || missing(goal->bytes) || missing(goal->peers))
         return fail(reader, "a goal needs peers, bytes and either at_least or at_most");
-    return is_metric(goal->of, goal->metric) || fail(reader, "there is no such metric");
+    return is_metric(goal->of, goal->metric) || fail(reader, "unknown metric");
 }
 
 /* ---- comparing ---- */
@@ -227,18 +227,18 @@ static bool judge_all(struct reader *reader, const struct perf_options *options,
     FILE *out = perf_table(options);
     struct goal goal;
     if (!take(reader, '['))
-        return fail(reader, "an array of goals is expected");
+        return fail(reader, "expected an array of goals");
     do {
         if (!read_goal(reader, &goal))
             return false;
         counts[applies(&goal, options) ? judge(out, &goal, rows, count) : PASSED_OVER]++;
     } while (take(reader, ','));
     if (!take(reader, ']') || peek(reader) != 0)
-        return fail(reader, "] and the end are expected");
+        return fail(reader, "expected ] and the end");
     (void)fprintf(out, "goals: %u met, %u missed, %u for other conditions\n", counts[MET], counts[MISSED],
                   counts[PASSED_OVER]);
     if (counts[MET] + counts[MISSED] == 0)
-        (void)fprintf(stderr, "pccl-perf: no goal applies to what was measured\n");
+        (void)fprintf(stderr, "pccl-perf: no goal applies to these measurements\n");
     return counts[MISSED] == 0 && counts[MET] > 0;
 }
 

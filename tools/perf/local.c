@@ -100,7 +100,7 @@ static bool measure_limit(struct run *run, size_t bytes, bool in_place, struct l
         return true;
     perf_progress("measuring the limit");
     if (!perf_ring_measure(run->ring, bytes, !in_place, &samples)) {
-        (void)fprintf(stderr, "pccl-perf: a process of the limit is gone\n");
+        (void)fprintf(stderr, "pccl-perf: a process that measures the limit exited\n");
         return false;
     }
     for (uint32_t i = 0; i < samples.count && limits->all.count < PERF_LIMIT_SAMPLES_MAX; i++)
@@ -210,8 +210,8 @@ static bool is_honest(const struct perf_options *options, double cpu_per_gb)
     if (cpu_per_gb <= options->limit_cpu)
         return true;
     (void)fprintf(stderr,
-                  "pccl-perf: the limit took %.2f CPU-s/GB, more than %.2f (--limit-cpu): this machine is disturbed or "
-                  "slow, and the limit is none\n",
+                  "pccl-perf: the limit took %.2f CPU-s/GB, more than %.2f (--limit-cpu): this machine is busy or "
+                  "slow, and the limit is not valid\n",
                   cpu_per_gb, options->limit_cpu);
     return false;
 }
@@ -233,7 +233,7 @@ static void find_limit(struct run *run)
     const struct perf_options *options = run->options;
     if (!options->limit || options->max_bytes < PERF_LIMIT_BYTES_MIN)
         return;
-    perf_progress("looking for the fastest plain sockets");
+    perf_progress("searching for the fastest plain sockets");
     struct perf_limit_samples samples = {0};
     run->ring = perf_ring_best(options->peers, options->max_bytes, options->limit_cache, traffic_of(options));
     if (run->ring && perf_ring_measure(run->ring, options->max_bytes, false, &samples))
@@ -337,7 +337,7 @@ int perf_limit_run(const struct perf_options *options)
     FILE *out = perf_table(options);
     struct rows rows = {0};
     bool good = true, honest = true;
-    perf_progress("looking for the fastest plain sockets");
+    perf_progress("searching for the fastest plain sockets");
     struct perf_ring *ring =
         perf_ring_best(options->peers, options->max_bytes, options->limit_cache, traffic_of(options));
     perf_progress("");

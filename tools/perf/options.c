@@ -24,62 +24,57 @@ static const char *const scales[] = {"f32", "bf16", "pow2"};
 static const char *const roundings[] = {"nearest", "stochastic"};
 
 static const char help[] =
-    "Usage: pccl-perf [options]                  spawns a master and peers here and measures all-reduce, or another\n"
-    "                                            collective (--op)\n"
+    "Usage: pccl-perf [options]                  starts a local master and peers, measures all-reduce or\n"
+    "                                            another collective (--op)\n"
     "       pccl-perf --connect HOST:PORT [...]  runs as one peer of a real cluster (start one on each machine)\n"
-    "       pccl-perf limit [options]            only plain sockets that move the same traffic\n"
-    "       pccl-perf --solve FILE [...]         only the search for a ring, over links as FILE tells\n"
+    "       pccl-perf limit [options]            measures only plain sockets that move the same traffic\n"
+    "       pccl-perf --solve FILE [...]         only searches for a ring over the links in FILE\n"
     "\n"
-    "  -N, --peers N          peers (2); with --connect how many to wait for\n"
-    "  -b, --minbytes SIZE    from this size (4); K, M and G are powers of 1024\n"
-    "  -e, --maxbytes SIZE    to this size (64M)\n"
-    "  -f, --stepfactor F     each size is F times the one before (4)\n"
-    "  -i, --stepbytes SIZE   or this much more; used with -f 1\n"
-    "      --sizes LIST       or just these, rising: 4,64K,1M\n"
-    "  -n, --iters N          timed operations for each size (20; fewer for very large ones)\n"
-    "  -w, --warmup_iters N   operations before those (5)\n"
+    "  -N, --peers N          number of peers (2); with --connect, peers to wait for\n"
+    "  -b, --minbytes SIZE    smallest size (4); K, M and G are powers of 1024\n"
+    "  -e, --maxbytes SIZE    largest size (64M)\n"
+    "  -f, --stepfactor F     factor between sizes (4)\n"
+    "  -i, --stepbytes SIZE   difference between sizes; requires -f 1\n"
+    "      --sizes LIST       exact sizes in ascending order: 4,64K,1M\n"
+    "  -n, --iters N          timed operations for each size (20; fewer for very large sizes)\n"
+    "  -w, --warmup_iters N   warm-up operations for each size (5)\n"
     "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
     "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
     "                         all_to_all gather_v scatter_v all_to_all_v send exclusive_scan inclusive_scan\n"
-    "                         barrier (all_reduce); or, of what reduces, sum avg prod max min and or xor\n"
-    "                         premul_sum (sum); may be given for both\n"
+    "                         barrier (all_reduce); or a reduction: sum avg prod max min and or xor premul_sum\n"
+    "                         (sum); may be given twice, once for each\n"
     "  -c, --check 0|1        verify results (1)\n"
-    "  -k, --concurrent K     the bytes as K operations at once (1)\n"
-    "  -t, --tensors K        all-reduces are of K tensors, coalesced; the largest is 256 times the smallest (1)\n"
+    "  -k, --concurrent K     split the bytes among K concurrent operations (1)\n"
+    "  -t, --tensors K        all-reduces of K coalesced tensors; the largest is 256 times the smallest (1)\n"
     "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
-    "                         (f32, bf16, pow2) and :ROUNDING (nearest, stochastic), or :feedback in any\n"
-    "                         of these places; or auto, likewise, with a budget (none)\n"
-    "      --budget-ms N      with --codec auto: as many bits as are expected to take no longer\n"
-    "      --budget-percent N  or than this share of the time between two\n"
+    "                         (f32, bf16, pow2), :ROUNDING (nearest, stochastic) or :feedback; or auto, with the\n"
+    "                         same suffixes and a budget (none)\n"
+    "      --budget-ms N      with --codec auto: time budget of an operation in ms\n"
+    "      --budget-percent N  the same as a share of the time between two operations\n"
     "  -p, --pool N           connections to each neighbor (0: chosen by the library)\n"
-    "  -O, --option NAME=VALUE  a parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
-    "      --in-place 0|1|both  (both)\n"
-    "      --no-limit         do not measure the limit of the machine in the same run\n"
-    "      --limit-cache      sockets use buffers that stay in the cache, instead of ones as large as the library's:\n"
-    "                         twice as fast, and out of reach of an all-reduce\n"
-    "      --limit-cpu C      a limit that needs more CPU seconds per GB than this is not used: the machine was\n"
-    "                         disturbed (0.40)\n"
-    "      --json FILE        results as JSON; - for standard output, the table then goes to standard error\n"
-    "      --gate FILE        compare with goals; exit code 1: one is missed\n"
-    "      --chaos kill|stop  kill (or stop) a peer in operations of --maxbytes, and print times to the error\n"
+    "  -O, --option NAME=VALUE  parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
+    "      --in-place 0|1|both  operations in place, out of place, or both (both)\n"
+    "      --no-limit         do not measure the limit of the machine\n"
+    "      --limit-cache      use socket buffers that fit the cache instead of large ones as in the library: twice as\n"
+    "                         fast, and not attainable by an all-reduce\n"
+    "      --limit-cpu C      ignore a limit with more CPU seconds per GB: the machine was busy (0.40)\n"
+    "      --json FILE        write results as JSON; - for standard output (the table moves to standard error)\n"
+    "      --gate FILE        compare with goals; exit code 1 if missed\n"
+    "      --chaos kill|stop  kill or stop a peer during operations of --maxbytes, and print the times to the error\n"
     "                         and to the next good result\n"
-    "      --rounds N         of chaos (20)\n"
-    "      --exact            with a codec: measure the same without it too, in the same run\n"
-    "      --state            synchronizations of shared state instead (256M): of equal content against digesting "
-    "alone,\n"
-    "                         of a newcomer, and where one chunk of a hundred differs; with --chaos a donor is killed\n"
-    "      --topology         the optimization of the topology: its time, all-reduce (1M) before and after, and what "
-    "is\n"
-    "                         known of the links then; --iters says how often (1)\n"
-    "      --solve FILE       search for a ring over the links that FILE tells of, as --dump writes it; - for "
-    "standard\n"
-    "                         input\n"
-    "      --seed N           of that search, instead of that in the file\n"
-    "      --steps N          how much work it may do\n"
-    "      --dump FILE        with --topology or --solve: what is known of the links, and the ring; - for standard\n"
-    "                         output\n"
-    "  -h, --help             this text\n"
-    "  -V, --version\n";
+    "      --rounds N         rounds of --chaos (20)\n"
+    "      --exact            with a codec: also measure without it in the same run\n"
+    "      --state            synchronizations of shared state instead (256M): of equal content compared to digesting\n"
+    "                         alone, of a newcomer, and with differences in 1 % of the chunks; with --chaos a donor\n"
+    "                         is killed\n"
+    "      --topology         optimization of the topology: its time, all-reduce (1M) before and after, and the known\n"
+    "                         links afterward; --iters is the number of repetitions (1)\n"
+    "      --solve FILE       search for a ring over the links in FILE, as written by --dump; - for standard input\n"
+    "      --seed N           seed of that search, instead of the one in the file\n"
+    "      --steps N          maximum work of that search\n"
+    "      --dump FILE        with --topology or --solve: write the known links and the ring; - for standard output\n"
+    "  -h, --help             print this text\n"
+    "  -V, --version          print the version\n";
 
 size_t perf_datatype_bytes(pcclDataType_t datatype) { return pccl_datatype_bytes((enum pccl_datatype)datatype); }
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
@@ -157,7 +152,7 @@ static bool read_number(const char *option, const char *text, uint64_t least, ui
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != 0 || errno != 0 || number < least || number > most) {
-        (void)fprintf(stderr, "pccl-perf: %s %s: a number from %llu to %llu is expected\n", option, text,
+        (void)fprintf(stderr, "pccl-perf: %s %s: expected a number from %llu to %llu\n", option, text,
                       (unsigned long long)least, (unsigned long long)most);
         return false;
     }
@@ -170,7 +165,7 @@ static bool read_cost(const char *option, const char *text, double *value)
     char *end;
     *value = strtod(text, &end);
     return (end != text && *end == 0 && *value > 0 && *value < 1e6) ||
-           wrong(option, text, "seconds above 0 are expected");
+           wrong(option, text, "expected a number of seconds above 0");
 }
 
 static bool read_u32(const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *value)
@@ -194,7 +189,7 @@ static bool read_size(const char *option, const char *text, size_t *value)
         length--;
     }
     if (length == 0 || length >= sizeof digits)
-        return wrong(option, text, "a size like 4, 64K or 1M is expected");
+        return wrong(option, text, "expected a size such as 4, 64K or 1M");
     memcpy(digits, text, length);
     digits[length] = 0;
     uint64_t number;
@@ -246,7 +241,7 @@ static bool read_budget(const char *option, const char *text, uint32_t *budget)
     char *end;
     const unsigned long number = strtoul(text, &end, 10);
     if (*text < '1' || *text > '9' || *end || number > UINT32_MAX)
-        return wrong(option, text, "a whole number is expected");
+        return wrong(option, text, "expected a whole number");
     *budget = (uint32_t)number;
     return true;
 }
@@ -256,7 +251,8 @@ static bool set_budget(struct perf_options *options)
 {
     const bool automatic = options->codec.algorithm == pcclQuantAuto;
     if (automatic != (options->budget_ms != 0 || options->budget_percent != 0))
-        return wrong("--codec", options->codec_text, "auto goes with --budget-ms or --budget-percent, and only auto");
+        return wrong("--codec", options->codec_text,
+                     "a budget (--budget-ms or --budget-percent) is required with auto and only with auto");
     options->codec_params.budget_ms = options->budget_ms;
     options->codec_params.budget_percent = options->budget_percent;
     return !automatic || pcclCreateCodec(&options->codec_params, &options->codec) == pcclSuccess ||
@@ -270,7 +266,7 @@ static bool read_codec(const char *option, const char *text, struct perf_options
     size_t count = 1;
     unsigned number, packed = 0;
     if (strlen(text) >= sizeof copy)
-        return wrong(option, text, "a codec is expected");
+        return wrong(option, text, "expected a codec");
     memcpy(copy, text, strlen(text) + 1);
     for (char *at = copy; count < WORDS && (at = strchr(at, ':')) != NULL; count++) {
         *at++ = 0;
@@ -282,7 +278,7 @@ static bool read_codec(const char *option, const char *text, struct perf_options
     if (number >= pcclQuantE4M3)
         return read_scaled(option, text, number, words + 1, count - 1, options);
     if (count != (number == pcclQuantNone ? 1 : 2))
-        return wrong(option, text, "none, minmax:TYPE or zps:TYPE is expected");
+        return wrong(option, text, "expected none, minmax:TYPE or zps:TYPE");
     if (count > 1 && !read_name(option, words[1], datatypes, sizeof datatypes / sizeof *datatypes, &packed))
         return false;
     options->codec = (pcclQuantizationOptions_t){(pcclDataType_t)packed, (pcclQuantizationAlgorithm_t)number};
@@ -297,13 +293,13 @@ static bool read_sizes(const char *option, const char *list, struct perf_options
         at += *at == ',';
         size_t length = strcspn(at, ","), size;
         if (length >= sizeof text || options->size_count == PERF_SIZES_MAX)
-            return wrong(option, list, "that is too much");
+            return wrong(option, list, "too many sizes");
         memcpy(text, at, length);
         text[length] = 0;
         if (!read_size(option, text, &size))
             return false;
         if (options->size_count > 0 && size <= options->sizes[options->size_count - 1])
-            return wrong(option, list, "sizes must rise");
+            return wrong(option, list, "sizes must be in ascending order");
         options->sizes[options->size_count++] = size;
     }
     options->min_bytes = options->sizes[0];
@@ -315,11 +311,11 @@ static bool add_setting(const char *option, const char *text, struct perf_option
 {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
-        return wrong(option, text, "NAME=VALUE is expected");
+        return wrong(option, text, "expected NAME=VALUE");
     if (strncmp(text, "token=", 6) == 0)
-        return wrong(option, "token", "everybody can read a command line: use PCCL_TOKEN_FILE or PCCL_TOKEN");
+        return wrong(option, "token", "other users can read the command line: use PCCL_TOKEN_FILE or PCCL_TOKEN");
     if (options->setting_count == PERF_SETTINGS_MAX)
-        return wrong(option, text, "there are too many of them");
+        return wrong(option, text, "too many options");
     options->settings[options->setting_count++] = text;
     return true;
 }
@@ -456,7 +452,7 @@ static bool read_worker(const char *text, struct perf_options *options)
     int result, go;
     long master;
     if (sscanf(text, "%u,%d,%d,%ld", &index, &result, &go, &master) != 4)
-        return wrong("--worker", text, "it is internal");
+        return wrong("--worker", text, "internal option");
     options->mode = PERF_WORKER;
     options->alike = false;
     options->index = index;
@@ -541,7 +537,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
     case MASTER:
         options->mode = PERF_MASTER;
         if (sscanf(value, "0,%d,%d", &options->result_descriptor, &options->go_descriptor) != 2)
-            return wrong("--master", value, "it is internal");
+            return wrong("--master", value, "internal option");
         return true;
     default: return false; /* getopt has printed the reason */
     }
@@ -553,56 +549,56 @@ static const char *misfit_of_topology(const struct perf_options *options)
 {
     if (options->solve && (options->mode != PERF_LOCAL || options->topology || options->state || options->gate ||
                            options->chaos != PERF_NO_CHAOS))
-        return "--solve goes with --seed, --steps, --dump and --json only";
+        return "--solve can only be combined with --seed, --steps, --dump and --json";
     if (options->topology && (options->state || options->chaos != PERF_NO_CHAOS || options->mode == PERF_LIMIT))
-        return "--topology goes neither with --state nor with --chaos nor with limit";
+        return "--topology cannot be combined with --state, --chaos or limit";
     if (!options->solve && (options->seeded || options->steps > 0))
-        return "--seed and --steps go with --solve";
+        return "--seed and --steps require --solve";
     if (!options->solve && !options->topology && options->dump)
-        return "--dump goes with --topology or --solve";
+        return "--dump requires --topology or --solve";
     if (is_stream(options->dump) && is_stream(options->json))
-        return "--dump and --json cannot both go to standard output";
+        return "--dump and --json cannot both write to standard output";
     return NULL;
 }
 
 static const char *misfit(const struct perf_options *options)
 {
     if (options->min_bytes > options->max_bytes)
-        return "--minbytes is more than --maxbytes";
+        return "--minbytes is larger than --maxbytes";
     if (options->size_count == 0 && options->step_factor == 1 && options->step_bytes == 0 &&
         options->min_bytes != options->max_bytes)
-        return "with --stepfactor 1 a --stepbytes is needed";
+        return "--stepfactor 1 requires --stepbytes";
     if (options->chaos != PERF_NO_CHAOS && options->mode == PERF_PEER)
-        return "--chaos needs peers that are spawned here";
+        return "--chaos requires local peers";
     if (options->chaos != PERF_NO_CHAOS && options->peers < 3)
-        return "--chaos needs three peers at least, so that a group remains";
+        return "--chaos requires at least three peers, so that a group remains";
     if (options->chaos != PERF_NO_CHAOS && options->mode == PERF_LIMIT)
-        return "--chaos does not go with limit";
+        return "--chaos cannot be combined with limit";
     if (options->state && options->mode == PERF_PEER)
-        return "--state needs peers that are spawned here";
+        return "--state requires local peers";
     if (options->state && options->mode == PERF_LIMIT)
-        return "--state does not go with limit";
+        return "--state cannot be combined with limit";
     if (options->state && options->chaos != PERF_NO_CHAOS && options->gate)
-        return "--state --chaos does not go with --gate";
+        return "--state --chaos cannot be combined with --gate";
     if (options->exact && options->codec.algorithm == pcclQuantNone)
-        return "--exact goes with a --codec";
+        return "--exact requires --codec";
     if (options->codec.algorithm != pcclQuantNone && perf_row(options)->of != PCCL_OF_ELEMENTS)
-        return "--codec goes with what moves elements";
+        return "--codec requires an operation on elements";
     if (options->codec.algorithm == pcclQuantAuto && perf_row(options)->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
-        return "--codec auto is for all_reduce and reduce_scatter";
+        return "--codec auto requires all_reduce or reduce_scatter";
     if (options->codec.algorithm != pcclQuantNone && perf_row(options)->codecs == PCCL_NEVER_PACKED)
-        return "what is sent to one peer is not quantized";
+        return "data sent to a single peer cannot be quantized";
     if (options->collective != PCCL_ALL_REDUCE &&
         (options->state || options->topology || options->solve || options->chaos != PERF_NO_CHAOS))
-        return "another collective goes neither with --state nor with --topology, --solve or --chaos";
+        return "--op cannot be combined with --state, --topology, --solve or --chaos";
     if (options->tensors > 1 && options->collective != PCCL_ALL_REDUCE)
-        return "only an all-reduce has several --tensors";
+        return "--tensors requires all_reduce";
     if (options->collective == PCCL_SEND && options->peers % 2 != 0)
-        return "a send needs pairs of peers";
+        return "send requires an even number of peers";
     if (options->collective == PCCL_BARRIER && options->mode == PERF_LIMIT)
-        return "a barrier moves nothing, so it has no limit";
+        return "a barrier has no limit, as it moves no data";
     if (options->mode == PERF_LIMIT && (options->gate || options->master))
-        return "limit goes neither with --gate nor with --connect";
+        return "limit cannot be combined with --gate or --connect";
     return misfit_of_topology(options);
 }
 
@@ -663,7 +659,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         optind++;
     }
     if (optind < count)
-        return wrong("the argument", arguments[optind], "is not known; see --help");
+        return wrong("the argument", arguments[optind], "unknown; see --help");
     if (options->state && !options->sized)
         options->min_bytes = options->max_bytes = STATE_BYTES;
     if (options->topology && !options->sized)

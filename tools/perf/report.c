@@ -100,7 +100,7 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
                   row->seconds * 1e6, row->p50_s * 1e6, row->p99_s * 1e6, row->algbw, row->busbw, row->cpu_per_gb,
                   share, exact, memory, largest, rms, wrong);
     if (row->why[0])
-        (void)fprintf(out, "# the last one: codec %s, %s\n", perf_codec_name(row->chosen), row->why);
+        (void)fprintf(out, "# last codec: %s, %s\n", perf_codec_name(row->chosen), row->why);
     (void)fflush(out);
 }
 

@@ -140,25 +140,25 @@ static bool take_end(struct reader *reader)
 static bool expect_line(struct reader *reader, const char *word)
 {
     if (!next_line(reader))
-        return wrong(reader, "the text ends where '%s' is expected", word);
-    return take_word(reader, word) || wrong(reader, "'%s' is expected", word);
+        return wrong(reader, "unexpected end: expected '%s'", word);
+    return take_word(reader, word) || wrong(reader, "expected '%s'", word);
 }
 
 static bool read_head(struct reader *reader, uint32_t *group, uint32_t *count)
 {
     if (!next_line(reader) || !take_word(reader, "pccl") || !take_word(reader, "topology") || !take_word(reader, "1") ||
         !take_end(reader))
-        return wrong(reader, "'pccl topology 1' is expected");
+        return wrong(reader, "expected 'pccl topology 1'");
     if (!expect_line(reader, "group"))
         return false;
     if (!take_u32(reader, UINT32_MAX, group) || !take_end(reader))
-        return wrong(reader, "'group' must be followed by one number up to %u", UINT32_MAX);
+        return wrong(reader, "expected one number up to %u after 'group'", UINT32_MAX);
     if (!expect_line(reader, "peers"))
         return false;
     if (!take_u32(reader, PCCL_PEERS_MAX, count) || *count == 0 || !take_end(reader))
-        return wrong(reader, "'peers' must be followed by one number from 1 to %u", PCCL_PEERS_MAX);
+        return wrong(reader, "expected one number from 1 to %u after 'peers'", PCCL_PEERS_MAX);
     return *count <= (size_t)(reader->end - reader->next) / PEER_LINE_LEAST ||
-           wrong(reader, "what follows is too short for %u peers", *count);
+           wrong(reader, "the rest of the file is too short for %u peers", *count);
 }
 
 static bool take_id(struct reader *reader, struct pccl_id *id)
@@ -214,13 +214,13 @@ static bool read_peer(struct reader *reader, uint32_t expected)
     if (!expect_line(reader, "peer"))
         return false;
     if (!take_u32(reader, PCCL_PEERS_MAX, &number) || number != expected)
-        return wrong(reader, "'peer %u' is expected", expected);
+        return wrong(reader, "expected 'peer %u'", expected);
     if (!take_id(reader, &peer->id))
-        return wrong(reader, "'peer %u' must be followed by 32 hexadecimal digits", expected);
+        return wrong(reader, "expected 32 hexadecimal digits after 'peer %u'", expected);
     if (!take_address(reader, &peer->address))
-        return wrong(reader, "an address is expected behind the digits, as 10.0.0.1:48149 or [::1]:48149");
+        return wrong(reader, "expected an address after the digits, such as 10.0.0.1:48149 or [::1]:48149");
     return take_name(reader, peer->name) ||
-           wrong(reader, "a name has at most %u bytes, all of them printable UTF-8", PCCL_NAME_MAX);
+           wrong(reader, "expected a name of at most %u bytes of printable UTF-8", PCCL_NAME_MAX);
 }
 
 /* Marks a link as seen. Returns false if it had been seen. */
@@ -253,7 +253,7 @@ static bool read_search(struct reader *reader)
         return false;
     return (take_word(reader, "seed") && take_number(reader, UINT64_MAX, &report->seed) && take_word(reader, "steps") &&
             take_number(reader, UINT64_MAX, &report->steps) && take_end(reader)) ||
-           wrong(reader, "'search seed NUMBER steps NUMBER' is expected");
+           wrong(reader, "expected 'search seed NUMBER steps NUMBER'");
 }
 
 static bool take_source(struct reader *reader, struct pccl_topology_link *link)
@@ -279,12 +279,12 @@ static bool read_link(struct reader *reader)
     struct pccl_topology_link link = {0};
     uint32_t last = reader->report->count - 1;
     if (!take_u32(reader, last, &link.from) || !take_u32(reader, last, &link.to) || link.from == link.to)
-        return wrong(reader, "'way' must be followed by the numbers of two peers, up to %u", last);
+        return wrong(reader, "expected the numbers of two peers, up to %u, after 'way'", last);
     if (!take_figures(reader, &link) || !take_end(reader))
-        return wrong(reader, "'rate NUMBER rtt NUMBER age NUMBER tested', the same with 'traffic', or 'unreachable age "
-                             "NUMBER' is expected behind the two peers");
+        return wrong(reader, "expected 'rate NUMBER rtt NUMBER age NUMBER tested', the same with 'traffic', or "
+                             "'unreachable age NUMBER' after the two peers");
     if (!see(reader, link.from, link.to))
-        return wrong(reader, "the way from %u to %u is there twice", link.from, link.to);
+        return wrong(reader, "duplicate way from %u to %u", link.from, link.to);
     return pccl_topology_report_add(reader->report, &link) || out_of_memory(reader);
 }
 
@@ -294,14 +294,14 @@ static bool read_links(struct reader *reader)
     bool more = true;
     while (more) {
         if (!next_line(reader))
-            return wrong(reader, "the text ends where 'way' or 'end' is expected");
+            return wrong(reader, "unexpected end: expected 'way' or 'end'");
         more = take_word(reader, "way");
         if (more && !read_link(reader))
             return false;
     }
     if (!take_word(reader, "end") || !take_end(reader))
-        return wrong(reader, "'way' or 'end' is expected");
-    return !next_line(reader) || wrong(reader, "nothing but comments may follow 'end'");
+        return wrong(reader, "expected 'way' or 'end'");
+    return !next_line(reader) || wrong(reader, "only comments may follow 'end'");
 }
 
 static bool read_body(struct reader *reader)

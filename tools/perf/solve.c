@@ -42,7 +42,7 @@ static bool read_stream(const char *name, FILE *file, char **text, size_t *lengt
             capacity = capacity > 0 ? 2 * capacity : FILE_BYTES_FIRST;
             char *grown = capacity <= FILE_BYTES_MAX ? realloc(*text, capacity) : NULL;
             if (!grown)
-                return complain(name, capacity <= FILE_BYTES_MAX ? "out of memory" : "this is too long");
+                return complain(name, capacity <= FILE_BYTES_MAX ? "out of memory" : "the file is too long");
             *text = grown;
         }
         *length += fread(*text + *length, 1, capacity - *length, file);
@@ -172,15 +172,15 @@ static void report(const struct search *search)
     if (search->answer.worth.exists)
         perf_ring_show(out, topology, "ring", search->ring);
     if (search->answer.proven)
-        (void)fprintf(out, search->answer.worth.exists ? "proven: there is no better ring\n" : "no ring exists\n");
+        (void)fprintf(out, search->answer.worth.exists ? "proven: no better ring exists\n" : "no ring exists\n");
     else
         (void)fprintf(out, search->answer.worth.exists ? "not proven: a better ring may exist\n"
                                                        : "no ring was found; one may exist\n");
     if (is_same(search))
-        (void)fputs("the ring of the file is the same\n", out);
+        (void)fputs("the ring in the file is the same\n", out);
     else
         perf_ring_show(out, topology,
-                       search->answer.worth.exists ? "the ring of the file is another" : "the ring of the file",
+                       search->answer.worth.exists ? "the ring in the file is different" : "the ring of the file",
                        topology->ring);
     (void)fprintf(out, "searched for %.3f ms\n", search->seconds * 1e3);
 }

@@ -187,7 +187,7 @@ static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_sampl
         return true;
     perf_progress("measuring the limit");
     if (!perf_ring_measure(run->fan, bytes, false, &samples)) {
-        (void)fprintf(stderr, "pccl-perf: a process of the limit is gone\n");
+        (void)fprintf(stderr, "pccl-perf: a process that measures the limit exited\n");
         return false;
     }
     for (uint32_t i = 0; i < samples.count && all->count < PERF_LIMIT_SAMPLES_MAX; i++)
@@ -233,7 +233,7 @@ static bool measure_part(struct run *run, struct row *row, double *times, double
         order_one(run, newcomer(run), PERF_STATE_SPOIL, row->bytes, spoiled);
         good = carry_out(run, "changing");
         order_sync(run, row->bytes, true);
-        good = good && carry_out(run, "a part of it");
+        good = good && carry_out(run, "a small part");
         times[i] = span_s(run);
         row->moved += received(run);
         good = good && check(run, row->bytes, &row->wrong);
@@ -475,8 +475,8 @@ static bool report_chaos(const struct run *run, struct chaos *chaos)
     double extra_ms = disturbed.median_ms - undisturbed.median_ms;
     perf_report_figures(options, "an undisturbed newcomer", &undisturbed);
     perf_report_figures(options, "with a donor lost in the middle", &disturbed);
-    (void)fprintf(perf_table(options), "%-37s median %9.2f ms   (%u signals came too late, and were repeated)\n",
-                  "more", extra_ms, chaos->late);
+    (void)fprintf(perf_table(options), "%-37s median %9.2f ms   (%u signals were too late and were repeated)\n", "more",
+                  extra_ms, chaos->late);
     if (!options->json)
         return true;
     struct perf_json report;
@@ -499,7 +499,7 @@ static bool measure_chaos(struct run *run)
     const struct perf_options *options = run->options;
     struct chaos chaos = {0};
     char words[64];
-    (void)fprintf(perf_table(options), "# %u peers, shared state of %zu bytes; %u times a donor is %s\n",
+    (void)fprintf(perf_table(options), "# %u peers, shared state of %zu bytes; times a donor was lost: %u (by %s)\n",
                   options->peers, options->max_bytes, options->rounds,
                   options->chaos == PERF_CHAOS_KILL ? "killed" : "stopped");
     bool good = warm_up(run, &chaos, options->max_bytes);
@@ -526,7 +526,7 @@ static void find_limit(struct run *run)
     const struct perf_options *options = run->options;
     if (!options->limit || options->chaos != PERF_NO_CHAOS || options->max_bytes < PERF_LIMIT_BYTES_MIN)
         return;
-    perf_progress("looking for the fastest plain sockets");
+    perf_progress("searching for the fastest plain sockets");
     run->fan = perf_ring_best(options->peers, options->max_bytes, options->limit_cache,
                               (struct perf_limit_traffic){.shape = PERF_FAN_IN, .share = 1});
     perf_progress("");

@@ -115,7 +115,7 @@ bool perf_topology_report(const struct perf_options *options, const struct perf_
     struct pccl_text words;
     FILE *out = perf_table(options);
     if (perf_report_read(text, strlen(text), &report, &words) != PCCL_OK) {
-        (void)fprintf(stderr, "pccl-perf: what the library tells of the topology: %s\n", words.bytes);
+        (void)fprintf(stderr, "pccl-perf: invalid topology report from the library: %s\n", words.bytes);
         return false;
     }
     perf_report_show(out, &report);

@@ -156,7 +156,7 @@ static char *take_text(const struct peer *peer)
     }
     if (result == pcclSuccess && needed <= size)
         return text;
-    (void)perf_worker_complain(peer->comm, "the topology is not told", result);
+    (void)perf_worker_complain(peer->comm, "cannot get the topology", result);
     free(text);
     return NULL;
 }

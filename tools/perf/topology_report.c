@@ -146,7 +146,7 @@ static void show_peers(FILE *out, const struct pccl_topology_report *report)
 static void show_links_of_ring(FILE *out, const struct pccl_topology_report *report)
 {
     char rate[CELL_BYTES], rtt[CELL_BYTES];
-    (void)fputs("# along the ring: Mbit/s, round trip in ms, where from\n", out);
+    (void)fputs("# along the ring: Mbit/s, round trip in ms, source\n", out);
     for (uint32_t i = 0; i < report->count; i++) {
         uint32_t from = report->ring[i], to = next_in(report, report->ring, i);
         const struct pccl_topology_peer *peer = &report->peers[from];

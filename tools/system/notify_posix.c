@@ -56,12 +56,12 @@ void notify_open(struct notify *notify)
     if (text == NULL || text[0] == '\0')
         return;
     if (!parse_address(text, notify)) {
-        pccl_logger_print(PCCL_LOG_WARN, "notify", "NOTIFY_SOCKET is neither a path nor a name after '@': ignored");
+        pccl_logger_print(PCCL_LOG_WARN, "notify", "ignoring NOTIFY_SOCKET: expected a path, or a name after '@'");
         return;
     }
     notify->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (notify->socket < 0) {
-        pccl_logger_print(PCCL_LOG_WARN, "notify", "cannot make a socket for NOTIFY_SOCKET: %s", strerror(errno));
+        pccl_logger_print(PCCL_LOG_WARN, "notify", "cannot create a socket for NOTIFY_SOCKET: %s", strerror(errno));
         return;
     }
     uint32_t wanted_ms = watchdog_ms();
@@ -76,7 +76,7 @@ void notify_say(const struct notify *notify, const char *message)
     struct sockaddr_un to;
     socklen_t to_length = native_address(notify->to, &to);
     if (sendto(notify->socket, message, strlen(message), MSG_NOSIGNAL, (const struct sockaddr *)&to, to_length) < 0)
-        pccl_logger_print(PCCL_LOG_DEBUG, "notify", "the service manager was not told: %s", strerror(errno));
+        pccl_logger_print(PCCL_LOG_DEBUG, "notify", "cannot notify the service manager: %s", strerror(errno));
 }
 
 void notify_beat(void *context, const struct pccl_master_counts *counts)

@@ -112,7 +112,7 @@ class TorchArrays:
         if not isinstance(array, torch.Tensor):
             raise DTypeError(f"params: {name} is a {type(array).__name__}, others are torch tensors")
         if is_sharded(array) and any(placement.is_partial() for placement in array.placements):
-            raise LayoutError(f"params: {name} is a DTensor of sums that are not complete: {array.placements}")
+            raise LayoutError(f"params: {name} is a DTensor of incomplete sums: {array.placements}")
         if array.layout is not torch.strided:
             raise LayoutError(f"params: {name} has the layout {array.layout}, expected a dense (strided) tensor")
 
@@ -221,7 +221,7 @@ def named_parameters(params: Any) -> Mapping[str, Any]:
             f"params: {type(params).__name__} is neither a mapping from names to arrays nor a torch.nn.Module"
         )
     if not params:
-        raise InvalidArgument("params: there are no parameters to train")
+        raise InvalidArgument("params: no parameters to train")
     for name in params:
         if not isinstance(name, str):
             raise InvalidArgument(f"params: the name {name!r} is not a string")
@@ -231,7 +231,7 @@ def named_parameters(params: Any) -> Mapping[str, Any]:
 def persistent_buffers(params: Any) -> Dict[str, Any]:
     """Returns the buffers that the module's state_dict has."""
     if not is_module(params):
-        raise InvalidArgument("share_buffers: only a torch.nn.Module has buffers")
+        raise InvalidArgument("share_buffers: requires a torch.nn.Module")
     kept = set(params.state_dict(keep_vars=True))
     return {bare_name(name): value for name, value in params.named_buffers() if name in kept}
 

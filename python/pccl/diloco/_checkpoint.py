@@ -39,7 +39,7 @@ def feedback_of(state: Mapping[str, Any], layout: Layout) -> Flats:
     flats = layout.zeros()
     for name, flat in named_feedback(layout, flats).items():
         if name not in state:
-            raise InvalidArgument(f"load_state_dict: one side has no {name}")
+            raise InvalidArgument(f"load_state_dict: only one side has {name}")
         check_shape(name, state[name], flat)
         write_to(flat, state[name])
     return flats
@@ -66,7 +66,7 @@ def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment
     named = _arrays_named(layout.dtypes, flats, flats)
     differing = sorted({"position", *_LISTS, *named} ^ set(state))
     if differing:
-        raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
+        raise InvalidArgument(f"load_state_dict: only one side has {', '.join(differing)}")
     if not 0 <= int(state["position"]) < inner_steps:
         raise InvalidArgument(f"load_state_dict: position {state['position']} of {inner_steps} inner steps")
     for name in _LISTS:

@@ -106,7 +106,7 @@ class Fragment:
             unusable, samples = self._inside.total(not self.reduction.is_finite(), counted)
             self.is_usable = unusable == 0
             if not self.is_usable:
-                _log.warning("step %d: this peer's delta is not finite and counts for nothing", step)
+                _log.warning("step %d: this peer's delta is not finite and is ignored", step)
             self.reduction.give(weight(samples) if self.is_usable else 0.0, samples)
 
         if at_once or self._inside.size > 1:  # the collectives inside need the order of the program
@@ -182,7 +182,7 @@ class Fragment:
         waited_s = time.monotonic() - begin
         info = FragmentInfo(self.index, waited_s=waited_s, age=age, skipped=not self.is_usable)
         if reduced is None:
-            _log.info("fragment %d: its reduction was aborted; it goes again in its next slot", self.index)
+            _log.info("fragment %d: its reduction was aborted; retrying in its next slot", self.index)
             if self._inside.rank == 0:  # they count for all processes inside
                 self.counted += self.reduction.samples
             return Landing(info, None, launched)
@@ -221,7 +221,7 @@ class Fragment:
         if reduced.weight == 0 or not self.is_held:
             return info
         if self._inside.highest(not self.reduction.mean_is_finite())[0]:
-            _log.warning("fragment %d: the mean is not finite, so there is no outer step", self.index)
+            _log.warning("fragment %d: the mean is not finite; skipping the outer step", self.index)
             self.reduction.take_back()
             return info
         outer = _outer.at(self.outer, launched, self.period)

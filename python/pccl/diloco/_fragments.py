@@ -27,7 +27,7 @@ def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List
     each is a torch.nn.Module or a sequence of names, of parameters or of their modules.
     """
     if pattern not in PATTERNS:
-        raise InvalidArgument(f"pattern: {pattern!r}; there are {', '.join(PATTERNS)}")
+        raise InvalidArgument(f"pattern: {pattern!r}; expected {', '.join(PATTERNS)}")
     if isinstance(fragments, int) and not isinstance(fragments, bool):
         return _by_count(params, fragments, pattern)
     if isinstance(fragments, str) or not isinstance(fragments, Sequence):
@@ -45,7 +45,7 @@ def _by_count(params: Mapping[str, Any], count: int, pattern: str) -> List[List[
         raise InvalidArgument(f"fragments: {count}; expected at least 1")
     elements = sum(math.prod(getattr(array, "shape", ())) for array in params.values())
     if 1 < count > elements:
-        raise InvalidArgument(f"fragments: {count}; there are only {elements} elements")
+        raise InvalidArgument(f"fragments: {count}; expected at most the number of elements, {elements}")
     sizes = {name: local_count(array) for name, array in params.items()}
     share = -(-sum(sizes.values()) // count)
     layers = [[Piece(name, 0, sizes[name]) for name in layer] for layer in _layers(params)]
@@ -163,7 +163,7 @@ def _named(params: Mapping[str, Any], entry: Any) -> List[str]:
     bare = bare_name(f"{entry}.")[:-1]
     found = [name for name in params if name == bare or name.startswith(f"{bare}.")]
     if not found:
-        raise InvalidArgument(f"fragments: there is no parameter {entry!r}, nor one in it")
+        raise InvalidArgument(f"fragments: no parameter {entry!r} and no parameter below it")
     return found
 
 
@@ -174,7 +174,7 @@ def _check_partition(params: Mapping[str, Any], found: List[List[str]]) -> None:
     named = Counter(name for names in found for name in names)
     twice = sorted(name for name, times in named.items() if times > 1)
     if twice:
-        raise InvalidArgument(f"fragments: {', '.join(twice)} is in more than one")
+        raise InvalidArgument(f"fragments: {', '.join(twice)} is in more than one fragment")
     missing = sorted(set(params) - set(named))
     if missing:
-        raise InvalidArgument(f"fragments: {', '.join(missing)} is in none")
+        raise InvalidArgument(f"fragments: {', '.join(missing)} is in no fragment")

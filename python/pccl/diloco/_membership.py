@@ -182,7 +182,7 @@ class Membership:
         # The same number for each kind, so that peers of different kinds can compare them.
         room = _SETTINGS_MAX - 1 - len(settings)
         if room < 0:
-            raise InvalidArgument(f"settings: there are {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
+            raise InvalidArgument(f"settings: {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
         method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
         self._settings = [method, *settings, *[number("", 0)] * room]
         # Called jointly if peers are behind: (this peer's state counts, the lowest round)
@@ -213,7 +213,8 @@ class Membership:
         else:
             if self._inside.size > 1:
                 raise InvalidUsage(
-                    "the communicator is connected already: of several processes join() connects each in its turn"
+                    "the communicator is already connected: with several processes, join() connects each of them in "
+                    "turn"
                 )
 
     def meet(self, *room: Any) -> Meeting:
@@ -252,7 +253,7 @@ class Membership:
             self.comm.drain()
             self._is_whole(False)
             self.comm.update_topology()
-            raise InternalError("a process of this trainer was drained, and this one, which had asked for it, was not")
+            raise InternalError("a process of this trainer was drained, but this one, which had requested it, was not")
         raise_if(drained)
 
     def _fill(self, update: Callable[[], None]) -> None:
@@ -285,8 +286,8 @@ class Membership:
 
     def _log_wait(self) -> None:
         _log.warning(
-            "waiting for min_peers=%d: %d are in; each of the others comes in by %s; "
-            "or give a smaller min_peers",
+            "waiting for min_peers=%d: %d have joined; each of the others joins with %s; "
+            "or pass a smaller min_peers",
             self._min_peers,
             self.world(),
             self.entry_call,
@@ -317,8 +318,8 @@ class Membership:
             return meeting  # the newcomers have left
         if self.established and own < highest:
             raise StateMismatch(
-                f"this peer has come to round {self._shared.round}, others of the run to {_round_of(highest)}: "
-                "they went on without it"
+                f"this peer is at round {self._shared.round}, but others of the run are at {_round_of(highest)}: "
+                "they continued without it"
             )
         strategy = self._strategy(own, highest, lowest)
         counters = self._counters_to_send_first(highest)
@@ -387,7 +388,7 @@ class Membership:
         moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
-                "round %d: this peer's state was not that of the others; %d bytes came from them",
+                "round %d: this peer's state differed from the others'; fetched %d bytes from them",
                 self._shared.round,
                 moved,
             )
@@ -491,11 +492,11 @@ class Membership:
             if one != other or setting.number != one:
                 mine, run = setting.words(setting.number), setting.words(one if setting.number != one else other)
                 mine, run = _first_difference(_cut(setting.lines), lists.get(setting.name, ())) or (mine, run)
-                raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run {run}")
+                raise InvalidArgument(f"{setting.name}: this peer has {mine}, the run has {run}")
 
 
 def state_is_lost() -> StateMismatch:
-    return StateMismatch("those who had the run's state have gone before this newcomer had all of it: the run is lost")
+    return StateMismatch("all peers with the run's state left before this newcomer had fetched it: the run is lost")
 
 
 def _round_of(key: int) -> int:

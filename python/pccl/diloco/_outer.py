@@ -199,7 +199,7 @@ def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer
         if not callable(outer) and not isinstance(outer, _RULES):
             raise InvalidArgument(f"outer: {outer!r} is not a pccl.diloco.Nesterov, an SGD, an AdamW or a function")
     if len(outers) != count:
-        raise InvalidArgument(f"outer: there are {len(outers)} for {count} fragments")
+        raise InvalidArgument(f"outer: {len(outers)} optimizers for {count} fragments")
     return outers
 
 

@@ -55,7 +55,7 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
     options = CODECS.get(given) if isinstance(given, str) else given
     if given is not None and not isinstance(options, QuantizationOptions):
         raise InvalidArgument(
-            f"codec: {given!r}; there are None, {', '.join(map(repr, CODECS))}; of deltas also 'bf16' and 'exact'"
+            f"codec: {given!r}; expected None, {', '.join(map(repr, CODECS))}; for deltas also 'bf16' or 'exact'"
         )
     if options is None:
         if feedback:
@@ -75,7 +75,7 @@ def packings_of(
     if isinstance(given, str) or not isinstance(given, Sequence):
         return [packing_of(given, feedback, layout.dtypes, layout.is_half)] * count
     if len(given) != count:
-        raise InvalidArgument(f"codec: there are {len(given)} for {count} fragments")
+        raise InvalidArgument(f"codec: {len(given)} codecs for {count} fragments")
     return [
         packing_of(one, feedback and one not in (None, EXACT, HALF), layout.dtypes, layout.is_half) for one in given
     ]

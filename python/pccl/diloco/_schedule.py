@@ -33,7 +33,7 @@ class Schedule:
         periods."""
         own = tuple([period] * count if periods is None else map(operator.index, periods))
         if len(own) != count:
-            raise InvalidArgument(f"periods: there are {len(own)} for {count} fragments")
+            raise InvalidArgument(f"periods: {len(own)} periods for {count} fragments")
         if min(own) < 1:
             raise InvalidArgument(f"periods: {list(own)}; expected each at least 1")
         if not 0 <= delay < min(own):
@@ -46,7 +46,7 @@ class Schedule:
             return cls(period, tuple(p * each // count for p, each in enumerate(own)), own, delay)
         given = tuple(operator.index(offset) for offset in offsets)
         if len(given) != count:
-            raise InvalidArgument(f"offsets: there are {len(given)} for {count} fragments")
+            raise InvalidArgument(f"offsets: {len(given)} offsets for {count} fragments")
         if not all(0 <= offset < each for offset, each in zip(given, own)):
             most = f"inner_steps - 1 = {period - 1}" if periods is None else f"its period, less 1, of {list(own)}"
             raise InvalidArgument(f"offsets: {list(given)}; expected each from 0 to {most}")

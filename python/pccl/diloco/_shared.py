@@ -30,7 +30,7 @@ def write_to(target: Any, source: Any) -> None:
 def check_shape(name: str, given: Any, thing: Any) -> None:
     if tuple(getattr(given, "shape", ())) != tuple(thing.shape):
         raise InvalidArgument(
-            f"load_state_dict: {name} is {_buffers.describe(given)}, wanted is the shape {tuple(thing.shape)}"
+            f"load_state_dict: {name} is {_buffers.describe(given)}, expected the shape {tuple(thing.shape)}"
         )
 
 
@@ -170,11 +170,11 @@ class Shared:
         named = self._named()
         differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
-            raise InvalidArgument(f"load_state_dict: one side has no {', '.join(differing)}")
+            raise InvalidArgument(f"load_state_dict: only one side has {', '.join(differing)}")
         if int(state["layout"]) != self.layout_mark:
             raise InvalidArgument(
                 "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments: "
-                "how many there are, and the pattern, must be those of the run that saved it"
+                "their number and the pattern must match the run that saved it"
             )
         counts = [int(state["round"]), int(state["samples"])]
         if min(counts) < 0:

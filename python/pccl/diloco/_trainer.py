@@ -151,7 +151,7 @@ class DiLoCo(Member):
             return schedule
         if count > 1 or given.delay > 0 or given.alpha > 0 or given.periods is not None:
             raise InvalidArgument(
-                f'fragments, delay and alpha, and periods, are for mode="sync"; {given.mode!r} delays the whole model'
+                f'fragments, delay, alpha and periods require mode="sync"; {given.mode!r} delays the whole model'
             )
         return replace(schedule, delay=given.inner_steps)
 
@@ -159,11 +159,11 @@ class DiLoCo(Member):
         """Returns the outer optimizer of each fragment."""
         outers = _outer.per_fragment(outer, len(self._layout.parts))
         if self._layout.is_of_torch_doubles and any(isinstance(one, AdamW) for one in outers):
-            raise InvalidArgument("outer: AdamW is not for float64 of torch, whose square roots differ among machines")
+            raise InvalidArgument("outer: AdamW does not support torch's float64: square roots differ among machines")
         if self.mode == "eager" and not isinstance(outers[0], (Nesterov, SGD)):
-            raise InvalidArgument('outer: mode="eager" needs a linear one, Nesterov or SGD')
+            raise InvalidArgument('outer: mode="eager" requires a linear optimizer, Nesterov or SGD')
         if self.mode == "eager" and _outer.has_schedule(outers[0]):
-            raise InvalidArgument('outer: mode="eager" needs one rate, and not a schedule')
+            raise InvalidArgument('outer: mode="eager" requires a constant rate, not a schedule')
         return outers
 
     def _fragment(self, given: LocalSGDSettings, index: int, part: Part, rule: Outer, packing: Packing) -> Fragment:
@@ -211,7 +211,7 @@ class DiLoCo(Member):
             return "fragments" if may else "whole"
         if given == "fragments" and not may:
             raise InvalidArgument(
-                'catch_up: "fragments" is for mode="sync" with fragments or a delay, without `extra`, buffers or shards'
+                'catch_up: "fragments" requires mode="sync", fragments or a delay, and no `extra`, buffers or shards'
             )
         return given
 
@@ -324,8 +324,8 @@ class DiLoCo(Member):
             return self.join()
         if self.finished:
             raise InvalidUsage(
-                f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: its state_dict() goes on in "
-                "one that has more"
+                f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: continue its state_dict() "
+                "in a run with more rounds"
             )
         self.add_samples(samples)
         self._shared.position += 1
@@ -340,7 +340,7 @@ class DiLoCo(Member):
         newcomer catches up, which continues through its own. All may then make more steps, unless the run has finished:
         then it waits linger_s for late peers, which must also call finish() or close()."""
         if not self._is_in_run():
-            raise InvalidUsage("DiLoCo: finish() of a peer that is not in the run")
+            raise InvalidUsage("DiLoCo: finish() on a peer that is not in the run")
         return self._jointly(self._finish)
 
     # ---- shared state
@@ -384,7 +384,7 @@ class DiLoCo(Member):
         """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
         Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
         if self._is_in_run():
-            raise InvalidUsage("DiLoCo: load_state_dict() of a peer that is in the run")
+            raise InvalidUsage("DiLoCo: load_state_dict() on a peer that is in the run")
         with self._busy:
             shared, rest, kept = _checkpoint.split(state)
             if self._own is not None:

@@ -29,18 +29,18 @@ def _positive(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pccl doctor",
-        description="Says what is wrong with this machine, its path to the master and to the other peers, and the "
-        "line that mends it. Run it before a run, on all machines at once.",
-        epilog="exit status: 0 nothing is wrong; 1 something is; 2 wrong usage",
+        description="Checks this machine and its paths to the master and to the other peers, and prints a fix for each "
+        "problem. Run it before a run, on all machines at the same time.",
+        epilog="exit status: 0 no problem found; 1 problem found; 2 wrong usage",
     )
-    parser.add_argument("master", nargs="?", help="host, host:port or [v6]:port; none: only this machine is looked at")
+    parser.add_argument("master", nargs="?", help="host, host:port or [v6]:port; none: checks only this machine")
     parser.add_argument(
-        "--peers", type=_positive, default=1, metavar="N", help="how many machines run the doctor at once (1)"
+        "--peers", type=_positive, default=1, metavar="N", help="number of machines that run the doctor (1)"
     )
     parser.add_argument(
-        "--wait", type=_positive, default=60, metavar="S", help="for how many seconds it waits for the others (60)"
+        "--wait", type=_positive, default=60, metavar="S", help="seconds to wait for the others (60)"
     )
-    parser.add_argument("--json", action="store_true", help="prints all as one JSON object")
+    parser.add_argument("--json", action="store_true", help="prints the results as one JSON object")
     return parser
 
 
@@ -54,7 +54,7 @@ def _print_findings(title: str, findings: Sequence[Finding]) -> None:
     for finding in findings:
         print(_printable(f"  {finding.level:<5}{finding.check:<12}{finding.text}"), flush=True)
         if finding.mend:
-            print(_printable(f"       {'':<12}mend: {finding.mend}"), flush=True)
+            print(_printable(f"       {'':<12}fix: {finding.mend}"), flush=True)
 
 
 def _print_paths(paths: Sequence[_peers.Path]) -> None:
@@ -111,13 +111,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.master is None and given.peers > 1:
-        parser.error("--peers needs the master's address")
+        parser.error("--peers requires the master's address")
     examination = _Examination(prints=not given.json)
     try:
         examination.run(given.master, given.peers, given.wait)
     except ValueError as error:  # an invalid address, reported by the library or by this program
         parser.error(error.reason if isinstance(error, PCCLError) else str(error))
-    print(examination.to_json() if given.json else "all is well" if examination.is_well else "something is wrong")
+    print(examination.to_json() if given.json else "no problem found" if examination.is_well else "problems found")
     return 0 if examination.is_well else 1
 
 

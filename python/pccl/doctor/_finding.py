@@ -17,8 +17,8 @@ class Finding:
 MENDS = {
     "files": "there: ulimit -n 65536",
     "buffers": "there: raise net.ipv4.tcp_rmem and net.ipv4.tcp_wmem to 4 MiB or more",
-    "name": "there: see that the master's name has an address",
-    "port": "there: see that the master's port can be reached",
+    "name": "there: make the master's name resolve to an address",
+    "port": "there: make the master's port reachable",
     "mtu": "there: raise the MTU of the interface",
 }
 

@@ -49,7 +49,7 @@ def _files() -> List[Finding]:
     if limits is None:
         return []
     soft, hard = limits
-    text = f"this process may have {soft} files and connections open"
+    text = f"this process may open {soft} files and connections"
     if not _is_below(soft, _FILES_FEW):
         return [ok("files", text)]
     most = min(hard, _FILES_ENOUGH) if hard > 0 else _FILES_ENOUGH
@@ -62,7 +62,7 @@ def _buffers() -> List[Finding]:
         values = _setting(name)
         if values is None:
             continue
-        text = f"net.ipv4.{name} allows {int(values[2]) / 1e6:.1f} MB for a connection"
+        text = f"net.ipv4.{name} allows {int(values[2]) / 1e6:.1f} MB per connection"
         if int(values[2]) < _BUFFER_MIN:
             text += ", too little for long paths"
             findings.append(bad("buffers", text, f'sysctl -w net.ipv4.{name}="{sample}"'))
@@ -81,7 +81,7 @@ def _congestion() -> List[Finding]:
     mend = "sysctl -w net.ipv4.tcp_congestion_control=bbr"
     if "bbr" not in (_setting("tcp_available_congestion_control") or []):
         mend = f"modprobe tcp_bbr && {mend}"
-    return [note("congestion", f"{text}: on long paths that lose packets it is far slower than bbr", mend)]
+    return [note("congestion", f"{text}: far slower than bbr on long paths with packet loss", mend)]
 
 
 def _clock() -> List[Finding]:
@@ -89,8 +89,8 @@ def _clock() -> List[Finding]:
     if library is None or not hasattr(library, "adjtimex"):
         return []
     if library.adjtimex(ctypes.create_string_buffer(256)) != _TIME_ERROR:
-        return [ok("clock", "the clock is kept in time")]
-    text = "nothing keeps the clock in time, so logs of machines are hard to compare"
+        return [ok("clock", "the clock is synchronized")]
+    text = "the clock is not synchronized, so logs of different machines are hard to compare"
     return [note("clock", text, "timedatectl set-ntp true")]
 
 

@@ -38,7 +38,7 @@ def split(text: str) -> Tuple[str, int]:
         host, _, port = text.partition(":")
         is_right = ":" not in port
     if not is_right or not host or not (port or text[-1:] != ":"):
-        raise ValueError(f"{text!r} is not an address: host, host:port or [v6]:port")
+        raise ValueError(f"{text!r} is not an address: expected host, host:port or [v6]:port")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise ValueError(f"{port!r} of {text!r} is not a port")
     return host, int(port) if port else DEFAULT_PORT
@@ -48,8 +48,8 @@ def _resolve(host: str, port: int, findings: List[Finding]) -> List[Tuple[int, s
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, socket.gaierror) else "it is not a name"
-        mend = f"use the master's address, or add a line 'ADDRESS {host}' to /etc/hosts"
+        reason = error.strerror if isinstance(error, socket.gaierror) else "not a valid name"
+        mend = f"use the master's address, or add the line 'ADDRESS {host}' to /etc/hosts"
         findings.append(bad("name", f"{host} has no address: {reason}", mend))
         return []
     places = [(int(family), str(place[0])) for family, _, _, _, place in found]
@@ -66,13 +66,13 @@ def _resolve(host: str, port: int, findings: List[Finding]) -> List[Tuple[int, s
 
 def _why(error: OSError, host: str, port: int) -> Finding:
     if isinstance(error, (socket.timeout, TimeoutError)):
-        text = f"nothing answers within {_CONNECT_S:.0f} s: a firewall drops what is sent, or the machine is down"
+        text = f"no answer within {_CONNECT_S:.0f} s: a firewall drops packets, or the machine is down"
         mend = f"on the master's machine: nft add rule inet filter input tcp dport {port} accept"
     elif error.errno == errno.ECONNREFUSED:
-        text = f"{host} answers, and nothing listens on port {port}"
+        text = f"{host} answers, but no program listens on port {port}"
         mend = f"on the master's machine: pccl-master --listen '[::]:{port}'"
     else:
-        text, mend = f"{host} cannot be reached: {error.strerror or error}", "see the routes of both machines: ip route"
+        text, mend = f"{host} cannot be reached: {error.strerror or error}", "check both machines' routes: ip route"
     return bad("port", text, mend)
 
 
@@ -98,7 +98,7 @@ def _packets(connection: socket.socket, own_address: str) -> List[Finding]:
     is_v6 = connection.family == socket.AF_INET6
     path = connection.getsockopt(*((socket.IPPROTO_IPV6, _IPV6_MTU) if is_v6 else (socket.IPPROTO_IP, _IP_MTU)))
     own = _interface_mtu(own_address) or path
-    text = f"packets of {path} bytes go to the master"
+    text = f"packets of {path} bytes reach the master"
     if path < _MTU_MIN:
         return [bad("mtu", f"{text}, few", "raise the MTU of the interface: ip link set dev NAME mtu 1500")]
     if path < min(own, 65535):  # the loopback interface's MTU is longer than any packet

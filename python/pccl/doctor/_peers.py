@@ -64,8 +64,8 @@ def _why_not_in(error: PCCLError) -> Finding:
         is_other = "it could not open a link to" in error.reason
         return bad("ports", error.reason, _open_port("on the other machine" if is_other else "on this machine"))
     if isinstance(error, TimeoutError_):
-        return bad("peers", error.reason, "wait for the end of the run that is under way there")
-    return bad("master", error.reason, "see that it is a master that listens there")
+        return bad("peers", error.reason, "wait for the end of the current run at that master")
+    return bad("master", error.reason, "check that a master listens at that address")
 
 
 def _parse(text: str) -> _Topology:
@@ -117,7 +117,7 @@ def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Fin
         found.append(note("version", texts, "install the same version of PCCL everywhere"))
     for peer, (_, checks) in facts.items():
         if peer != comm.id:
-            text = "this check failed there; its own doctor says more"
+            text = "this check failed there; see the output of its doctor"
             found += [bad(check, f"{comm.name_of(peer)}: {text}", MENDS[check]) for check in checks]
     return found
 
@@ -144,7 +144,7 @@ def _bulk(comm: Communicator) -> List[Finding]:
         text = f"small messages pass, and {_BULK_BYTES >> 20} MiB do not: {error.reason}"
         mend = "on all machines: sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MTU of the interface"
         return [bad("bulk", text, mend)]
-    return [ok("bulk", f"{_BULK_BYTES >> 20} MiB were added up")]
+    return [ok("bulk", f"{_BULK_BYTES >> 20} MiB were reduced")]
 
 
 def _address(own_address: str, seen: str) -> Finding:
@@ -163,13 +163,13 @@ def _judge_paths(comm: Communicator, topology: _Topology) -> List[Finding]:
             findings.append(bad("path", f"{ends}: cannot be reached", _open_port("on the second machine")))
         elif path.rate < _SLOW * median:
             text = f"{ends} carries {path.rate / 1e6:.1f} MB/s, the median path {median / 1e6:.1f} MB/s"
-            findings.append(note("path", text, "see what else uses this path; rings avoid it where they can"))
+            findings.append(note("path", text, "check for other traffic on this path; rings avoid it if possible"))
     known = {(path.sender, path.receiver) for path in topology.paths}
     unknown = [pair for pair in itertools.permutations(topology.addresses, 2) if pair not in known]
     if unknown:
         sender, receiver = map(comm.name_of, unknown[0])
-        text = f"there was no time to measure {len(unknown)} paths, {sender} -> {receiver} among them"
-        findings.append(note("unmeasured", text, "give the master more: --set optimize_ms=10000"))
+        text = f"no time to measure {len(unknown)} paths, {sender} -> {receiver} among them"
+        findings.append(note("unmeasured", text, "give the master more time: --set optimize_ms=10000"))
     return findings
 
 
@@ -178,14 +178,14 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     in_all = comm.get_attribute(Attribute.GLOBAL_WORLD_SIZE)
     in_group = comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
     if in_all > in_group:
-        text = f"a run of {in_all - in_group} peers is under way at this master, and the doctor holds it up"
-        met.findings.append(bad("peers", text, "run the doctor before the run, or at a master of its own"))
+        text = f"a run of {in_all - in_group} peers is active at this master, and the doctor delays it"
+        met.findings.append(bad("peers", text, "run the doctor before the run, or at a separate master"))
         return met
     there = _assemble(comm, count, wait_s)
     met.names = [comm.name_of(peer) for peer in comm.members()]
     if there < count:
-        mend = "start it on the others too; if one of them was refused: " + _open_port("on this machine")
-        met.findings.append(bad("peers", f"{there} of {count} came within {wait_s:.0f} s", mend))
+        mend = "start it on the others too; if one was refused: " + _open_port("on this machine")
+        met.findings.append(bad("peers", f"{there} of {count} joined within {wait_s:.0f} s", mend))
     if there < 2:
         return met
     met.findings += [*_own_and_others(comm, findings), *_clocks(comm), *_bulk(comm)]

@@ -45,7 +45,7 @@ class DPLoRASettings(Coded, Settings):
             raise InvalidArgument(f"batch: {self.batch}; expected at most examples, {self.examples}")
         if self.delta * self.examples >= 1:
             raise InvalidArgument(
-                f"delta: {self.delta!r}; expected less than 1 / {self.examples}, or an example may be shown"
+                f"delta: {self.delta!r}; expected less than 1 / {self.examples}, or an example may be disclosed"
             )
         function("gradients", self.gradients)
 
@@ -175,14 +175,14 @@ class DPLoRA(Method):
 
     def _factors(self, told: Mapping[str, Factors], target: str, count: int) -> Factors:
         if not isinstance(told, Mapping) or target not in told:
-            raise InvalidArgument(f"gradients: nothing is told of {target}")
+            raise InvalidArgument(f"gradients: missing {target}")
         shape = [len(self._adapters[f"{target}.a"]), self._adapters[f"{target}.b"].shape[1]]
         factors = [_as_numpy(factor) for factor in told[target]]
         factors = [factor[:, None] if factor.ndim == 2 else factor for factor in factors]
         wanted = [(count, factors[0].shape[1] if factors[0].ndim == 3 else 1, extent) for extent in shape]
         if [factor.shape for factor in factors] != wanted:
             found = " and ".join(str(factor.shape) for factor in factors)
-            raise InvalidArgument(f"gradients: {target}: {found}, wanted are {wanted[0]} and {wanted[1]}")
+            raise InvalidArgument(f"gradients: {target}: {found}, expected {wanted[0]} and {wanted[1]}")
         return factors[0], factors[1]
 
     def _exchange(self) -> StepInfo:
@@ -219,7 +219,7 @@ class DPLoRA(Method):
         rest = dict(state)
         spent = rest.pop("spent", None)
         if spent is None:
-            raise InvalidArgument("load_state_dict: one side has no spent")
+            raise InvalidArgument("load_state_dict: only one side has spent")
         before = self._accountant.spent
         self._accountant.load(spent)
         try:

@@ -49,7 +49,7 @@ class _Given(Settings):
             return {name: value for name, value in own.compared().items() if name not in taken}
         for name in own or {}:
             if not isinstance(name, str) or name in taken:
-                raise InvalidArgument(f"settings: {name!r}; expected a name that all methods do not have already")
+                raise InvalidArgument(f"settings: {name!r}; expected a name that methods do not already use")
         return own or {}
 
 
@@ -298,7 +298,7 @@ class Method(Member):
             return found
 
     def _warn_of(self, peer: str, why: object) -> None:
-        _log.warning("round %d: what %s has sent counts for nothing: %s", self.round, peer, why)
+        _log.warning("round %d: ignoring data from %s: %s", self.round, peer, why)
 
     def _all_ids(self) -> List[str]:
         """Returns the ids of all peers, in an order that is the same on all. Joint."""
@@ -349,7 +349,7 @@ class Method(Member):
         """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
         Sets the parameters. Initializes unshared arrays that the state lacks. Errors change nothing."""
         if self._is_in_run():
-            raise InvalidUsage(f"{self._kind}: load_state_dict() of a peer that is in the run")
+            raise InvalidUsage(f"{self._kind}: load_state_dict() on a peer that is in the run")
         with self._busy:
             own = self._own()
             shared = {name: value for name, value in state.items() if name not in own}

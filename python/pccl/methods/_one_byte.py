@@ -124,7 +124,7 @@ class OneByte(Method):
             self._layout.write(self._shared.theta)
         self._skipped = not all(map(math.isfinite, slopes))
         if self._skipped:
-            _log.warning("round %d: a loss is not finite; its probe counts for nothing", self.round)
+            _log.warning("round %d: a loss is not finite; ignoring its probe", self.round)
         return encode(slopes, self.codec)
 
     def _slope(self, own: int, probe: int) -> float:
@@ -193,7 +193,7 @@ class OneByte(Method):
         """Repeats the steps of a log that begins at this peer's round. Call it outside of a run. Returns the number of
         steps. Errors change nothing."""
         if self._is_in_run():
-            raise InvalidUsage("OneByte: replay() of a peer that is in the run")
+            raise InvalidUsage("OneByte: replay() on a peer that is in the run")
         with self._busy:
             steps = read_log(log, self.codec)
             if not self._has_state:
@@ -276,10 +276,10 @@ def read_log(log: bytes, codec: str) -> List[Shares]:
                 said = log[at + 6 : at + 6 + length]
                 decode(said, codec)
                 if len(said) < length:
-                    raise InvalidArgument("replay: the log is cut off")
+                    raise InvalidArgument("replay: the log is truncated")
                 shares.append((peer, said))
                 at += 6 + length
             steps.append(shares)
     except struct.error as error:
-        raise InvalidArgument(f"replay: this is no log, or of another codec ({error})") from None
+        raise InvalidArgument(f"replay: not a log, or the log of another codec ({error})") from None
     return steps

@@ -238,7 +238,7 @@ class _PeerReport:
         except (ValueError, LookupError, TypeError, AttributeError):
             is_right = False
         if not is_right:
-            raise InvalidArgument(f"{peer} has sent what no Pipeline says of its stages")
+            raise InvalidArgument(f"{peer} sent an invalid description of its stages")
 
 
 class PipelineSettings(Sparsely, Verified):
@@ -258,7 +258,7 @@ class PipelineSettings(Sparsely, Verified):
             raise InvalidArgument(f"rank: {self.rank}; expected at most width, {self.width}")
         makers = list(self.stages)
         if not makers or not all(map(callable, makers)):
-            raise InvalidArgument("stages: expected a function for each, which makes it")
+            raise InvalidArgument("stages: expected one function per stage that creates it")
 
 
 class Pipeline(Method):
@@ -406,7 +406,7 @@ class Pipeline(Method):
         else:
             micros = list(self.batch(self._seat.replica, self._step))
             if not micros:
-                raise InvalidArgument("batch: there are no micro-batches")
+                raise InvalidArgument("batch: no micro-batches")
             loss, sent = self._whole_batch(micros) if self.whole else self._piped_batch(micros)
             info = replace(info, loss=loss, lost=self._lost, activation_bytes=sent, waited_s=self._waited_s)
         # After a loss at the end of a step, a peer can inform its neighbors only in the next step.
@@ -583,11 +583,11 @@ class Pipeline(Method):
     def _wait_reason(self) -> str:
         if self._missing:
             return (
-                f"waiting for a peer that has the parameters of stage {self._missing[0]} of round {self.round}: by "
-                "rejoin() after it had dropped out, or by load_state_dict()"
+                f"waiting for a peer that has the parameters of stage {self._missing[0]} of round {self.round}: use "
+                "rejoin() after it dropped out, or load_state_dict()"
             )
         there = sorted(seat.stage for seat in self._seats.values())
-        return f"waiting for a complete replica: there are peers with the stages {there} of {len(self._makers)}"
+        return f"waiting for a complete replica: only the stages {there} have peers, of {len(self._makers)}"
 
     def _admit(self, admits: bool) -> Meeting:
         self._has_met = False

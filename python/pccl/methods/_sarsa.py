@@ -81,7 +81,7 @@ class Learner:
             if len(said) < size:
                 warn(peer, f"{len(said)} bytes; expected at least {size}")
             elif not np.isfinite(np.frombuffer(said[1:size], self.weights.dtype)).all():
-                warn(peer, "it is not finite")
+                warn(peer, "not finite")
             else:
                 told[peer] = bytes(said[size:])
                 if said[0]:

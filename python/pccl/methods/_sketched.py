@@ -40,9 +40,9 @@ class SketchedSettings(Stepped, Coded, Settings):
 
     def _check(self) -> None:
         if _outer.has_schedule(self.outer):
-            raise InvalidArgument("outer: sketches need one rate, and not a schedule")
+            raise InvalidArgument("outer: sketches require a constant rate, not a schedule")
         if self.noise > 0 and self.clip == math.inf:
-            raise InvalidArgument("noise: it is in multiples of clip, which is not given")
+            raise InvalidArgument("noise: requires clip, as noise is a multiple of clip")
 
 
 class Sketched(Method):

@@ -41,7 +41,7 @@ def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
     global _world
     is_reconfigurable = getattr(backend_options, "enable_reconfigure", None)
     if backend_options is not None and is_reconfigurable is None:
-        raise ValueError("pccl takes no pg_options; its parameters come from the environment (man 7 pccl)")
+        raise ValueError("pccl does not support pg_options: set its parameters in the environment (man 7 pccl)")
     timeout, rank, size = options.timeout, options.group_rank, options.group_size
     if not options.global_ranks_in_group:
         _commit.watch_steps()
@@ -51,11 +51,11 @@ def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
         try:
             return ProcessGroup(_world, range(size), rank, timeout, is_default=True)
         except BaseException:
-            _world.end("the default group was not made")
+            _world.end("the default group was not created")
             _world = None
             raise
     if _world is None:
-        raise RuntimeError("pccl: new_group needs a default group of this backend")
+        raise RuntimeError("pccl: new_group requires a default group of this backend")
     return ProcessGroup(_world, options.global_ranks_in_group, rank, timeout)
 
 
@@ -64,7 +64,7 @@ def _found(world: World, ranks: Sequence[int], timeout: timedelta) -> Communicat
         return world.group(ranks, timeout)
     except PCCLError as error:
         why = world.named(error.reason)
-        raise CollectiveError(f"pccl: the group of ranks {list(ranks)} cannot be founded: {why}") from error
+        raise CollectiveError(f"pccl: the group of ranks {list(ranks)} cannot be created: {why}") from error
 
 
 class ProcessGroup(Launching):
@@ -93,7 +93,9 @@ class ProcessGroup(Launching):
         if self._order is None:
             return [tensor]
         if not tensor.is_contiguous() and len(tensor) % self.size():
-            raise ValueError(f"pccl: {len(tensor)} rows of a non-contiguous tensor: no equal parts for each rank")
+            raise ValueError(
+                f"pccl: {len(tensor)} rows of a non-contiguous tensor cannot be divided equally among the ranks"
+            )
         return self._placed((tensor.view(-1) if tensor.is_contiguous() else tensor).chunk(self.size()))
 
     @property
@@ -123,7 +125,7 @@ class ProcessGroup(Launching):
         """Forms the group of opts.handles: a list gives ranks by position, a set leaves them to the master."""
         global _world
         if not self._is_default:
-            raise RuntimeError("pccl: only the default group can be reconfigured; make others anew")
+            raise RuntimeError("pccl: only the default group can be reconfigured; create the others again")
         world, comm = _reconfigure.carry_out(self._world, opts, self._timeout)
         self._world.retire("the default group has been reconfigured")
         if self._comm is not None:
@@ -371,7 +373,9 @@ class ProcessGroup(Launching):
 
     def _equal_split(self, tensor: torch.Tensor) -> List[int]:
         if len(tensor) % self.size():
-            raise ValueError(f"all_to_all_single: {len(tensor)} rows are no equal parts for {self.size()} ranks")
+            raise ValueError(
+                f"all_to_all_single: {len(tensor)} rows cannot be divided equally among {self.size()} ranks"
+            )
         return [len(tensor) // self.size()] * self.size()
 
     def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Work:

@@ -262,7 +262,7 @@ class Call(Visit):
         _layout.need_one_kind("all_to_all", [*places, *given])
         own = group.rank()
         if places[own].numel() != given[own].numel():
-            raise ValueError("all_to_all: a rank's part for itself must have the size of its place")
+            raise ValueError("all_to_all: a rank's part for itself must have the size of its output")
         self.add(self._comm.barrier_async, label=_UNEQUAL)
         tag = group._tag_of_pair(f"all_to_all/{self.numbers.first_tag}")
         for peer in (rank for rank in range(group.size()) if rank != own):
@@ -333,7 +333,7 @@ class Call(Visit):
     def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
         comm, name = self.group._world.comm, None if peer is None else self.group._ids[peer]
         if name is not None and name not in comm.members():
-            raise PeerLostError(f"the peer {name[:8]} has gone")
+            raise PeerLostError(f"the peer {name[:8]} has left")
         if memory.numel() == 0:
             memory, label = torch.zeros(1, dtype=torch.uint8), _EMPTY
         self._stage.ready()

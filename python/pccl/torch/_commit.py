@@ -39,7 +39,7 @@ def note(error: BaseException) -> None:
         if _failure is not None:
             return
         _failure = error
-    _log.warning("this step is not committed: %s", error)
+    _log.warning("step not committed: %s", error)
 
 
 def committed() -> bool:
@@ -74,7 +74,7 @@ def is_elastic(optimizer: torch.optim.Optimizer, is_so: bool) -> None:
 def _before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     if _failure is not None and optimizer not in _elastic:
         raise RuntimeError(
-            "an operation of the last backward() failed, so the gradients are not those of all ranks; drop the step "
+            "an operation of the last backward() failed, so the gradients are incomplete; skip the step "
             f"where pccl.torch.committed() is False: {_failure}"
         ) from _failure
 

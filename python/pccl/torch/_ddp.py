@@ -99,7 +99,7 @@ class DDPState:
     def _begin(self) -> None:
         if 0 < self._launched < len(self._ends):
             raise InvalidUsage(
-                "ddp_hook: the last backward() was left in the middle: give_up() and update_topology() come first",
+                "ddp_hook: the last backward() was interrupted: call give_up() and update_topology() first",
                 result=Result.INVALID_USAGE,
             )
         concurrent.futures.wait(self._ends[: self._launched])
@@ -119,7 +119,7 @@ class DDPState:
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             place = self._places.get(id(parameter))
             if place is None:
-                raise InvalidArgument("ddp_hook: DDPState was made of another module, or parameters were replaced")
+                raise InvalidArgument("ddp_hook: DDPState was created for another module, or parameters were replaced")
             number, view = place
             copies.gradients.append(gradient)
             copies.views.append(view)
@@ -203,7 +203,8 @@ class DDPState:
     def give_up(self) -> None:
         """Ends, for all peers, a backward() that will not continue. All peers must call update_topology() next."""
         with self._changed:
-            error = AbortedError("ddp_hook: given up", result=Result.RANK_CONNECTION_LOST, ext=Result.ABORTED)
+            lost = Result.RANK_CONNECTION_LOST
+            error = AbortedError("ddp_hook: cancelled by give_up()", result=lost, ext=Result.ABORTED)
             self._error = self._error or error
         self._end_units(0)
         concurrent.futures.wait(self._ends[: self._launched])

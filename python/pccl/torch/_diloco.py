@@ -94,7 +94,7 @@ class DiLoCo(_Hooked):
             more.setdefault("bucket_bytes", bucket_cap_mb << 20)
         modules = model_fragments if isinstance(model_fragments, Sequence) else [model_fragments]
         if not modules:
-            raise InvalidArgument("model_fragments: there is none")
+            raise InvalidArgument("model_fragments: no fragments")
         params = [_tensors.bare(module) for module in modules]
         if len(params) > 1:
             more.setdefault("fragments", params)
@@ -135,7 +135,7 @@ def as_outer(given: Any) -> Any:
         return given
     if not isinstance(given, torch.optim.SGD):
         raise InvalidArgument(
-            f"outer_optimizer: {type(given).__name__}; wanted is a torch.optim.SGD, an optimizer of pccl.diloco or a "
+            f"outer_optimizer: {type(given).__name__}; expected a torch.optim.SGD, an optimizer of pccl.diloco or a "
             "function"
         )
     settings = [{key: value for key, value in group.items() if key != "params"} for group in given.param_groups]

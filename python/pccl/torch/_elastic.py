@@ -102,8 +102,8 @@ class _InBackward(DDPState):
         backward."""
         if not self._ends or self._launched < len(self._units):
             raise InvalidUsage(
-                "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: there was none, "
-                "it raised, or it did not reach some parameters, for which there is find_unused_parameters=True"
+                "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: it was not "
+                "called, it raised, or it did not reach some parameters (use find_unused_parameters=True)"
             )
         self._ends, self._launched = [], 0
         return []
@@ -378,7 +378,7 @@ class Elastic:
             info = self._reduce([*tensors, vote])
             self._took_part = ranks = tuple(self._replicas.ranks_of(info.participants))
         except _DROPS as error:
-            _log.warning("step %d does not count: %s", self.step, error)
+            _log.warning("step %d failed: %s", self.step, error)
             vote[0] = 1
         # If a replica failed process by process, the vote of one group may include it, and the other's not.
         mark = zlib.crc32(repr(ranks).encode())
@@ -386,7 +386,7 @@ class Elastic:
         if ranks and vote[2] != -vote[3]:
             raise InvalidUsage(
                 "elastic: the optimizers of the replicas have different settings (learning rate, ...); change them "
-                "only behind steps that count: if replica.committed: scheduler.step()"
+                "only after committed steps: if replica.committed: scheduler.step()"
             )
         if failed or highest != -lowest or len(ranks) < self._min_peers:
             return False
@@ -422,7 +422,7 @@ class Elastic:
         try:
             if isinstance(error, DrainedError) or self._inside.size > 1:
                 raise error  # with siblings, which are still in the run, the launcher must restart all of them
-            _log.warning("this replica is out of the run, and comes back as a newcomer: %s", error)
+            _log.warning("this replica left the run and rejoins as a newcomer: %s", error)
             self.stats.returns += 1
             self._replicas.leave()
             self.stats.state_bytes += self._replicas.join(self._n_attempts)
@@ -454,11 +454,11 @@ def _check(model: Any, optimizer: Any) -> None:
     strange = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in own]
     if strange:
         raise InvalidArgument(
-            f"elastic: {len(strange)} of the optimizer's parameters are not the model's, so nobody would average their "
-            "gradients; make the optimizer after fully_shard() and the like"
+            f"elastic: {len(strange)} of the optimizer's parameters are not the model's, so their gradients would not "
+            "be averaged; make the optimizer after fully_shard() and the like"
         )
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidArgument("elastic: LBFGS needs a closure, which is not supported")
+        raise InvalidArgument("elastic: LBFGS requires a closure, which is not supported")
 
 
 def _is_in_backward(model: torch.nn.Module) -> bool:
@@ -516,20 +516,22 @@ def elastic(
     """
     _check(model, optimizer)
     if scaler is not None and any(map(_tensors.is_dtensor, model.parameters())):
-        raise InvalidArgument("elastic: scaler: not with sharded parameters, whose shards it would judge apart")
+        raise InvalidArgument(
+            "elastic: scaler: not supported with sharded parameters, whose shards it would judge separately"
+        )
     if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
         raise InvalidArgument(
-            "elastic: scaler: not with a fused optimizer, for which it judges the gradients before they are averages"
+            "elastic: scaler: not supported with a fused optimizer, for which it checks the gradients before averaging"
         )
     state = dict(state or {})
     if scaler is not None and state.setdefault("scaler", scaler) is not scaler:
-        raise InvalidArgument("elastic: state: the name 'scaler' is taken")
+        raise InvalidArgument("elastic: state: the name 'scaler' is reserved")
     for name, value, least in (("min_peers", min_peers, 1), ("step", step, 0)):
         if not isinstance(value, int) or value < least:
             raise InvalidArgument(f"elastic: {name}: {value!r}; expected a whole number, at least {least}")
     place = address or os.environ.get("PCCL_MASTER")
     if not place:
-        raise InvalidArgument("elastic: where is the master? Give its address, or set PCCL_MASTER to host:port")
+        raise InvalidArgument("elastic: no master address: pass it, or set PCCL_MASTER to host:port")
     inside = Inside(process_group or of_all_processes())
     content = Content(model, optimizer, state, step, own=own)
     comm = Communicator(place, inside.rank, options=options)

@@ -55,10 +55,10 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 def check_device(tensor: Any, may_be_sparse: bool) -> None:
     if tensor.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"pccl serves tensors in CPU and CUDA memory, and not one on {tensor.device}")
+        raise ValueError(f"pccl supports tensors in CPU and CUDA memory, not on {tensor.device}")
     if tensor.layout is not torch.strided and not (may_be_sparse and tensor.layout is torch.sparse_coo):
         others = ", in all_reduce also sparse ones in COO layout" if may_be_sparse else ""
-        raise ValueError(f"pccl serves dense tensors{others}, and not one of layout {tensor.layout}")
+        raise ValueError(f"pccl supports dense tensors{others}, not of layout {tensor.layout}")
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -139,7 +139,7 @@ class _Pass(_overlap.Job):
         """Returns this number of rows; None, with a warning, if the part has another number."""
         if len(part) != count * _row_bytes(self.given):
             name = self.moe._members[peer]
-            _log.warning("%s: what %s has sent counts for nothing: %d bytes for %d rows of %d", self.moe.label, name,
+            _log.warning("%s: ignoring data from %s: %d bytes for %d rows of %d", self.moe.label, name,
                          len(part), count, _row_bytes(self.given))
             return None
         return _tensor_of(part, self.given)
@@ -192,8 +192,8 @@ class _Forward(_Pass):
                 out = self.moe.experts[expert](given)
             if out.shape != given.shape or out.dtype != given.dtype:
                 raise InvalidArgument(
-                    f"{self.moe.label}: expert {expert} makes {tuple(out.shape)}, {out.dtype} of {tuple(given.shape)}, "
-                    f"{given.dtype}; an expert must keep both"
+                    f"{self.moe.label}: expert {expert} returned {tuple(out.shape)}, {out.dtype} for "
+                    f"{tuple(given.shape)}, {given.dtype}; an expert must keep both"
                 )
             made.append(out.detach())
             kept.append((expert, given, out))
@@ -355,7 +355,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         if not isinstance(comm, Communicator):
             raise InvalidArgument(f"comm: expected a Communicator, not {comm!r}")
         if top_k > len(given):
-            raise InvalidArgument(f"top_k: {top_k}; there are {len(given)} experts")
+            raise InvalidArgument(f"top_k: {top_k}; expected at most the number of experts, {len(given)}")
         if chunks > _MOST_CHUNKS:
             raise InvalidArgument(f"chunks: {chunks}; expected {_MOST_CHUNKS} at most")
         self.experts, self.router = torch.nn.ModuleList(given), router
@@ -407,7 +407,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         self.info.missing, self.info.participants, self.info.step = missing, len(self._members), self._step
         if gone:
             _log.warning(
-                "%s: step %d: lost %s; experts that nobody has now: %s; taken over here: %s", self.label, self._step,
+                "%s: step %d: lost %s; missing experts: %s; taken over by this peer: %s", self.label, self._step,
                 ", ".join(sorted(gone)), list(missing) or "none", sorted(self.info.taken_over) or "none",
             )
         for expert, module in enumerate(self.experts):
@@ -416,7 +416,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     def _refuse_in_group(self) -> None:
         if isinstance(self.comm, Group):
-            raise PeerLostError(f"{self.label}: a peer was lost, and with it the group; found another one and rejoin()")
+            raise PeerLostError(f"{self.label}: a lost peer ended the group; create another group and call rejoin()")
 
     def _settings(self) -> List[Any]:
         return [len(self.experts), self.chunks, self.on_death, self._max_bytes]
@@ -465,7 +465,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
                 "they must be the same on all peers"
             )
         if not is_right or len(versions) != len(self.experts) or any(one >= len(self.experts) for one in owned):
-            raise InvalidArgument(f"{self.label}: {peer} has sent what no MoE says of its experts")
+            raise InvalidArgument(f"{self.label}: {peer} sent an invalid description of its experts")
         return said
 
     def _move(
@@ -538,7 +538,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         experts = len(self.experts)
         if logits.shape != (len(tokens), experts):
             raise InvalidArgument(
-                f"{self.label}: the router makes {tuple(logits.shape)} for {len(tokens)} tokens and {experts} experts"
+                f"{self.label}: the router returned {tuple(logits.shape)} for {len(tokens)} tokens, {experts} experts"
             )
         probabilities = logits.softmax(-1)
         there = torch.tensor([owner is not None for owner in self._owners], device=logits.device)
@@ -590,11 +590,11 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         if self._members:
-            raise InvalidUsage(f"{self.label}: load_state_dict() of a peer that is in the run; rejoin() comes first")
+            raise InvalidUsage(f"{self.label}: load_state_dict() on a peer that is in the run; call it before rejoin()")
         step, *versions = state.tolist()
         if len(versions) != len(self.experts):
             count = len(self.experts)
-            raise InvalidArgument(f"{self.label}: a state of {len(versions)} experts, and there are {count}")
+            raise InvalidArgument(f"{self.label}: a state of {len(versions)} experts; expected {count}")
         self._step, self._versions = step, versions
 
 

@@ -90,7 +90,7 @@ def carry_out(group: Launching, limit: timedelta, wait_all_ranks: bool) -> None:
     if limit_ms == 0 and is_root:
         words = f"Rank {own} timed out in monitoredBarrier after 0 ms: {words}"
     elif group.rank() in missing:
-        words = f"Rank {own} was not there before others had given up: {words}"
+        words = f"Rank {own} arrived after the others had timed out: {words}"
     elif not is_root:
         root = names_of(group._ranks[:1])
         words = (

@@ -33,6 +33,6 @@ def refuse_pickles() -> None:
     before the first collective.
     """
     if not hasattr(_c10d, "_unpickler"):
-        raise InvalidUsage(f"refuse_pickles: torch {torch.__version__} loads objects in a way that is not known here")
+        raise InvalidUsage(f"refuse_pickles: torch {torch.__version__} loads objects in an unsupported way")
     _c10d._unpickler = _Plain
 

@@ -37,14 +37,14 @@ class PipelineStage:
             name: parameter for name, parameter in self.modules.named_parameters() if parameter.requires_grad
         }
         if not self.params:
-            raise InvalidArgument("modules: there are no parameters to train")
+            raise InvalidArgument("modules: no parameters to train")
         self._device = next(iter(self.params.values())).device
         self.optimizer = optimizer(self.params.values())
         self._scheduler = scheduler(self.optimizer) if scheduler is not None else None
 
     def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
         if (hidden is None) != (self._first is not None):
-            raise InvalidArgument("PipelineStage: the first stage has `first`, and no other one")
+            raise InvalidArgument("PipelineStage: only the first stage takes `first`")
         given = None
         with torch.enable_grad():
             if self._first is not None:

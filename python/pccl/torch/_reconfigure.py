@@ -44,7 +44,7 @@ class Unformed(World):
         """Connects. Returns when the others have admitted this process."""
         addresses = [address for address in (_parts(one)[0] for one in handles) if address]
         if not addresses:
-            raise ValueError("pccl: reconfigure: no handle names a master; set PCCL_MASTER to host:port")
+            raise ValueError("pccl: reconfigure: no handle contains a master; set PCCL_MASTER to host:port")
         milliseconds = max(1, int(limit.total_seconds() * 1000))
         comm = Communicator(addresses[0], options={"name": self._name, "call_timeout_ms": milliseconds})
         try:
@@ -64,7 +64,7 @@ def _parts(handle: str) -> Tuple[str, str]:
     """Returns the parts of a handle: the address of the master, and the id or name."""
     address, slash, who = handle[len(_SCHEME) :].partition("/")
     if not handle.startswith(_SCHEME) or not slash:
-        raise ValueError(f"pccl: reconfigure: {handle!r} is no handle of this backend")
+        raise ValueError(f"pccl: reconfigure: {handle!r} is not a handle of this backend")
     return address, who
 
 
@@ -103,9 +103,9 @@ def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group
     handles, is_ordered = list(opts.handles), not isinstance(opts.handles, (set, frozenset))
     limit = getattr(opts, "timeout", None) or timeout
     if opts.uuid in _used:
-        raise ValueError(f"pccl: reconfigure: the uuid {opts.uuid} was used before")
+        raise ValueError(f"pccl: reconfigure: the uuid {opts.uuid} was already used")
     if world.handle() not in handles or len(set(handles)) < len(handles):
-        raise ValueError("pccl: reconfigure: the handles must be different ones, and this rank's among them")
+        raise ValueError("pccl: reconfigure: the handles must be distinct and include this rank's")
     _used.add(opts.uuid)
     comm = world.comm
     try:
@@ -132,7 +132,7 @@ def _formed(comm: Communicator, ids: Sequence[str], number: int, limit: timedelt
         group = world.group(range(world.size), limit)
         beliefs = group.all_gather_v(json.dumps([number, ids]).encode(), alone_ok=True, label="reconfigure")
         if len({bytes(blob) for _, blob in beliefs}) > 1:
-            raise CollectiveError("pccl: reconfigure: the ranks gave different uuids, or handles in different orders")
+            raise CollectiveError("pccl: reconfigure: the ranks passed different uuids, or handles in different orders")
     except BaseException:
         if group is not None:
             group.close()

@@ -88,7 +88,9 @@ def _start_master() -> str:
     address."""
     path = _programs.find("pccl-master")
     if path is None:
-        raise CollectiveError("init_process_group: there is no program pccl-master; name a running one by PCCL_MASTER")
+        raise CollectiveError(
+            "init_process_group: pccl-master not found; set PCCL_MASTER to the address of a running one"
+        )
     # No peer can have been in a run at this port, so the master starts one at once.
     command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
     output = b""
@@ -200,7 +202,7 @@ def _is_there(store: Any, key: str) -> bool:
     try:
         return bool(store.check([key]))
     except dist.DistNetworkError as error:
-        raise CollectiveError(f"init_process_group: the store has gone, and rank 0 with it: {error}", [0]) from None
+        raise CollectiveError(f"init_process_group: lost the store and rank 0: {error}", [0]) from None
 
 
 def from_store(store: Any, rank: int, size: int, timeout: timedelta) -> World:
@@ -227,13 +229,13 @@ def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) 
     parts = urlsplit(url)
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if "rank" in given:
-        raise ValueError("init_process_group: with pccl:// the master gives the rank; leave it out")
+        raise ValueError("init_process_group: with pccl:// the master assigns the rank; omit it")
     size = int(given.get("world_size") or os.environ.get("WORLD_SIZE") or 0)
     if size < 1:
-        raise ValueError("init_process_group: with pccl:// world_size is needed, as argument or as WORLD_SIZE")
+        raise ValueError("init_process_group: pccl:// requires world_size, as an argument or in WORLD_SIZE")
     ticket = {"master": parts.netloc, "world": "", "detached": False}
     with _joining(ticket, None, size, timeout) as comm:
-        _fill(comm, size, timeout, lambda: f"{len(comm.members())} of {size} processes are here")
+        _fill(comm, size, timeout, lambda: f"{len(comm.members())} of {size} processes are connected")
         world = _agree(comm, comm.rank, size, ticket, timeout)
     _arrived[:] = [world]
     yield dist.HashStore(), world.rank, world.size
@@ -306,8 +308,8 @@ def _agree(comm: Communicator, rank: int, size: int, ticket: Dict[str, Any], tim
         wanted = {**own, "rank": place}
         if belief != wanted:
             raise CollectiveError(
-                f"init_process_group: the processes at the master {comm.address} are not of one world: number {place} "
-                f"says {belief}, and not {wanted}"
+                f"init_process_group: the processes at the master {comm.address} belong to different worlds: number "
+                f"{place} reported {belief}, expected {wanted}"
             )
     return World(comm, rank, [one for one, _ in told], timeout)
 

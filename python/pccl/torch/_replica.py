@@ -51,7 +51,7 @@ class Content:
         own: Callable[[str], bool] = lambda name: False,
     ) -> None:
         if _STEP in more:
-            raise InvalidArgument(f"elastic: state: the name {_STEP!r} is taken")
+            raise InvalidArgument(f"elastic: state: the name {_STEP!r} is reserved")
         self.model = model
         self._step = torch.tensor([step])
         self._state: TrainingState = shared_state(model, optimizer, {**more, _STEP: self._step}, own=own)
@@ -200,8 +200,8 @@ class Replicas(Membership):
         what = f"elastic: shared state of step {step}: {', '.join(names[:_NAMED])}{more}"
         (most, votes), = Counter(holders.values()).most_common(1)
         advice = (
-            "; check what changes it outside forward and optimizer.step() (seeds, loading, averages of weights), and "
-            "the memory of that machine; own= names tensors that may differ"
+            "; check code that changes it outside forward and optimizer.step() (seeds, loading, averages of weights), "
+            "and the memory of that machine; own= names tensors that may differ"
         )
         if 2 * votes <= len(holders):
             raise StateMismatch(f"{what}: replicas {_listed(holders)} differ, and no majority holds the same{advice}")

@@ -86,7 +86,7 @@ class ElasticSampler:
                 expected, steps, counted = ahead.popleft(), replica.step, self._get().steps
                 yield batch
                 if replica.step - steps != self._get().steps - counted:
-                    raise InvalidUsage("ElasticSampler: step() must be called behind each step that counted, once")
+                    raise InvalidUsage("ElasticSampler: step() must be called once after each committed step")
                 replica.admit()
                 if replica.stopped or expected != self._get():
                     break

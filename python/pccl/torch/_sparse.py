@@ -78,7 +78,7 @@ class Packed:
         length = int.from_bytes(blob[:_HEAD], "little")
         *what, count = json.loads(bytes(blob[_HEAD : _HEAD + length]))
         if what != self._what:
-            raise ValueError(f"its sparse tensor has shape, sparse dimensions and type {what}, and not {self._what}")
+            raise ValueError(f"its sparse tensor has shape, sparse dimensions and type {what}, not {self._what}")
         shape, sparse, _ = what
         at = _HEAD + length
         elements = torch.empty([count, *shape[sparse:]], dtype=self._dtype)

@@ -147,7 +147,8 @@ class TrainingState(SharedState):
             _numbers.collect(name, value, numbers)
         elif value is not None:
             raise InvalidArgument(
-                f"shared_state: {name} is a {type(value).__name__}: shared are tensors and numbers; share it as `extra`"
+                f"shared_state: {name} is a {type(value).__name__}: only tensors and numbers can be shared; share it "
+                "as `extra`"
             )
 
     def _look_up_tree(self, found: _Named, all_numbers: _Numbers, name: str, tree: Any) -> None:
@@ -174,7 +175,7 @@ class TrainingState(SharedState):
         if before != now:
             changed = sorted(set(before) ^ set(now)) or now
             raise InvalidArgument(
-                f"shared state: its tensors are not those that it was made of: {', '.join(changed[:4])}"
+                f"shared state: its tensors differ from the original ones: {', '.join(changed[:4])}"
                 f"{' and more' if len(changed) > 4 else ''}"
             )
         return named, numbers

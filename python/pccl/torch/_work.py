@@ -181,7 +181,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
                 while not part.wait_briefly():
                     self._look_around()
                     if end is not None and time.monotonic() > end:
-                        words = f"{timed_out(seconds or 0.0)} for it to complete; it is still under way"
+                        words = f"{timed_out(seconds or 0.0)} for it to complete; it is still running"
                         raise CollectiveError(f"{self._title()}: {words}")
         except CollectiveError:
             raise
@@ -215,7 +215,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         while time.monotonic() < end and not all(part.over for part in self._parts):
             waits = self._group._waits()
             if waits:
-                return f"It waits as follows: {waits}"
+                return f"Pending waits: {waits}"
             for part in self._parts:
                 if not part.over:
                     part.wait_briefly()
@@ -262,7 +262,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             if finish is not None:
                 finish()
         except Exception as error:
-            self._error = CollectiveError(f"{self._title()}: the result could not be brought to its tensors: {error}")
+            self._error = CollectiveError(f"{self._title()}: cannot copy the result to its tensors: {error}")
 
     def _end(self, error: CollectiveError) -> None:
         with self._ending:

@@ -16,7 +16,7 @@ from .._handles import AsyncReduceHandle
 from .._threads import SLICE_S
 
 _log = logging.getLogger("pccl.peer")
-_NOT_ENTERED = "the master concludes: not entered"
+_NOT_ENTERED = "verdict of the master: not entered"
 _NOW = int(Attribute.GLOBAL_WORLD_SIZE_NOW)
 _OVER = "the group has ended: "  # start of reasons that were known before the launch
 _LEFT = "it left"  # end of the library's reason for a peer that left in an orderly way

@@ -67,9 +67,9 @@ PLANTS = [
         ["STATE", "ASSERT"], [],
         [
             ("src/master/operations_ends.c",
-             "if (gone == NULL) continue; pccl_text_format(&reason, \"a member of the subgroup is gone",
+             "if (gone == NULL) continue; pccl_text_format(&reason, \"a member of the subgroup left",
              "if (gone == NULL || subgroup->count > 2) continue; "
-             "pccl_text_format(&reason, \"a member of the subgroup is gone"),
+             "pccl_text_format(&reason, \"a member of the subgroup left"),
         ]),
     Bug("end_is_told_to_some",
         "15.4: one member works on in a subgroup that has ended",
