@@ -8,6 +8,7 @@ Values are compared for each folder. A list of offenders is recorded as digests,
 Some measures have limits with room above the present value; without --raise a limit never rises.
 """
 import argparse
+import ast
 import collections
 import dataclasses
 import json
@@ -37,6 +38,10 @@ MARKS = [("opens with a relative clause",
          ("so many, none of", r"\b(so many|such a|is none|are none|as it is|meanwhile|anew|thereby)\b"),
          ("nobody, whoever", r"\b([Nn]obody|[Aa]nybody|[Ss]omebody|[Ee]verybody|[Ww]hoever|[Aa]nyone)\b"),
          ("goes, comes, lies, stands", r"\b(goes|comes|lies|stands|went|came)\b")]
+MESSAGE_MARKS = [*MARKS, ("any more", r"\b(any more|is to be|are to be|is wanted|are wanted|whom|bad value)\b")]
+WITH_MESSAGES = ("src/", "tools/", "python/pccl/")
+LITERAL = re.compile(r"""/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\\n])*'
+                     |"(?:\\.|[^"\\\n])*"(?:\s+(?:PRI\w+\s*)?"(?:\\.|[^"\\\n])*")*""", re.S | re.X)
 WORD = re.compile(r"[A-Za-z_]\w*")
 ANY_MARK = re.compile("|".join(pattern for _, pattern in MARKS))
 
@@ -187,6 +192,31 @@ def manual_blocks(text):
         yield match.start(), words.replace("\\-", "-")
 
 
+def messages(tree):
+    """Literals of two words or more in programs and libraries, which users read."""
+    for path, text in tree.texts.items():
+        for offset, message in literals(path, text) if path.startswith(WITH_MESSAGES) else ():
+            words = re.sub(r"`[^`]*`", "", message).strip()
+            found = ", ".join(name for name, pattern in MESSAGE_MARKS if re.search(pattern, words))
+            if found and " " in words:
+                yield path, message, tidy.line_of(text, offset), f"{message[:60]!r}: plain English has no '{found}'"
+
+
+def literals(path, text):
+    """(offset, text) of adjacent literals of C, and of literals of Python that are not statements."""
+    if path.endswith(".py"):
+        starts = [0, *(at.end() for at in re.finditer("\n", text))]
+        nodes = list(ast.walk(ast.parse(text)))
+        statements = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+                yield starts[node.lineno - 1], node.value
+        return
+    for match in LITERAL.finditer(text):
+        if match.group()[0] == '"' and not text[text.rfind("\n", 0, match.start()) + 1:].startswith("#include"):
+            yield match.start(), "".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', match.group())).replace("\\n", " ")
+
+
 def long_files(tree):
     return {path: len(text.splitlines()) for path, text in tree.texts.items()
             if path.startswith(SHORT) and len(text.splitlines()) > SHORT_LINES_MAX}
@@ -240,6 +270,7 @@ MEASURES = {
     "flags": Measure(f"structs with more than {FLAGS_MAX} flags", flags),
     "duplicates": Measure(f"pairs of blocks with more than {EQUAL_LINES_MAX} equal lines", duplicates),
     "marks": Measure("comments or sentences with marks of non-native English", marks),
+    "messages": Measure("messages with marks of non-native English", messages),
     "long": Measure("lines", long_files, group=str, floor=SHORT_LINES_MAX),
     "lines": Measure("lines", lambda tree: per_folder(tree.texts, lambda path: tree.texts[path].count("\n")),
                      next_hundred),
