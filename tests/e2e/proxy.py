@@ -63,12 +63,15 @@ class Proxy:
         """Returns the number of open connections."""
         return sum(sock.getsockname()[1] == self.port for sock in list(self._pairs))
 
-    def cut_one(self, number, reset=False):
-        """Breaks this open connection, counted from the oldest."""
+    def cut_one(self, number, reset=False, only_outer=False):
+        """Breaks this open connection, counted from the oldest. only_outer: as for `cut`."""
 
         def close_one():
             inner = [sock for sock in self._pairs if sock.getsockname()[1] == self.port]
-            self._close(inner[number], reset)
+            if only_outer:
+                self._close_one_side(inner[number], inner=False)
+            else:
+                self._close(inner[number], reset)
 
         self._order(close_one)
 
@@ -79,12 +82,7 @@ class Proxy:
         def close_all():
             for sock in [sock for sock in self._pairs if sock.getsockname()[1] == self.port]:
                 if only_inner or only_outer:
-                    outer = self._pairs.pop(sock)
-                    self._pairs.pop(outer)
-                    self._selector.unregister(outer)
-                    self._selector.unregister(sock)
-                    self._orphans.append(outer if only_inner else sock)
-                    (sock if only_inner else outer).close()
+                    self._close_one_side(sock, inner=only_inner)
                 else:
                     self._close(sock, reset)
 
@@ -110,6 +108,14 @@ class Proxy:
                 self._selector.unregister(sock)
             else:
                 self._selector.register(sock, selectors.EVENT_READ)
+
+    def _close_one_side(self, sock, inner):
+        other = self._pairs.pop(sock)
+        self._pairs.pop(other)
+        for end in (sock, other) if not self._held else ():
+            self._selector.unregister(end)
+        self._orphans.append(other if inner else sock)
+        (sock if inner else other).close()
 
     def _close(self, sock, reset=False):
         other = self._pairs.pop(sock, None)

@@ -110,6 +110,20 @@ def test_one_of_two_is_reset(run):
     broken_while_reducing(run, 2, True)
 
 
+def test_one_is_gone_at_its_receiver(run):
+    """Each connection is reported by its receiver, though the link has others, and only this one is dialed
+    again: its sender cannot see that it is gone."""
+    peers, proxies = start(run, 2)
+    harness.poll(lambda: whole(proxies), "all connections")
+    for slot in range(POOL):
+        before = proxies[slot % 2].count
+        proxies[slot % 2].cut_one(slot % POOL, only_outer=True)
+        harness.poll(lambda: whole(proxies), "all connections again")
+        right(agree(reduce_marked(peers, 1, 400000), SUCCESS), peers)
+        equal(proxies[slot % 2].count, before + 1, "connections that were dialed")
+    check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
+
+
 def test_one_after_another_under_loops(run):
     """Loops with retry while single connections break repeatedly: every sum is correct, no peer is removed."""
     peers, proxies = start(run, 3)
