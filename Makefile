@@ -33,7 +33,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build check test nightly shake python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
+.PHONY: help deps build check test nightly shake cross python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
@@ -141,6 +141,9 @@ clang: ## build and test with clang
 	@scripts/deps --check all
 	@cmake --preset clang >/dev/null && cmake --build --preset clang
 	@cd build/clang && $(CTEST) --label-exclude 'slow|install'
+
+cross: ## build for other systems, run the unit tests there: TARGETS='x86_64-linux-musl ...'; installs what it needs
+	@scripts/cross $(TARGETS)
 
 coverage: ## the lines that no test reaches, as a table (a quarter of an hour)
 	@scripts/deps --check all

@@ -7,6 +7,26 @@
 
 enum { SECURE_HEAP_BYTES = 1 << 20, SECURE_BLOCK_BYTES = 64 };
 
+static struct pccl_openssl functions;
+static struct pccl_text failure;
+static bool loaded;
+static uv_once_t once = UV_ONCE_INIT;
+
+#ifdef PCCL_OPENSSL_LINKED /* programs that are linked statically cannot load libraries */
+#define DECLARE(result, name, parameters) result name parameters;
+PCCL_OPENSSL_SSL(DECLARE)
+PCCL_OPENSSL_CRYPTO(DECLARE)
+#undef DECLARE
+
+static bool find_functions(void)
+{
+#define FIND(result, name, parameters) functions.name = name;
+    PCCL_OPENSSL_SSL(FIND)
+    PCCL_OPENSSL_CRYPTO(FIND)
+#undef FIND
+    return true;
+}
+#else
 struct place {
     const char *symbol;
     size_t offset;
@@ -16,11 +36,6 @@ struct place {
 static const struct place of_ssl[] = {PCCL_OPENSSL_SSL(PLACE)};
 static const struct place of_crypto[] = {PCCL_OPENSSL_CRYPTO(PLACE)};
 #undef PLACE
-
-static struct pccl_openssl functions;
-static struct pccl_text failure;
-static bool loaded;
-static uv_once_t once = UV_ONCE_INIT;
 
 /*
  * Finds all functions of one library. The library stays loaded even on failure: other code of this process may use it.
@@ -45,10 +60,16 @@ static bool find_all(const char *name, const struct place *places, size_t count)
     return true;
 }
 
+static bool find_functions(void)
+{
+    return find_all(pccl_library_crypto, of_crypto, PCCL_COUNT_OF(of_crypto)) &&
+           find_all(pccl_library_ssl, of_ssl, PCCL_COUNT_OF(of_ssl));
+}
+#endif
+
 static void load(void)
 {
-    loaded = find_all(pccl_library_crypto, of_crypto, PCCL_COUNT_OF(of_crypto)) &&
-             find_all(pccl_library_ssl, of_ssl, PCCL_COUNT_OF(of_ssl));
+    loaded = find_functions();
     if (loaded && (!functions.OPENSSL_init_crypto(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL) ||
                    !functions.OPENSSL_init_ssl(PCCL_OPENSSL_INIT_NO_ATEXIT, NULL))) {
         loaded = false;

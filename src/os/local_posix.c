@@ -14,6 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef STATX_BASIC_STATS /* musl before 1.2.4 */
+#include <linux/stat.h>
+#include <sys/syscall.h>
+static int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
+{
+    return (int)syscall(SYS_statx, directory, path, flags, mask, seen);
+}
+#endif
+
 enum {
     DIGITS = 2 * sizeof(struct pccl_id),
     NAME_BYTES = 64,

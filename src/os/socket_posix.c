@@ -322,7 +322,8 @@ static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, s
         struct cmsghdr align;
         char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
     } control;
-    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = (unsigned)count};
+    struct msghdr message = {.msg_iov = pieces};
+    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* its type differs between systems */
     ssize_t moved;
     do {
         message.msg_control = &control;
@@ -429,7 +430,7 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
     ssize_t moved;
     int count = gather(pieces, first, first_length, second, second_length);
     struct msghdr message = {.msg_iov = pieces};
-    message.msg_iovlen = (unsigned)count; /* the field's type differs between systems */
+    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* the field's type differs between systems */
     do {
         moved = sendmsg(socket, &message, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);

@@ -10,7 +10,6 @@
 
 #include "api_world.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -150,10 +149,6 @@ static void connecting_without_a_master_fails_and_may_be_repeated(void **state)
 
 static pcclMasterInstance_t *interrupted;
 static pthread_t told;
-static union { /* ISO C has no cast between the two */
-    void *object;
-    int (*call)(uv_async_t *async);
-} wake_at_once;
 
 static void be_held_up(uint64_t ms)
 {
@@ -162,14 +157,16 @@ static void be_held_up(uint64_t ms)
         continue;
 }
 
-/* Replaces libuv's function: interrupting the master takes time here, so that the next signal arrives during it. */
-int uv_async_send(uv_async_t *async)
+int __real_uv_async_send(uv_async_t *async);
+int __wrap_uv_async_send(uv_async_t *async);
+
+/* Takes the place of libuv's function: interrupting the master takes time here, so that the next signal arrives during
+ * it. */
+int __wrap_uv_async_send(uv_async_t *async)
 {
-    if (!wake_at_once.object)
-        wake_at_once.object = dlsym(RTLD_NEXT, "uv_async_send");
     if (interrupted)
         be_held_up(2);
-    return wake_at_once.call(async);
+    return __real_uv_async_send(async);
 }
 
 static void on_signal(int number)

@@ -68,7 +68,7 @@ static pcclResult_t connect_patiently(pcclComm_t *comm)
 {
     pcclResult_t result = pcclConnect(comm);
     for (int attempt = 1; attempt < 5 && result == pcclMasterConnectionFailed; attempt++) {
-        (void)sleep(1);
+        process_sleep_s(1);
         result = pcclConnect(comm);
     }
     return result;
@@ -516,7 +516,7 @@ static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool i
     if (!times)
         return pcclOutOfMemory;
     if (!may_go(bench->options))
-        _exit(1); /* the launcher is gone */
+        _Exit(1); /* the launcher is gone */
     pcclResult_t result = measure(bench, count, in_place, &report, times);
     report.chosen = bench->info->codec;
     memcpy(report.why, bench->info->why, sizeof report.why);
@@ -600,7 +600,7 @@ static void send_report(void *context, const struct perf_worker_report *report, 
     const struct perf_options *options = context;
     if (!process_write_all(options->result_descriptor, report, sizeof *report) ||
         !process_write_all(options->result_descriptor, times, report->iterations * sizeof *times))
-        _exit(1); /* the launcher is gone */
+        _Exit(1); /* the launcher is gone */
     free(times);
 }
 
