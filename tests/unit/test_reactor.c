@@ -569,7 +569,8 @@ static void *allocate_zeroed(size_t count, size_t bytes) { return no_memory ? NU
 int __real_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callback);
 int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callback)
 {
-    return no_wake ? UV_ENOMEM : __real_uv_async_init(loop, async, callback);
+    bool is_ours = async != &loop->wq_async; /* libuv, linked statically, calls this, too */
+    return no_wake && is_ours ? UV_ENOMEM : __real_uv_async_init(loop, async, callback);
 }
 
 /* Provides libuv's allocations. If libuv ends the process for lack of memory, the test cannot prevent it. */
