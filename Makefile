@@ -34,7 +34,7 @@ export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build check test nightly shake cross python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
-	wiredoc apidoc ratchets abi dist fuzz asan tsan clang coverage lint format clean
+	wiredoc apidoc docs ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -109,8 +109,11 @@ wiredoc: build ## write docs/WIRE.md and docs/METRICS.md anew from src/wire/sche
 	@$(BUILD)/tools/wire_doc >docs/WIRE.md
 	@$(BUILD)/tools/metrics_doc >docs/METRICS.md
 
-apidoc: ## write docs/api anew from the header and the Python package
-	@$(PYTHON) tools/api_doc.py --write
+apidoc: ## write the API reference from the headers and the Python package: build/api
+	@$(PYTHON) tools/api_doc.py --write build/api
+
+docs: ## build the documentation site in build/site; every link and anchor must exist
+	@scripts/docs
 
 ratchets: build ## record better values of what tidy/ratchets measures, and print them (RAISE='lines code': worse ones of these)
 	@$(PYTHON) -B tests/tidy/ratchets.py write --root . --nm nm --objects $(BUILD)/tests/tidy/all.txt $(if $(RAISE),--raise $(RAISE))

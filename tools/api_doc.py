@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/api from the comments of the public headers and the docstrings of the Python package.
+"""Writes the API reference from the comments of the public headers and the docstrings of the Python package.
 
-    api_doc.py --write       writes docs/api/c.md and docs/api/python.md
-    api_doc.py --check       says what of them is not what would be written, and what has no description; 1 if anything
+    api_doc.py --write FOLDER writes c.md and python.md there; links to other pages assume a folder in build/
+    api_doc.py --check       lists public functions without a description; status 1 if there are any
     api_doc.py --undescribed lists what is public in Python and has no docstring of its own
 
 Nothing is imported or compiled: the package is read as syntax trees, the headers as text in the shape that ours have.
@@ -60,7 +60,7 @@ class Words:
         if "->" in bare:
             return f"`{bare}`"
         if not quoted and "/" in bare:
-            return f"[{bare}](../{bare[len('docs/'):]})" if bare.startswith("docs/") else f"`{bare}`"
+            return f"[{bare}](../../{bare})" if bare.startswith("docs/") else f"`{bare}`"
         key = bare.rstrip("()*")
         target = self.links.get(key) if key != here else None
         looks_like_code = quoted or "_" in bare or bare.endswith("()") or re.match(r"\*|pccl[A-Z]", bare)
@@ -344,7 +344,7 @@ def enumerators(header, name):
 
 
 class CPage:
-    """docs/api/c.md."""
+    """The reference of the C interface."""
 
     def __init__(self, root):
         self.headers = [Header(path, (root / path).read_text(encoding="utf-8")) for path in HEADERS]
@@ -358,8 +358,8 @@ class CPage:
         lines = [
             "# C interface",
             "",
-            "Generated from " + ", ".join(f"`{path}`" for path in HEADERS) + " by `tools/api_doc.py --write`; "
-            "do not edit it here. The same for Python: [python.md](python.md).",
+            "Generated from " + ", ".join(f"`{path}`" for path in HEADERS) + " by `tools/api_doc.py`. "
+            "The same for Python: [python.md](python.md).",
             "",
         ]
         lines += self.words.blocks(self.headers[0].about, COMMENT_COLUMNS)
@@ -371,6 +371,15 @@ class CPage:
             for title, items in header.sections:
                 lines += self._section(header, title, items)
         return "\n".join(lines).rstrip() + "\n"
+
+    def places(self):
+        """Maps "header#name" and "header" to their anchors on this page."""
+        found = {header.path: "#" + pathlib.PurePath(header.path).name.replace(".", "") for header in self.headers}
+        found[self.headers[0].path] = ""
+        for header in self.headers:
+            found.update({f"{header.path}#{item.name}": "#" + item.name.lower() for item in header.items()
+                          if item.name in self.words.links})
+        return found
 
     def _contents(self):
         lines = ["| | |", "|---|---|"]
@@ -455,7 +464,7 @@ class CPage:
 
 
 class PythonPage:
-    """docs/api/python.md."""
+    """The reference of the Python interface."""
 
     # Protocols of Python that have a meaning to users when they are described.
     SPECIAL = {"__await__": "await handle"}
@@ -466,7 +475,7 @@ class PythonPage:
 
     def __init__(self, root):
         self.c_links = CPage(root).words.links
-        package = root / PACKAGE
+        self.package = package = root / PACKAGE
         self.parts = [("pccl", *public_names(package, "pccl."))]
         for name in public_modules(package):
             self.parts.append((f"pccl.{name}", *public_names(package / name, f"pccl.{name}.")))
@@ -491,8 +500,8 @@ class PythonPage:
         lines = [
             "# Python interface",
             "",
-            "Generated from the docstrings and signatures of `python/pccl` by `tools/api_doc.py --write`; do not edit "
-            "it here. The same for C: [c.md](c.md).",
+            "Generated from the docstrings and signatures of `python/pccl` by `tools/api_doc.py`. "
+            "The same for C: [c.md](c.md).",
             "",
         ]
         for title, module, publics in self.parts:
@@ -503,6 +512,18 @@ class PythonPage:
             for public in sorted(publics, key=lambda one: KINDS.index(kind_of(one))):
                 lines += self._public(public)
         return "\n".join(lines).rstrip() + "\n"
+
+    def places(self):
+        """Maps "file#name", "file#class.method" and "package/__init__.py" to their anchors on this page."""
+        found = {}
+        for title, module, publics in self.parts:
+            found[f"{PACKAGE}/{module.path.relative_to(self.package).as_posix()}"] = "#" + title.replace(".", "")
+            for public in publics if title.split(".")[-1] not in PROGRAMS else []:
+                file = f"{PACKAGE}/{public.path.relative_to(self.package).as_posix()}"
+                found[f"{file}#{public.name}"] = public.anchor
+                for one in public_methods(public.node):
+                    found[f"{file}#{public.name}.{one.name}"] = method_anchor(public, one)
+        return found
 
     def _doc(self, node, here=None, parameters=()):
         lines = (ast.get_docstring(node) or "").splitlines()
@@ -586,11 +607,6 @@ class PythonPage:
             lines[end - 1] += f"  # {how}"
         return lines
 
-    @staticmethod
-    def findings():
-        """Classes, functions and methods without words are not an error: some names say it all."""
-        return iter(())
-
     def undescribed(self):
         for title, module, publics in self.parts:
             if title.split(".")[-1] in PROGRAMS:
@@ -634,39 +650,27 @@ def kind_of(public):
 # ------------------------------------------------------------------------------------------------ the program
 
 
-PAGES = {"docs/api/c.md": CPage, "docs/api/python.md": PythonPage}
-
-
-def check(root, paths=tuple(PAGES)):
-    for path in paths:
-        page = PAGES[path](root)
-        yield from page.findings()
-        file = root / path
-        if not file.exists() or file.read_text(encoding="utf-8") != page.text():
-            yield f"{path}:1: outdated: run `tools/api_doc.py --write`"
+PAGES = {"c.md": CPage, "python.md": PythonPage}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true", help="write docs/api")
-    what.add_argument("--check", action="store_true", help="compare docs/api with the generated text")
-    what.add_argument("--undescribed", action="store_true", help="list names without a docstring")
+    what.add_argument("--write", metavar="FOLDER", type=pathlib.Path, help="write c.md and python.md there")
+    what.add_argument("--check", action="store_true", help="list public functions without a description")
+    what.add_argument("--undescribed", action="store_true", help="list Python names without a docstring")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
     options = parser.parse_args()
     if options.write:
-        for path, page in PAGES.items():
-            (options.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (options.root / path).write_text(page(options.root).text(), encoding="utf-8")
+        options.write.mkdir(parents=True, exist_ok=True)
+        for name, page in PAGES.items():
+            (options.write / name).write_text(page(options.root).text(), encoding="utf-8")
         return 0
-    if options.undescribed:
-        for name in PythonPage(options.root).undescribed():
-            print(name)
-        return 0
-    findings = list(check(options.root))
-    for finding in findings:
+    findings = PythonPage(options.root).undescribed() if options.undescribed else CPage(options.root).findings()
+    count = 0
+    for count, finding in enumerate(findings, 1):
         print(finding)
-    return 1 if findings else 0
+    return 1 if count and options.check else 0
 
 
 if __name__ == "__main__":

@@ -175,6 +175,10 @@ class Rules(Tree):
     def test_dead_anchor(self):
         self.planted("docs/A.md", "[x](HACKING.md#another-task)\n", "no such heading")
 
+    def test_dead_name(self):
+        self.write("docs/B.md", "[x](../include/pccl.h#pcclInit)\n")
+        self.planted("docs/A.md", "[x](../include/pccl.h#pcclIni)\n", "no such name")
+
 
     def test_citations(self):
         self.write("docs/PROTOCOL.md", "# Rules\n\n## 6. Decisions\n\n### 6.1 Commit\n\nThen (6.1; 6 and more).\n")

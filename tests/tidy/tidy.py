@@ -314,6 +314,10 @@ def check_links(root, path, text):
             yield f"{path}:{line}: dead link {match.group(1)}"
         elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
             yield f"{path}:{line}: dead link {match.group(1)}: no such heading"
+        elif anchor and file.suffix in (".h", ".py"):
+            text_there = file.read_text(encoding="utf-8")
+            if not all(re.search(rf"\b{re.escape(name)}\b", text_there) for name in anchor.split(".")):
+                yield f"{path}:{line}: dead link {match.group(1)}: no such name"
 
 
 def check_mentions(texts):
