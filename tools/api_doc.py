@@ -365,8 +365,8 @@ class CPage:
         lines += self.words.blocks(self.headers[0].about, COMMENT_COLUMNS)
         lines += self._contents()
         for header in self.headers:
+            lines += [f"## {pathlib.PurePath(header.path).name}", ""]
             if header is not self.headers[0]:
-                lines += [f"## {pathlib.PurePath(header.path).name}", ""]
                 lines += self.words.blocks(header.about, COMMENT_COLUMNS)
             for title, items in header.sections:
                 lines += self._section(header, title, items)
@@ -375,7 +375,6 @@ class CPage:
     def places(self):
         """Maps "header#name" and "header" to their anchors on this page."""
         found = {header.path: "#" + pathlib.PurePath(header.path).name.replace(".", "") for header in self.headers}
-        found[self.headers[0].path] = ""
         for header in self.headers:
             found.update({f"{header.path}#{item.name}": "#" + item.name.lower() for item in header.items()
                           if item.name in self.words.links})

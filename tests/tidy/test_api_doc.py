@@ -44,7 +44,7 @@ class Pages(unittest.TestCase):
                         for one in re.findall(r"^#+ (.*)$", self.texts[name], re.M)}
             places = page.places()
             self.assertGreater(len(places), 100)
-            self.assertEqual(set(places.values()) - headings - {""}, set())
+            self.assertEqual(set(places.values()) - headings, set())
 
     def test_name_every_function_and_type_of_the_headers(self):
         page = self.texts["c.md"]

@@ -165,11 +165,13 @@ class Names(unittest.TestCase):
                 self.assertEqual(used - targets, set(), "targets that the Makefile does not have")
                 self.assertEqual([name for name in scripts if not (ROOT / name).exists()], [])
 
-    def test_the_version_has_its_part_of_the_changelog(self):
+    def test_the_version_in_the_changelog_and_the_citation(self):
         header = (ROOT / "include/pccl.h").read_text(encoding="utf-8")
         version = ".".join(re.findall(r"^#define PCCL_VERSION_\w+ (\d+)", header, re.M)[:3])
         newest = re.search(r"^## \[(.*)\] - ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M).group(1)
         self.assertEqual(newest, version)
+        cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M).group(1)
+        self.assertEqual(cited, version)
 
 
 if __name__ == "__main__":
