@@ -375,10 +375,8 @@ class CPage:
     def places(self):
         """Maps "header#name" and "header" to their anchors on this page."""
         found = {header.path: "#" + pathlib.PurePath(header.path).name.replace(".", "") for header in self.headers}
-        for header in self.headers:
-            found.update({f"{header.path}#{item.name}": "#" + item.name.lower() for item in header.items()
-                          if item.name in self.words.links})
-        return found
+        items = [(header.path, item.name) for header in self.headers for item in header.items()]
+        return {**found, **{f"{path}#{name}": "#" + name.lower() for path, name in items if name in self.words.links}}
 
     def _contents(self):
         lines = ["| | |", "|---|---|"]
@@ -665,11 +663,9 @@ def main():
         for name, page in PAGES.items():
             (options.write / name).write_text(page(options.root).text(), encoding="utf-8")
         return 0
-    findings = PythonPage(options.root).undescribed() if options.undescribed else CPage(options.root).findings()
-    count = 0
-    for count, finding in enumerate(findings, 1):
-        print(finding)
-    return 1 if count and options.check else 0
+    lines = list((PythonPage(options.root).undescribed if options.undescribed else CPage(options.root).findings)())
+    sys.stdout.writelines(line + "\n" for line in lines)
+    return 1 if lines and options.check else 0
 
 
 if __name__ == "__main__":

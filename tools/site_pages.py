@@ -38,7 +38,7 @@ class BadPages(Exception):
 
 
 def site_path(origin):
-    """Where a file of the repository is on the site, for a page without the suffix .html."""
+    """The place of a file of the repository on the site; for a page without the suffix .html."""
     if origin == START:
         return "index"
     if origin.startswith(API):
@@ -52,7 +52,7 @@ def site_path(origin):
 
 
 def replace_in_prose(pattern, change, text):
-    """The text with the matches outside code replaced by what `change` returns for the parts of the match."""
+    """The text with the matches outside code replaced; `change` gets the parts of a match."""
     masked = CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
     parts, position = [], 0
     for match in pattern.finditer(masked):
@@ -179,7 +179,7 @@ class Site:
 
 
 def loaded_from_elsewhere(folder):
-    """(file, what it loads) of a built site."""
+    """(file, the text that loads) of a built site."""
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".html", ".css", ".js", ".svg"):
             for match in LOADED.finditer(path.read_text(encoding="utf-8")):
