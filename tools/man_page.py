@@ -83,7 +83,9 @@ class Page:
     def heading(self, marks, text):
         self.end_paragraph()
         self.item, self.depth, text = False, 0, plain(text)
-        self.lines += [f"{marks} {escaped(text.capitalize() if text.isupper() else text)}", ""]
+        if text.isupper() and text != "HTTP":
+            text = text.capitalize()
+        self.lines += [f"{marks} {escaped(text)}", ""]
 
     def text(self, made):
         if self.term:
