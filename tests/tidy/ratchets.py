@@ -162,10 +162,10 @@ def comments(path, text):
 
 
 def sentences(path, text):
-    """(offset, text) of the sentences of a page, and of the cells of its tables, without code."""
+    """(offset, text) of the sentences of a page but questions, and of the cells of its tables, without code."""
     for offset, block in manual_blocks(text) if path.startswith("man/") else markdown_blocks(text):
         for sentence in re.split(r"(?<=[.:?!])\s+", " ".join(block.split())):
-            if len(sentence.split()) >= 4:
+            if len(sentence.split()) >= 4 and not sentence.endswith("?"):
                 yield offset, sentence
 
 

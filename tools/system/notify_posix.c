@@ -27,7 +27,7 @@ static socklen_t native_address(const char *text, struct sockaddr_un *native)
     size_t length = strlen(text);
     *native = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(native->sun_path, text, length + 1);
-    if (text[0] == '@') { /* such a name is as long as the address says */
+    if (text[0] == '@') { /* the length of the address ends the name */
         native->sun_path[0] = '\0';
         length--;
     }
