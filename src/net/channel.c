@@ -286,19 +286,13 @@ static void note_moved(struct pccl_channel *channel)
 
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
-    /*
-     * After our own shutdown, the end of the input proves nothing, but the cause of the shutdown does, unless the cause
-     * was that the other side had ended.
-     */
+    /* After our shutdown the end of the input proves nothing; the cause of the shutdown does, unless it is EPIPE. */
     bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
     channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
 }
 
-/*
- * Destination of the next bytes: first the rest of a payload, then the reader, so that the same read also gets the next
- * frame.
- */
+/* Destination of the next bytes: the rest of a payload, then the reader, so one read also gets the next frame. */
 struct rooms {
     uint8_t *payload, *frames;
     size_t payload_bytes, frames_bytes;
@@ -320,10 +314,7 @@ static bool aim(struct pccl_channel *channel, struct rooms *rooms)
     return rooms->frames != NULL;
 }
 
-/*
- * Sends output that the read has unblocked: reading continues the handshake, which may produce output, and output may
- * have waited for the end of the handshake.
- */
+/* Sends output that the read has unblocked: reading continues the handshake, for which output may have waited. */
 static void push_after_read(struct pccl_channel *channel)
 {
     bool waited = channel->blocked && !channel->watch_output && !pccl_secure_is_shaking_hands(channel->secure);

@@ -72,10 +72,7 @@ struct pccl_secure {
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/*
- * Returns true if records of ours replace TLS's own after the handshake; not for HTTP, since browsers do not support
- * them.
- */
+/* Returns true if records of ours replace TLS's own after the handshake. Not for HTTP: browsers lack them. */
 static bool has_records(const struct pccl_secure *secure)
 {
     return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
