@@ -1,10 +1,10 @@
 /*
- * Receives from anybody.
+ * Verbs for receives from any member.
  *
- *   pour RANK COUNT   sends COUNT elements of 4 bytes to that member, again and again, until it is told to
- *                     stop. {"sent":...}
- *   drain COUNT       receives as many from whoever sends them, until it is told to stop; whoever dies
- *                     meanwhile does not end it. {"right":...,"lost_receives":...}. Event, for each receive:
+ *   pour RANK COUNT   sends COUNT elements of 4 bytes to that member again and again, until stopped.
+ *                     {"sent":...}
+ *   drain COUNT       receives COUNT elements at a time from any member, until stopped; the death of a
+ *                     sender does not end it. {"right":...,"lost_receives":...}. Event, for each receive:
  *     step            {"right":...,"from":ID}
  */
 #include "script.h"
@@ -14,7 +14,7 @@
 
 enum { IN_FLIGHT = 4, TAG = 6, SOURCES_MAX = 64 };
 
-/* The elements of the k-th send of a peer are k and what follows it. */
+/* Fills the k-th send of a peer with the numbers from k on. */
 static void fill(uint32_t *elements, size_t count, uint32_t first)
 {
     for (size_t i = 0; i < count; i++)
@@ -41,7 +41,7 @@ static uint32_t *allocate(size_t count)
 
 void do_pour(struct command *command)
 {
-    pcclPeerId_t members[SOURCES_MAX]; /* as it began: third ones may go */
+    pcclPeerId_t members[SOURCES_MAX]; /* members at the beginning; others may leave */
     pcclAsyncReduceOp_t handles[IN_FLIGHT];
     uint32_t *elements[IN_FLIGHT], sent = 0, awaited = 0, self;
     size_t member_count, count = number(command, 1);
@@ -127,7 +127,7 @@ static pcclResult_t launch(struct drain *drain)
     pcclResult_t result = pcclRecvAsync(drain->elements[place], drain->count, pcclUint32, PCCL_ANY_PEER, &options,
                                         drain->command->slot->comm, &drain->handles[place]);
     drain->launched += result == pcclSuccess;
-    if (result == pcclSuccess && atomic_load(&drain->command->slot->stop)) /* the abort after it may have come before */
+    if (result == pcclSuccess && atomic_load(&drain->command->slot->stop)) /* the abort may have arrived first */
         result = pcclAbortOperations(drain->command->slot->comm);
     return result;
 }
@@ -143,7 +143,7 @@ static pcclResult_t await(struct drain *drain)
     if (result == pcclSuccess)
         take(drain, drain->elements[place], &ids[0]);
     if (result == pcclRankConnectionLost && !atomic_load(&drain->command->slot->stop)) {
-        drain->losses++; /* its source has died */
+        drain->losses++; /* the sender has died */
         result = pcclSuccess;
     }
     return result;

@@ -1,10 +1,9 @@
 /*
  * churn BIT SEED OPS BYTES_MIN BYTES_MAX: steps of bulk reductions until stopped, for tests that
- * kill. What a step is follows from seed and step, so all peers know it: up to OPS sums, of how
- * many bytes and which type, exact or quantized. Whether in place is each peer's own choice. All
- * are launched, all awaited, and those that failed are launched again. Marks tell who is in each
- * sum. Events:
- *   failed  how many failed in this round, and whether their inputs are as they were
+ * kill. Seed and step determine a step, so all peers know it: up to OPS sums, their sizes and types,
+ * exact or quantized. Each peer decides whether it reduces in place. All are launched, all awaited,
+ * and failed ones are launched again. Marks show the contributors of each sum. Events:
+ *   failed  number of failures in this round, and whether their inputs are unchanged
  *   step    {"ops":[[mask,digest,world,bytes],...],"right":...}
  */
 #include "loop.h"
@@ -17,7 +16,7 @@ enum { OPS_IN_STEP = 8, FIRST_TAG = 1000, ROOM = 64 };
 struct churned {
     struct marks marks;
     pcclReduceDescriptor_t descriptor;
-    uint8_t *send, *recv; /* recv is send when in place */
+    uint8_t *send, *recv; /* `recv` equals `send` when in place */
     size_t bytes;
     bool in_flight, done;
     pcclAsyncReduceOp_t handle;
@@ -25,12 +24,12 @@ struct churned {
 };
 
 struct churn {
-    struct loop loop; /* first */
+    struct loop loop; /* must be the first member */
     uint64_t seed, ops_max, bytes_min, bytes_max;
     int bit;
     uint8_t *blocks[OPS_IN_STEP][2];
     struct churned ops[OPS_IN_STEP];
-    uint64_t count; /* of this step */
+    uint64_t count; /* number of operations in this step */
     uint64_t random, own_random;
 };
 
@@ -42,7 +41,7 @@ static uint64_t draw(uint64_t *state, uint64_t below)
     return (mixed ^ mixed >> 31) % below;
 }
 
-/* As many small as large ones. */
+/* Draws a size; small and large ones are equally frequent. */
 static size_t draw_bytes(struct churn *churn)
 {
     size_t bytes = churn->bytes_min;
@@ -115,7 +114,7 @@ static void report_failure(const struct churn *churn, uint64_t failed, bool inta
     end_line(&line);
 }
 
-/* What a retry does not mend, or success. */
+/* Returns success, or a failure that a retry does not fix. */
 static pcclResult_t await_launched(struct churn *churn)
 {
     pcclResult_t result = pcclSuccess;

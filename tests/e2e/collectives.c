@@ -1,23 +1,23 @@
 /*
- * The verbs of all collectives. What a peer contributes follows from its id, so that whoever knows who
- * took part can check every element:
+ * The verbs of all collectives. The id of a peer determines its contribution, so the list of
+ * participants is enough to check every element:
  *
  *   members                  {"members":[ids],"rank":R}
- *   group SLOT ID,ID,...     founds one of these and puts it into the slot, where it is as a
- *                            communicator; options label=TEXT, timeout=MS
- *   collect KIND TAG COUNT   one of them; options root=RANK, members=ID,ID,..., alone, inplace,
- *                            launched (as of reduce), quantized, max=BYTES of blobs, and wrong: it
- *                            gives something else than it should.
+ *   group SLOT ID,ID,...     founds a group of these members and puts it into the slot, to be used
+ *                            as a communicator; options label=TEXT, timeout=MS
+ *   collect KIND TAG COUNT   makes one collective; options root=RANK, members=ID,ID,..., alone,
+ *                            inplace, launched (as for reduce), quantized, max=BYTES of blobs, and
+ *                            wrong: contributes other data than it should.
  *                            {"intact":...,"right":...,"peers":N,"rank":R,"sequence":S,"digest":D}
- *   run SEED OPS COUNT MAX   a list of OPS of all kinds, which follows from the seed, MAX in flight;
- *                            options rebuild, rebuild=fails.
+ *   run SEED OPS COUNT MAX   makes a list of OPS collectives of all kinds, drawn by the seed, with
+ *                            MAX in flight; options rebuild, rebuild=fails.
  *                            {"intact":...,"right":...,"rebuilt":TIMES,"ops":[...] as below}
- *   mixed SEED OPS COUNT     until stopped: steps of up to OPS of all kinds, of up to COUNT elements
- *                            for each member. What a step is follows from seed and step. All are
- *                            launched, all awaited, and those that failed are launched again, among
- *                            those who are members then. Option listed: all in one call. Events:
- *     failed   how many failed in this round, and whether their inputs are as they were
- *     step     {"ops":[[kind,world,digest of who took part and of what all have],...],"right":...}
+ *   mixed SEED OPS COUNT     until stopped: steps of up to OPS collectives of all kinds, of up to
+ *                            COUNT elements for each member. Seed and step determine a step. All
+ *                            are launched, all awaited, and failed ones are launched again, among
+ *                            the members at that time. Option listed: all in one call. Events:
+ *     failed   number of failures in this round, and whether their inputs are unchanged
+ *     step     {"ops":[[kind,world,digest of participants and of common results],...],"right":...}
  */
 #include "loop.h"
 
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to LAST_QUANTIZED nothing is added, so that what is quantized can be checked here. */
+/* The kinds up to LAST_QUANTIZED add nothing, so their quantized results can be checked here. */
 enum kind {
     BROADCAST,
     GATHER,
@@ -71,17 +71,17 @@ struct collective {
     uint64_t tag, salt;
     size_t count;
     uint32_t root, drawn;
-    bool in_place, alone_ok, listed, done, in_flight; /* listed: its caller wants these members, whatever its kind */
-    bool quantized;                                   /* of floats */
-    uint64_t digest;                                  /* of a result that is the same everywhere */
+    bool in_place, alone_ok, listed, done, in_flight; /* listed: the operation lists its members, whatever its kind */
+    bool quantized;                                   /* the elements are floats */
+    uint64_t digest;                                  /* of a result that all members share */
     uint64_t max_bytes;
     pcclPeerId_t members[MEMBERS_MAX];
-    uint32_t world, rank; /* as this peer counts on */
+    uint32_t world, rank; /* as this peer expects */
     uint32_t *input, *result;
     pcclBlobs_t blobs;
     pcclPart_t parts[MEMBERS_MAX];
-    uint32_t arrived; /* of blobs: how many were seen as they came */
-    bool strange;     /* ... and were not right */
+    uint32_t arrived; /* blobs: number seen on arrival */
+    bool strange;     /* ... of which some were wrong */
     pcclAsyncReduceOp_t handle;
     pcclPeerId_t participants[MEMBERS_MAX];
     pcclOperationInfo_t info;
@@ -96,7 +96,7 @@ static uint32_t mix(uint64_t x)
     return (uint32_t)(x >> 32);
 }
 
-/* The first digits of ids are random, so they differ. */
+/* Returns a base for the elements of a peer; the first digits of ids are random, so bases differ. */
 static uint64_t base_of(const pcclPeerId_t *id, uint64_t salt)
 {
     char digits[9];
@@ -105,7 +105,7 @@ static uint64_t base_of(const pcclPeerId_t *id, uint64_t salt)
     return ((uint64_t)mix(salt + 1) << 32) + strtoul(digits, NULL, 16) * UINT64_C(0x9E3779B9);
 }
 
-/* What is quantized lies between 0 and 1. */
+/* Returns an element; for quantized kinds, a float between 0 and 1. */
 static uint32_t element_of(const struct collective *op, uint64_t number)
 {
     uint32_t bits = mix(number);
@@ -122,7 +122,7 @@ static void fill(const struct collective *op, uint32_t *elements, size_t count, 
         elements[i] = element_of(op, base + i);
 }
 
-/* Half of a step between two codes, and what is rounded besides. */
+/* Allows half of a step between two codes, and rounding errors. */
 static bool is_near(uint32_t found, uint32_t expected)
 {
     float real, exact;
@@ -131,7 +131,7 @@ static bool is_near(uint32_t found, uint32_t expected)
     return fabsf(real - exact) < 0.5f / 255 + 1e-5f;
 }
 
-/* received: it may be what packed elements are unpacked to. */
+/* Checks elements of a peer. received: they may be the result of quantization. */
 static bool is_filled(const struct collective *op, const uint32_t *elements, size_t first, size_t count,
                       const pcclPeerId_t *id, bool received)
 {
@@ -159,7 +159,10 @@ static bool is_sum_of(const struct collective *op, size_t first, uint32_t count)
 
 static bool is_sum(const struct collective *op, size_t first) { return is_sum_of(op, first, op->info.world); }
 
-/* The elements of this peer's blob, which the others learn only by it: some, or with odd tags perhaps none. */
+/*
+ * Returns the number of elements of this peer's blob, which others do not know before: some, or, with odd tags, perhaps
+ * none.
+ */
 static size_t blob_count(const struct collective *op, const pcclPeerId_t *id)
 {
     uint32_t draw = mix(base_of(id, op->salt + 1));
@@ -170,14 +173,14 @@ static bool is_of_blobs(const struct collective *op) { return op->kind >= BLOBS 
 
 static bool is_for_each(const struct collective *op) { return op->kind == BLOBS_GIVEN || op->kind == BLOBS_FOR_ALL; }
 
-/* The same of what it has for the one of this rank. */
+/* Returns the number of elements that this peer has for the member of this rank. */
 static size_t part_count(const struct collective *op, const pcclPeerId_t *id, uint32_t rank)
 {
     uint32_t draw = mix(base_of(id, op->salt + 1) + rank);
     return op->count * (op->tag % 2 != 0 ? draw % 4 : 1 + draw % 3);
 }
 
-/* How much lies before that. */
+/* Returns the number of elements before that part. */
 static size_t part_first(const struct collective *op, const pcclPeerId_t *id, uint32_t rank)
 {
     size_t first = 0;
@@ -186,7 +189,7 @@ static size_t part_first(const struct collective *op, const pcclPeerId_t *id, ui
     return first;
 }
 
-/* What this peer gets of another one. */
+/* Checks a blob that this peer receives from another one. */
 static bool is_blob(const struct collective *op, const pcclBlob_t *blob, const pcclPeerId_t *from)
 {
     bool for_each = is_for_each(op);
@@ -210,7 +213,7 @@ static bool are_blobs(const struct collective *op)
     return right && op->blobs.bytes == bytes;
 }
 
-/* Of one of those whom this peer counts on, or of anybody where it counts on nobody. */
+/* Checks a part on arrival: from a member that this peer expects, or from any if it expects none. */
 static void see_arrival(const pcclBlob_t *part, void *user_data)
 {
     struct collective *op = user_data;
@@ -218,7 +221,7 @@ static void see_arrival(const pcclBlob_t *part, void *user_data)
     op->arrived++;
 }
 
-/* Of each participant one that begins there in what it has given. */
+/* Checks the result: from each participant, the part of its input that begins at `first`. */
 static bool are_parts(const struct collective *op, size_t first)
 {
     bool right = true;
@@ -257,7 +260,7 @@ static bool is_right(const struct collective *op)
 
 /* ---- one operation ---- */
 
-/* How many elements this peer gives. */
+/* Returns the number of elements that this peer contributes. */
 static size_t inputs(const struct collective *op)
 {
     size_t all = op->world * op->count;
@@ -274,7 +277,7 @@ static size_t inputs(const struct collective *op)
     }
 }
 
-/* ... and gets, in a buffer of its own. */
+/* Returns the number of elements that this peer receives in a separate buffer. */
 static size_t results(const struct collective *op)
 {
     size_t all = op->world * op->count;
@@ -334,7 +337,7 @@ static void free_buffers(struct collective *op)
     op->input = op->result = NULL;
 }
 
-/* Whether all that it has given is as it was, except what the result has overwritten. */
+/* Returns true if the whole input is unchanged, except where the result has overwritten it. */
 static bool is_intact(const struct collective *op, bool success)
 {
     const pcclPeerId_t *own = &op->members[op->rank];
@@ -376,7 +379,7 @@ static pcclResult_t launch(struct collective *op, pcclComm_t *comm)
         op->arrived = 0;
         op->strange = false;
     }
-    options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* in 8 bits */
+    options.quantization.algorithm = op->quantized ? pcclQuantMinMax : pcclQuantNone; /* 8 bits */
     pcclDataType_t type = op->quantized ? pcclFloat : pcclUint32;
     switch (op->kind) {
     case BROADCAST: return pcclBroadcastAsync(op->result, op->count, type, op->root, &options, comm, &op->handle);
@@ -471,7 +474,7 @@ void do_group(struct command *command)
     answer_only(command, pcclCreateGroup(command->slot->comm, ids, count, &options, &target->comm));
 }
 
-/* Takes the list from the option, if it is given. */
+/* Takes the members from the option, if there is one. */
 static void count_on_given(struct collective *op, const char *list)
 {
     pcclPeerId_t own = op->members[op->rank];
@@ -507,7 +510,7 @@ void do_collect(struct command *command)
                             .quantized = option(command, "quantized") != NULL};
     op.salt = op.tag;
     if (!count_on_members(&op, command->slot->comm))
-        op.world = 1; /* unconnected: the launch will say so */
+        op.world = 1; /* unconnected: the launch reports it */
     if (list != NULL)
         count_on_given(&op, list);
     make_buffers(&op);
@@ -539,19 +542,19 @@ static void prepare(struct collective *op, uint64_t index, uint64_t draw, uint64
     op->kind = (enum kind)(mix(draw) % KINDS);
     op->tag = FIRST_TAG + index;
     op->salt = draw;
-    op->count = 1 + sizes % (sizes & 1 << 20 ? count_max : 200); /* many of them go through the master */
+    op->count = 1 + sizes % (sizes & 1 << 20 ? count_max : 200); /* many small ones pass through the master */
     op->drawn = mix(draw + 7);
     op->quantized = op->kind <= LAST_QUANTIZED && (mix(draw + 9) & 1) != 0;
 }
 
-/* From now on it counts on these. */
+/* Makes an operation expect the current members. */
 static void arrange(struct collective *op, const struct collective *now)
 {
     memcpy(op->members, now->members, sizeof op->members);
     op->world = now->world;
     op->rank = now->rank;
     op->root = op->drawn % now->world;
-    op->in_place = (mix(op->salt + now->rank) & 1) != 0; /* each peer's own choice */
+    op->in_place = (mix(op->salt + now->rank) & 1) != 0; /* differs between peers */
     make_buffers(op);
 }
 
@@ -609,13 +612,13 @@ static bool rebuild_list(const pcclRebuild_t *rebuild, void *user_data)
     return !list->fails;
 }
 
-/* max_in_flight 0: each peer's own choice. */
+/* Runs a list. max_in_flight 0: a value that differs between peers. */
 static pcclResult_t run_list(struct list *list, pcclComm_t *comm, uint32_t max_in_flight, bool rebuilds)
 {
     struct collective now = {0};
     pcclRunOptions_t options = PCCL_RUN_OPTIONS_INIT;
     if (!count_on_members(&now, comm))
-        now.world = 1; /* unconnected: the call will say so */
+        now.world = 1; /* unconnected: the call reports it */
     for (uint64_t i = 0; i < list->count; i++) {
         arrange(&list->ops[i], &now);
         enter(list, i);
@@ -626,7 +629,7 @@ static pcclResult_t run_list(struct list *list, pcclComm_t *comm, uint32_t max_i
     return pcclRunOperations(list->entries, list->count, &options, comm);
 }
 
-/* What has succeeded is right; the inputs of all others are as they were. */
+/* Returns true if all successful operations are right and the inputs of all others are unchanged. */
 static bool end_list(struct list *list)
 {
     bool right = true;
@@ -665,7 +668,7 @@ void do_run(struct command *command)
     list->fails = rebuilds != NULL && strcmp(rebuilds, "fails") == 0;
     for (uint64_t i = 0; i < list->count; i++) {
         prepare(&list->ops[i], i, seed * OPS_MAX + i, count_max);
-        list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* each of them, in turn */
+        list->ops[i].kind = (enum kind)((seed + i) % KINDS); /* all kinds in turn */
         list->ops[i].quantized = list->ops[i].kind <= LAST_QUANTIZED && (i & 1) != 0;
     }
     begin(command);
@@ -683,13 +686,16 @@ void do_run(struct command *command)
 /* ---- many of them, while peers come and go ---- */
 
 struct mixed {
-    struct loop loop; /* first */
+    struct loop loop; /* must be the first member */
     uint64_t seed, ops_max, count_max, count;
     struct collective ops[OPS_MAX];
     struct list list;
 };
 
-/* The list is as of the last call that returned, the same for all who take part; else it fails. */
+/*
+ * Launches the missing operations. The member list is the one of the last call that returned, equal for all
+ * participants; otherwise the launch fails.
+ */
 static pcclResult_t launch_missing(struct mixed *mixed)
 {
     pcclResult_t result = pcclSuccess;
@@ -709,7 +715,7 @@ static pcclResult_t launch_missing(struct mixed *mixed)
     return result;
 }
 
-/* What a retry does not mend, or success. */
+/* Returns success, or a failure that a retry does not fix. */
 static pcclResult_t await_launched(struct mixed *mixed, bool *right)
 {
     pcclResult_t result = pcclSuccess;
@@ -766,7 +772,7 @@ static bool all_done(const struct mixed *mixed)
     return true;
 }
 
-/* The same by one call, which retries what is broken. */
+/* Makes a step by one call, which retries broken operations. */
 static pcclResult_t make_listed_step(struct mixed *mixed)
 {
     struct list *list = &mixed->list;

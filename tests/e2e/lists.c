@@ -55,7 +55,7 @@ static bool has_root(pcclCollective_t kind)
     return is_one_of(kind, list, sizeof list / sizeof *list);
 }
 
-/* Each element of a peer is its rank plus one. */
+/* Makes elements that all have this value, a peer's rank plus one. */
 static uint32_t *filled(size_t count, uint32_t value)
 {
     uint32_t *made = malloc(count * sizeof *made);

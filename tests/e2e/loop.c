@@ -1,9 +1,9 @@
 /*
  * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report;
- * until stopped. With IN_FLIGHT 0 the retry is made here, and each round of it that fails is
- * reported. Each peer adds 1 << BIT in element 0 and the same numbers elsewhere, so the result
- * tells who took part in it and whether it is right. Newcomers learn the step by a maximum over
- * all, which stands in for the shared state.
+ * until stopped. With IN_FLIGHT 0 the retry is made here, and each failed round is reported. Each
+ * peer adds 1 << BIT in element 0 and the same numbers elsewhere, so the result shows its
+ * contributors and whether it is right. Newcomers get the step by a maximum over all members, in
+ * place of the shared state.
  */
 #include "loop.h"
 
@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct sums {
-    struct loop loop; /* first */
+    struct loop loop; /* must be the first member */
     uint64_t bit, tags, count;
     int in_flight;
     int64_t *send, *recv;
@@ -19,8 +19,8 @@ struct sums {
 };
 
 /*
- * Every element must be k times what one peer gave, k being the number of bits in element 0. 0: it
- * is not.
+ * Returns element 0, whose bits are the contributors, or 0 if some element is not k times a peer's, where k is the
+ * number of contributors.
  */
 static uint64_t check_entry(const struct sums *sums, uint64_t tag)
 {
@@ -80,7 +80,7 @@ static void report_failure(const struct loop *loop, uint64_t failed)
     end_line(&line);
 }
 
-/* All at once, and those that failed again, as long as a retry may help. */
+/* Launches all, and failed ones again, as long as a retry may help. */
 static pcclResult_t reduce_by_hand(struct sums *sums, pcclReduceInfo_t *info)
 {
     pcclResult_t result = pcclSuccess;
@@ -135,7 +135,7 @@ static pcclResult_t make_sums(struct loop *loop)
     return result;
 }
 
-/* One turn. TooFewPeers is no failure: the step is dropped. */
+/* Makes one turn. TooFewPeers is no failure: the step is dropped. */
 static pcclResult_t turn(struct loop *loop)
 {
     bool pending = false;
@@ -149,7 +149,7 @@ static pcclResult_t turn(struct loop *loop)
     if (result == pcclSuccess)
         result = pcclGetAttribute(loop->comm, PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE, &group);
     if (result == pcclSuccess && group < 2) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* alone: no hurry */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* alone: need not hurry */
         return result;
     }
     if (result == pcclSuccess && loop->fresh)

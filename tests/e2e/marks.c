@@ -1,4 +1,4 @@
-/* Fills operands with marks and reads from a result who contributed. */
+/* Fills operands with marks and reads the contributors from results. */
 #include "marks.h"
 
 #include "values.h"
@@ -9,7 +9,7 @@
 enum { SUM, AVG, PROD, MAX, MIN };
 enum { WIDTH_MAX = 24, ELEMENT_MAX = 8, SPARSE_EVERY = 1 << 24, SPARSE_FIRST = 5 };
 
-/* Bits whose sums every type holds exactly. */
+/* Returns the number of bits whose sums every type holds exactly. */
 static int width(const struct marks *marks)
 {
     return values_element_bytes(marks->type) == 1 || values_is_small_float(marks->type) ? 8
@@ -36,7 +36,7 @@ static bool sparse_place(const struct marks *marks, size_t i)
     return i % SPARSE_EVERY == SPARSE_FIRST || i == marks->count - 1;
 }
 
-/* In [0, width): different for neighbors, different for each salt. */
+/* Returns a number in [0, width) that differs between neighbors and between salts. */
 static unsigned phase(const struct marks *marks, size_t i)
 {
     if (marks->kind == MARKS_SPARSE)
@@ -45,7 +45,7 @@ static unsigned phase(const struct marks *marks, size_t i)
     return (unsigned)((mixed >> 48) * (uint64_t)width(marks) >> 16);
 }
 
-/* What the peer with this bit has in an element of this phase. */
+/* Returns the element of the peer with this bit in this phase. */
 static double value(const struct marks *marks, int bit, unsigned at)
 {
     static const double factors[] = {1, 2, 0.5, -1, 1};
@@ -88,7 +88,7 @@ static double expected(const struct marks *marks, uint64_t mask, unsigned at)
 
 static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-    switch (bytes) { /* constant sizes are single moves */
+    switch (bytes) { /* copies of constant size compile to single moves */
     case 1: *to = *from; break;
     case 2: memcpy(to, from, 2); break;
     case 4: memcpy(to, from, 4); break;
@@ -112,7 +112,7 @@ static void make_table(const struct marks *marks, uint64_t mask, uint8_t table[W
         values_store(table[at], marks->type, expected(marks, mask, at));
 }
 
-/* The next place from i on that is not zero without question. */
+/* Returns the next index from i on that can be nonzero. */
 static size_t skip(const struct marks *marks, size_t i)
 {
     if (marks->kind != MARKS_SPARSE || sparse_place(marks, i))
@@ -132,7 +132,7 @@ void marks_fill(const struct marks *marks, void *elements)
         copy((uint8_t *)elements + i * bytes, table[phase(marks, i)], bytes);
 }
 
-/* Who is in a sum, by one of its elements. */
+/* Returns the contributors of a sum, from one of its elements. */
 static uint64_t find_mask(const struct marks *marks, const uint8_t *elements)
 {
     size_t i = 0;

@@ -1,14 +1,14 @@
 /*
- * Operands that tell in the result who contributed: every peer has a bit of its own, every element
- * another position of it. So a result shows which peers are in it, and a segment of the wrong peer,
- * place or tag is a wrong result.
+ * Operands whose results show the contributors: every peer has its bit, at a position that differs
+ * between elements. So a result shows which peers are in it, and a segment of the wrong peer, place
+ * or tag makes it wrong.
  *
  *   mark:<bit>    element i of a sum is 1 << (bit + phase of i, around the width); of a product a
  *                 small number
- *   pair:<bit>    0 or 1 << bit, by the phase of i: what quantization to 8 bits carries (almost)
- *                 exactly
- *   sparse:<bit>  1 << bit in the last element and in one of 16 Mi, else 0: large buffers that are
- *                 hardly touched
+ *   pair:<bit>    0 or 1 << bit, by the phase of i: values that quantization to 8 bits preserves
+ *                 (almost) exactly
+ *   sparse:<bit>  1 << bit in the last element and in one of 16 Mi, else 0: for large buffers with
+ *                 few touched pages
  */
 #ifndef PCCL_TESTS_E2E_MARKS_H
 #define PCCL_TESTS_E2E_MARKS_H
@@ -23,19 +23,19 @@ struct marks {
     size_t count;
     int bit;
     uint64_t salt;
-    bool rough; /* the result may be off by a little */
+    bool rough; /* the result may differ slightly */
 };
 
 struct marks_found {
-    uint64_t mask; /* bits of those who contributed, as the first telling element says */
-    bool right;    /* every element is as these peers make it */
-    size_t wrong;  /* if not: the first that is not */
+    uint64_t mask; /* bits of the contributors, from the first element that shows them */
+    bool right;    /* every element is the result of these peers */
+    size_t wrong;  /* index of the first wrong element, if any */
 };
 
-/* With the type filled in. false: no such pattern, or a bit that the type has no room for. */
+/* Parses a pattern; `type` must be set. Returns false if there is no such pattern, or if the bit exceeds the type. */
 bool marks_parse(struct marks *marks, const char *pattern);
-void marks_fill(const struct marks *marks, void *elements); /* sparse ones: of zeroed memory */
-/* mask 0: find out, of sums only. */
+void marks_fill(const struct marks *marks, void *elements); /* sparse: zeroed memory only */
+/* Checks a result. mask 0: find the contributors; only for sums. */
 struct marks_found marks_check(const struct marks *marks, const void *elements, uint64_t mask);
 
 #endif

@@ -21,7 +21,7 @@ void do_create(struct command *command)
     (void)pcclDestroyOptions(options);
 }
 
-/* As in PCCL 1.0: create10 PORT GROUP, on 127.0.0.1. */
+/* Creates a communicator as in PCCL 1.0: create10 PORT GROUP, on 127.0.0.1. */
 void do_create10(struct command *command)
 {
     pcclCommCreateParams_t params = {.peer_group = (uint32_t)number(command, 1), .p2p_connection_pool_size = 1};
@@ -55,7 +55,7 @@ void do_destroy(struct command *command)
     answer_only(command, result);
 }
 
-/* Other threads may be about to make calls. */
+/* Closes only, as other threads may be about to make calls. */
 void do_close(struct command *command) { answer_only(command, pcclCloseCommunicator(command->slot->comm)); }
 
 void add_attributes(struct line *line, const pcclComm_t *comm)
@@ -101,7 +101,7 @@ void do_optimize(struct command *command)
     end_line(&line);
 }
 
-/* The text, with room for it: "text"; topology SIZE: with so much room, and "needed". */
+/* Answers the text of the topology in "text"; topology SIZE: with a buffer of this size, and "needed". */
 void do_topology(struct command *command)
 {
     size_t needed = 0, size = 0;
@@ -112,7 +112,7 @@ void do_topology(struct command *command)
         size = number(command, 0);
     else
         result = pcclGetTopology(comm, NULL, 0, &needed);
-    size += needed > 0 ? needed + 4096 : 0; /* ages grow */
+    size += needed > 0 ? needed + 4096 : 0; /* ages grow in length */
     char *text = calloc(1, size + 1);
     if (text == NULL)
         exit(3);
@@ -149,10 +149,7 @@ void do_pending(struct command *command)
     end_line(&line);
 }
 
-/*
- * Asks until somebody is pending, then admits them: what every member does while newcomers come.
- * admit [COUNT]
- */
+/* Checks until a newcomer is pending, then admits, as every member does while newcomers arrive. admit [COUNT] */
 void do_admit(struct command *command)
 {
     uint64_t rounds = command->count > 0 ? number(command, 0) : 1;
@@ -182,7 +179,7 @@ void do_waits(struct command *command)
     end_line(&line);
 }
 
-/* verdicts: what the master concludes */
+/* verdicts: answers the master's verdicts */
 void do_verdicts(struct command *command)
 {
     pcclVerdict_t verdicts[PCCL_VERDICTS_AT_ONCE];
@@ -206,7 +203,7 @@ void do_verdicts(struct command *command)
     end_line(&line);
 }
 
-/* record FILE: the flight recorder */
+/* record FILE: writes the flight recorder */
 void do_record(struct command *command)
 {
     begin(command);

@@ -20,9 +20,7 @@ static void on_log(pcclLogLevel_t level, const char *subsystem, const char *mess
     end_line(&line);
 }
 
-/*
- * A child that inherits everything, calls what it must not, and then lives on until it is killed.
- */
+/* Forks a child that inherits everything, makes calls that it must not make, and then lives until it is killed. */
 static void do_fork(struct command *command)
 {
     pid_t pid = fork();
@@ -95,7 +93,7 @@ static void *run_command(void *argument)
 
 struct slot *slot_of(uint64_t number) { return &slots[number % SLOTS]; }
 
-/* NULL: an empty line. */
+/* Parses a line. Returns NULL for an empty one. */
 static struct command *parse(const char *text, bool *background)
 {
     struct command *command = calloc(1, sizeof *command);
@@ -160,5 +158,5 @@ int main(void)
             return 3;
         }
     }
-    _Exit(2); /* the harness is gone */
+    _Exit(2); /* the harness has ended */
 }

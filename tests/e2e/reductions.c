@@ -60,7 +60,7 @@ static void parse_reduction(const struct command *command, int first, uint64_t i
         bad_command(command, "bad pattern");
 }
 
-/* What marks say: {"mask":...,"right":...}. Option expect=MASK where it cannot be found out. */
+/* Adds the marks of a result: {"mask":...,"right":...}. Option expect=MASK for results that do not show it. */
 static void add_marks(struct line *line, const struct command *command, const struct values *values)
 {
     const char *mask = option(command, "expect");
@@ -90,8 +90,7 @@ static void add_reduction(struct line *line, const struct command *command, pccl
 }
 
 /*
- * With the option launched the beginning is said when the operation is: what happens then happens
- * to it.
+ * Reduces. With the option launched, the begin event follows the launch, so that later events hit a running operation.
  */
 static pcclResult_t reduce(struct command *command, const pcclReduceDescriptor_t *descriptor, struct values *values,
                            pcclReduceInfo_t *info)
@@ -123,7 +122,7 @@ void do_reduce(struct command *command)
 
 void do_launch(struct command *command)
 {
-    /* A tag in use may be launched again, to see it refused: the first one's buffers stay. */
+    /* A tag in use may be launched again, to see the refusal: the first operation keeps its buffers. */
     struct operation *operation = find_operation(command->slot, number(command, 0), false);
     bool again = operation != NULL;
     struct values values;
@@ -182,9 +181,7 @@ void do_test(struct command *command)
 
 void do_abort(struct command *command) { answer_only(command, pcclAbortOperations(command->slot->comm)); }
 
-/*
- * The union and the intersection of those who are in the entries' sums, and whether all are right.
- */
+/* Adds the union and the intersection of the contributors of all entries, and whether all are right. */
 static void add_list_marks(struct line *line, const struct values *values, size_t count)
 {
     uint64_t mask_any = 0, mask_all = ~UINT64_C(0);
@@ -238,7 +235,7 @@ struct flood {
     pcclAsyncReduceOp_t *handles;
 };
 
-/* Returns how many were launched; *result says why no more. */
+/* Launches sums and returns their number; *result is the reason why there are no more. */
 static uint64_t launch_flood(const struct flood *flood, pcclComm_t *comm, pcclResult_t *result)
 {
     pcclReduceDescriptor_t descriptor = {
@@ -255,8 +252,8 @@ static uint64_t launch_flood(const struct flood *flood, pcclComm_t *comm, pcclRe
 }
 
 /*
- * Each peer gives the same numbers, so every sum is a multiple of them. Returns how many sums are
- * right.
+ * Awaits the sums and returns the number of right ones. Every peer contributes the same numbers, so a sum is a multiple
+ * of them.
  */
 static uint64_t await_flood(const struct flood *flood, uint64_t launched, pcclResult_t *result)
 {
@@ -275,8 +272,8 @@ static uint64_t await_flood(const struct flood *flood, uint64_t launched, pcclRe
 }
 
 /*
- * flood N COUNT: launches N sums of COUNT i64 under the tags from 0 on, or as many as it may; a
- * step tells how many, and why no more. Then it awaits them.
+ * flood N COUNT: launches up to N sums of COUNT i64, with tags from 0 on, reports their number and the reason for the
+ * limit by a step event, and awaits them.
  */
 void do_flood(struct command *command)
 {

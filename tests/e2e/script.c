@@ -1,4 +1,4 @@
-/* What verbs are written with: reading commands, printing answers, and slots. */
+/* Tools for verbs: commands, answers, and slots. */
 #include "script.h"
 
 #include <stdarg.h>
@@ -107,7 +107,7 @@ void begin(struct command *command)
     command->begun_us = now_us();
 }
 
-/* What is known of the failure beside its words. */
+/* Adds the details of a failure besides its text. */
 static void add_failure(struct line *line, const pcclComm_t *comm)
 {
     pcclFailure_t failure = PCCL_FAILURE_INIT;

@@ -1,16 +1,16 @@
 /*
- * A scripted peer over the public interface only. It reads one command a line from standard input
- * and writes one JSON object a line to standard output; harness.py is the other end. When standard
- * input ends the process ends at once.
+ * A scripted peer that uses only the public interface. It reads one command per line from standard
+ * input and writes one JSON object per line to standard output; harness.py is the other end. When
+ * standard input ends, the process ends at once.
  *
- *   <id>[&] [#<slot>] <verb> <arguments...>       the verbs: peer.c
+ *   <id>[&] [#<slot>] <verb> <arguments...>       see peer.c for the verbs
  *
- * With & the command runs on a thread of its own, so that several can run at once. A slot is one
+ * With & the command runs on a separate thread, so that several can run at once. A slot is one
  * communicator. Answers: {"id":1,"event":"begin"} just before a call that may block,
- * {"id":1,"rc":0,"us":123,"at":<monotonic us>,...} after it. When it failed there are its "words",
- * the ids of those "lost", their "lost_count", the result as "failed", and "of":[<tag>,<sequence>]
- * for a launched reduction (none of it with the option mute: the communicator is gone when the call
- * ends). Log lines of the library come as {"log":<level>,"text":"..."}.
+ * {"id":1,"rc":0,"us":123,"at":<monotonic us>,...} after it. A failed call adds the text ("words"),
+ * the ids of the lost members ("lost"), their number ("lost_count"), the result ("failed"), and
+ * "of":[<tag>,<sequence>] for a launched reduction (not with the option mute: the communicator no
+ * longer exists when the call ends). Log lines of the library are {"log":<level>,"text":"..."}.
  */
 #ifndef PCCL_TESTS_E2E_SCRIPT_H
 #define PCCL_TESTS_E2E_SCRIPT_H
@@ -40,8 +40,8 @@ void begin_line(struct line *line);
 void end_line(struct line *line);
 uint64_t now_us(void);
 /*
- * Whoever acts on an answer sees what its command did: to be called before a command is carried
- * out.
+ * Waits for the answer under way, so that a command follows the effects of earlier ones. Call before a command is
+ * carried out.
  */
 void follow_answers(void);
 
@@ -58,12 +58,12 @@ struct slot {
     pthread_mutex_t lock;
     pcclComm_t *comm;
     struct operation operations[OPS];
-    struct shared *shared; /* what states.c holds */
-    atomic_bool stop;      /* the loop */
+    struct shared *shared; /* the state of states.c */
+    atomic_bool stop;      /* stops the loop */
 };
 
 struct command {
-    char *text; /* the words point into it */
+    char *text; /* memory of the words */
     char *id;
     struct slot *slot;
     const char *verb;
@@ -73,13 +73,13 @@ struct command {
 };
 
 struct slot *slot_of(uint64_t number);
-/* Ends the process: the script is wrong. */
+/* Ends the process, because of an error in the script. */
 _Noreturn void bad_command(const struct command *command, const char *why);
 const char *word(const struct command *command, int index);
 uint64_t number(const struct command *command, int index);
-/* "name" among the words, or "name=value". NULL: not there. */
+/* Returns the word "name", or the value of "name=value"; NULL if there is neither. */
 const char *option(const struct command *command, const char *name);
-/* Says that the call begins, and starts its clock. */
+/* Reports that the call begins, and starts its clock. */
 void begin(struct command *command);
 /* Starts the answer; the caller adds to it and ends it. */
 void answer(struct command *command, struct line *line, pcclResult_t result);

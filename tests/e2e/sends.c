@@ -1,13 +1,13 @@
 /*
- * Sends and receives.
+ * Verbs for sends and receives.
  *
- *   send RANK TAG COUNT FIRST   to that member COUNT elements of 4 bytes, FIRST and what follows it
- *   recv RANK TAG COUNT         from that member, or from "any". {"first":FIRST,"right":...}
- *   sends RANK TAG COUNT MANY   MANY sends of the same COUNT elements, all in flight at once
- *   recvs RANK TAG COUNT MANY   MANY receives, all in flight at once. {"right":...}
- *   stream RANK SEED COUNT      both ways between this peer and that member, in turns of several of
- *                               one tag, of up to COUNT elements, which follow from the seed. It ends
- *                               for both when one of them is told to stop. Event:
+ *   send RANK TAG COUNT FIRST   sends COUNT elements of 4 bytes to that member, counting from FIRST
+ *   recv RANK TAG COUNT         receives from that member, or from "any". {"first":FIRST,"right":...}
+ *   sends RANK TAG COUNT MANY   makes MANY sends of the same COUNT elements, all in flight at once
+ *   recvs RANK TAG COUNT MANY   makes MANY receives, all in flight at once. {"right":...}
+ *   stream RANK SEED COUNT      transfers both ways between this peer and that member, in turns of
+ *                               several transfers of one tag, of up to COUNT elements, drawn by the
+ *                               seed. Ends for both when one of them is stopped. Event:
  *     step     {"right":...}
  */
 #include "script.h"
@@ -122,7 +122,7 @@ struct stream {
     uint32_t self, other;
     uint64_t seed, count_max, turn;
     pcclCollectiveOptions_t options;
-    pcclPeerId_t members[MEMBERS_MAX]; /* as it began: third ones may go */
+    pcclPeerId_t members[MEMBERS_MAX]; /* members at the beginning; others may leave */
     bool right, last;
 };
 
@@ -132,7 +132,7 @@ static uint64_t draw(const struct stream *stream, uint32_t source, uint64_t inde
     return values_digest(of, sizeof of, 0);
 }
 
-/* The first element of what is sent tells in its lowest bit whether this is the last turn. */
+/* Prepares a transfer. The lowest bit of its first element marks the last turn. */
 static void prepare(const struct stream *stream, struct transfer *transfer, uint64_t index, bool last)
 {
     uint64_t drawn = draw(stream, transfer->sends ? stream->self : stream->other, index);
@@ -159,7 +159,7 @@ static pcclResult_t await_all(struct stream *stream, struct transfer transfers[2
     return result;
 }
 
-/* All are launched, in an order that is not that of the other peer. */
+/* Launches all transfers of a turn, in another order than the other peer. */
 static pcclResult_t take_turn(struct stream *stream)
 {
     struct transfer transfers[2 * IN_FLIGHT] = {0};

@@ -46,7 +46,7 @@ __attribute__((destructor)) static void end(void)
             (unsigned long long)atomic_load(&calls));
 }
 
-/* Which of `kinds` faults this call suffers; kinds: none. */
+/* Returns the fault of this call, below `kinds`, or `kinds` for no fault. */
 static unsigned pick(unsigned kinds)
 {
     atomic_fetch_add(&calls, 1);
@@ -86,7 +86,7 @@ ssize_t recv(int socket, void *bytes, size_t length, int flags)
     }
 }
 
-/* The data path: several pieces at once. A short call moves a part of the first. */
+/* Used by the data path for several pieces at once. A short call moves a part of the first piece. */
 ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
 {
     REAL(sendmsg);
@@ -158,7 +158,7 @@ int setsockopt(int socket, int level, int option, const void *value, socklen_t l
     return real.call(socket, level, option, value, length);
 }
 
-/* Of libuv, whose headers are of no use here. */
+/* Function of libuv, whose headers are not needed here. */
 int uv_async_send(void *handle);
 int uv_async_send(void *handle)
 {
@@ -176,10 +176,10 @@ int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
 
 enum { SYNCED_MAX = 4096 };
 
-static struct stat synced[SYNCED_MAX]; /* as they were then */
+static struct stat synced[SYNCED_MAX]; /* attributes at the time of the sync */
 static size_t synced_count;
 
-/* Another file may have got the inode since. */
+/* Another file may have received the inode since. */
 static bool is_synced(const struct stat *file)
 {
     for (size_t i = 0; i < synced_count; i++)

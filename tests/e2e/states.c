@@ -1,19 +1,19 @@
 /*
- * The verbs for shared state: what a slot holds, and what a synchronization makes of it.
+ * The verbs for shared state: the tensors of a slot, and their synchronization.
  *
- *   state TENSOR...         holds these from now on: NAME,DTYPE,COUNT,PATTERN[,FLAG...] each, with
- *                           the patterns of values.h or zero (untouched memory), and the flags
- *                           unequal, offset=BYTES, null, cuda, device=N, times=N (N of them, NAME0
- *                           and so on)
+ *   state TENSOR...         replaces the tensors: NAME,DTYPE,COUNT,PATTERN[,FLAG...] each, with the
+ *                           patterns of values.h or zero (untouched memory), and the flags unequal,
+ *                           offset=BYTES, null, cuda, device=N, times=N (N tensors, NAME0 and so on)
  *   poke NAME BYTE VALUE    changes one byte
- *   digests                 only tells what is held, as the two above do, too
- *   sync STRATEGY REVISION  popular, receive or send, or a number; option null: without statistics
- *   train BIT SEED BYTES    a loop until stopped: admit newcomers, synchronize, sum, change the
- *                           state by the sum. Newcomers begin with content of their own; now and
- *                           then a bit of a member's content is flipped
+ *   digests                 changes nothing, and answers as the two above do
+ *   sync STRATEGY REVISION  synchronizes: popular, receive or send, or a number; option null:
+ *                           without statistics
+ *   train BIT SEED BYTES    loops until stopped: admits newcomers, synchronizes, sums, changes the
+ *                           state by the sum. Newcomers begin with different content; now and then
+ *                           one bit of a member's content is flipped
  *
- * Answers have "revision" and "tensors": [[name, digest],...]; a sync "tx" and "rx", which stay at
- * 2^64-1 if they are not written. Events of train: step (once for each revision, after its
+ * Answers have "revision" and "tensors": [[name, digest],...]; a sync also "tx" and "rx", which
+ * remain 2^64-1 if they are not written. Events of train: step (once for each revision, after its
  * synchronization) and failed.
  */
 #include "script.h"
@@ -28,7 +28,7 @@ static const size_t huge_bytes = (size_t)1 << 30;
 
 struct shared {
     pcclSharedState_t state;
-    void **blocks; /* of the tensors */
+    void **blocks; /* memory of the tensors */
 };
 
 /* ---- holding ---- */
@@ -66,7 +66,7 @@ static size_t bytes_of(const pcclTensorInfo_t *tensor)
     return tensor->count * values_element_bytes((int)tensor->datatype);
 }
 
-/* Takes the block over; data is in it, or NULL. */
+/* Adds a tensor and takes over its block; `data` is in the block, or NULL. */
 static pcclTensorInfo_t *add_tensor(struct shared *shared, const char *name, int type, size_t count, void *block,
                                     size_t offset)
 {
@@ -127,7 +127,7 @@ static void *make_content(const struct command *command, int type, size_t count,
     return block;
 }
 
-/* The next field of a tensor's word; an empty one is "". */
+/* Returns the next field of a tensor's word; an empty one is "". */
 static char *take_field(const struct command *command, char **rest)
 {
     char *field = *rest;
@@ -168,7 +168,7 @@ static struct shared *held(const struct command *command)
     return command->slot->shared;
 }
 
-/* Of very large tensors the two ends only: they are the library's to compare. */
+/* Digests a tensor; of a very large one, only both ends, since the library compares the rest. */
 static uint64_t digest_of(const pcclTensorInfo_t *tensor)
 {
     size_t bytes = bytes_of(tensor);
@@ -280,7 +280,7 @@ static pcclResult_t call_ends(struct train *train, pcclResult_t result)
 static pcclResult_t let_in(struct train *train)
 {
     bool pending = false;
-    if (train->joined) { /* just now: the others are past their update too */
+    if (train->joined) { /* joined just now: the others have made their update too */
         train->joined = false;
         return pcclSuccess;
     }
@@ -312,7 +312,7 @@ static void report(const struct train *train, pcclResult_t result, int world, co
     end_line(&line);
 }
 
-/* Every now and then what a member holds is not what the others hold. */
+/* Changes a member's state from time to time, so that it differs from the others'. */
 static void spoil(struct train *train)
 {
     const pcclTensorInfo_t *tensor = &train->shared->state.infos[draw(&train->random) % 2];
@@ -347,9 +347,7 @@ static void apply(struct train *train)
     }
 }
 
-/*
- * One turn. false with *result: it has ended. A failed synchronization is reported and made again.
- */
+/* Makes one turn. Returns false with *result at the end. A failed synchronization is reported and repeated. */
 static bool turn(struct train *train, pcclResult_t *result)
 {
     int world = 0;
@@ -360,7 +358,7 @@ static bool turn(struct train *train, pcclResult_t *result)
     if (*result != pcclSuccess)
         return false;
     if (world < 2) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* alone: no hurry */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* alone: need not hurry */
         return true;
     }
     spoil(train);
@@ -377,7 +375,7 @@ static bool turn(struct train *train, pcclResult_t *result)
     *result = sum_up(train);
     if (*result == pcclSuccess)
         apply(train);
-    else if (*result != pcclTooFewPeers) /* then it is alone, and the step is dropped */
+    else if (*result != pcclTooFewPeers) /* this peer is alone, and the step is dropped */
         return false;
     train->shared->state.revision++;
     return true;

@@ -1,4 +1,4 @@
-/* Generates operands from their patterns, and digests results. */
+/* Generates operands from patterns, and digests results. */
 #include "values.h"
 
 #include <inttypes.h>
@@ -70,14 +70,14 @@ double values_wrapped(int type, double number)
     }
 }
 
-/* Keeps the upper bits of a float, to the nearest, even. */
+/* Keeps the upper bits of a float, rounded to the nearest, ties to even. */
 static uint32_t shorten(uint32_t bits, int dropped)
 {
     uint32_t half = UINT32_C(1) << (dropped - 1);
     return (bits + half - 1 + (bits >> dropped & 1)) >> dropped;
 }
 
-/* Normal numbers and zero only. */
+/* Converts a normal number or zero. */
 static uint16_t half_float(float single)
 {
     uint32_t bits;
@@ -173,7 +173,7 @@ bool values_make(struct values *values, const struct values_wish *wish)
     memset(values, 0, sizeof *values);
     values->marks = (struct marks){
         .type = wish->type, .op = wish->op, .count = wish->count, .salt = wish->salt, .rough = wish->rough};
-    /* An unknown type is for the library to refuse; the buffers must exist for that. */
+    /* The library must refuse an unknown type; the buffers must exist for that. */
     bool known = wish->type >= 0 && wish->type < TYPES;
     bool marked = known && marks_parse(&values->marks, wish->pattern);
     bool keep = values->marks.kind != MARKS_SPARSE;
