@@ -1,8 +1,8 @@
 /*
  * A peer that changes its frames before they are sealed, so a member with a token sends frames that no program of ours
- * sends: the linker puts this in front of pccl_record_seal. MUTANT_SEED: seed of the changes. MUTANT_AFTER: number of
+ * sends: the linker substitutes this for pccl_record_seal. MUTANT_SEED: seed of the changes. MUTANT_AFTER: number of
  * frames that remain unchanged. MUTANT_EVERY: one frame in this number is changed. Payload and the lengths of records
- * remain unchanged. MUTANT_VERSION: version of the protocol in its hello; nothing else is changed.
+ * remain unchanged. MUTANT_VERSION: protocol version in its hello; nothing else is changed.
  */
 #include "core/prng.h"
 #include "net/record.h"
@@ -23,18 +23,18 @@ bool __wrap_pccl_record_seal(struct pccl_record_line *line, enum pccl_record_kin
 enum {
     HEADER = PCCL_FRAME_HEADER_BYTES,
     TYPE_AT = 4,
-    NUMBERS_AT = 8, /* sequence, acknowledged */
+    NUMBERS_AT = 8, /* offset of sequence and acknowledged */
     CHECKED = 24,
-    LENGTHS = 1 << 10, /* shorter frames are kept, to be sent again */
+    LENGTHS = 1 << 10, /* limit for the length of frames that are kept for resending */
     CHANGES_MAX = 4,
-    VERSION_AT = HEADER + 8, /* behind the magic number */
+    VERSION_AT = HEADER + 8, /* after the magic number */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pccl_prng prng;
 static bool begun;
 static uint64_t after, every, version;
-static uint8_t earlier[LENGTHS][LENGTHS]; /* the last frame of each length */
+static uint8_t earlier[LENGTHS][LENGTHS]; /* last frame of each length */
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -55,7 +55,7 @@ static uint32_t body_of(const uint8_t *frame)
     return (uint32_t)frame[0] | (uint32_t)frame[1] << 8 | (uint32_t)frame[2] << 16 | (uint32_t)frame[3] << 24;
 }
 
-/* Makes the checksum right, so that the receiver decodes the body. */
+/* Corrects the checksum, so that the receiver decodes the body. */
 static void check(uint8_t *frame, size_t length)
 {
     XXH3_state_t sum;
@@ -87,7 +87,7 @@ static void change(uint8_t *frame, size_t length)
     switch (draw(8)) {
     case 0: put(frame + TYPE_AT, draw(80), 2); break;
     case 1: put(frame + NUMBERS_AT + 8 * draw(2), odd_value(), 8); break;
-    case 2: frame[draw(length)] ^= (uint8_t)(1U << draw(8)); return; /* the checksum is not right */
+    case 2: frame[draw(length)] ^= (uint8_t)(1U << draw(8)); return; /* keeps the wrong checksum */
     case 3:
         if (length < LENGTHS && HEADER + body_of(earlier[length]) == length)
             memcpy(frame, earlier[length], length);
