@@ -65,7 +65,7 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
  */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms);
 bool pccl_arrivals_has_ready(const struct pccl_arrivals *arrivals);
-/* Passes the connection whose turn it is to the caller. At least one must be ready. */
+/* Passes the next connection in turn to the caller. At least one must be ready. */
 uv_os_sock_t pccl_arrivals_take(struct pccl_arrivals *arrivals, struct pccl_address *from);
 
 #endif

@@ -7,10 +7,7 @@
 
 /* ---- what a certificate is for ---- */
 
-/*
- * Checks the unit of the last certificate of a chain. OpenSSL calls it for each certificate, beginning with the
- * authority's.
- */
+/* Checks the unit of the certificate at depth 0. OpenSSL calls it for each one of a chain, the authority's first. */
 static int check_unit(int good, struct x509_store_ctx_st *context, const char *unit)
 {
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});

@@ -41,7 +41,7 @@ struct pccl_channel_events {
     void (*visit)(struct pccl_channel *channel, int ready);
     /* The limit has passed, or bytes are awaited from the other side and no bytes have moved for too long. */
     void (*late)(struct pccl_channel *channel);
-    /* After pccl_channel_leave: the output is sent, link_bye follows. May be NULL. */
+    /* After pccl_channel_leave: the output is sent; link_bye follows if `bye` was set. May be NULL. */
     void (*parting)(struct pccl_channel *channel);
     /*
      * After `parting`: the channel has ended and is closed. May be called from inside pccl_channel_leave. May be NULL.
@@ -156,10 +156,7 @@ void pccl_channel_abort(struct pccl_channel *channel);
  * link whose keys secure only its handshake continues without encryption.
  */
 void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out);
-/*
- * Gives an initialized channel of that socket the connection's encryption, pipe and undelivered bytes, which it owns
- * from now on.
- */
+/* Makes an initialized channel of the handover's socket take over its encryption, pipe and undelivered bytes. */
 void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *handover);
 static inline bool pccl_handover_has_input(const struct pccl_handover *handover)
 {

@@ -40,7 +40,7 @@ struct pccl_dial {
 
 /* Starts dialing. Returns NULL if out of memory. */
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial);
-/* Stops dialing. `done` will not be called. Has no effect if the dialer is already canceled. */
+/* Stops dialing. `done` will not be called. */
 void pccl_dialer_cancel(struct pccl_dialer *dialer);
 
 #endif

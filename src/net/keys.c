@@ -168,7 +168,7 @@ static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, str
 static int offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
                      size_t *identity_bytes, struct ssl_session_st **session)
 {
-    /* net/secure made the SSL object; no other SSL object has keys of this library. */
+    /* Only SSL objects that net/secure made have these callbacks, so index 0 is set. */
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     const struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
     struct pccl_secret key;

@@ -67,13 +67,10 @@ bool pccl_pipe_owes_bell(const struct pccl_pipe *pipe);
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /* Returns true if no more input will arrive after the bytes that are in the pipe. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);
-/* Return true if there is input, or enough room for a worthwhile write. */
+/* Returns true if there is input; the second, if there is enough room for a worthwhile write. */
 bool pccl_pipe_has_input(const struct pccl_pipe *pipe);
 bool pccl_pipe_has_room(const struct pccl_pipe *pipe);
-/*
- * Return true as the two functions above do; on false, the other side will send a wake-up byte when the condition
- * holds.
- */
+/* Returns true as the two functions above; on false, the other side will send a wake-up byte when that changes. */
 PCCL_MUST_CHECK bool pccl_pipe_await_input(struct pccl_pipe *pipe);
 PCCL_MUST_CHECK bool pccl_pipe_await_room(struct pccl_pipe *pipe);
 

@@ -95,7 +95,7 @@ void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);
-/* Returns true if pccl_record_take would return content, or the reason why no more will follow. */
+/* Returns true if pccl_record_take would find content, a record of another kind, or bytes that are no valid record. */
 bool pccl_record_has_input(const struct pccl_record_reader *reader, const struct pccl_record_line *line);
 
 /*

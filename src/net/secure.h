@@ -92,7 +92,7 @@ const char *pccl_secure_why(const struct pccl_secure *secure);
  * and before all other functions.
  */
 void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
-/* Returns the answer to an other side that does not encrypt, in words for this role. */
+/* Returns the text about an other side that does not encrypt; MASTER and ACCEPTED also send it as their answer. */
 const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role);
 /*
  * Writes the reason why the handshake of `ssl` has failed, from the first error that OpenSSL has stored for this

@@ -1,8 +1,8 @@
 /*
  * Keeps forked children from holding our descriptors open: a child that inherits sockets would hide the death of its
- * parent from every peer. Descriptors of the library are recorded here and closed in the child. Every object that owns
- * a thread stores the generation in which it was created, so that calls in the child can be refused: the object's locks
- * and threads did not survive the fork.
+ * parent from every peer. The library's sockets, locked files, shared memory and the like are recorded here and closed
+ * in the child. Every object that owns a thread stores the generation in which it was created, so that calls in the
+ * child can be refused: the object's locks and threads did not survive the fork.
  */
 #ifndef PCCL_OS_FORK_H
 #define PCCL_OS_FORK_H

@@ -41,7 +41,7 @@ static uint32_t add(const struct pccl_address *address, uint16_t port, struct pc
     return count + 1;
 }
 
-/* The value of our addresses for other peers; smaller is better. */
+/* Usefulness of our addresses to other peers; smaller is better. */
 enum rank { RANK_ROUTABLE, RANK_DOUBTFUL, RANK_LOOPBACK };
 
 static enum rank rank_of(const struct pccl_address *address, const char *name)

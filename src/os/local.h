@@ -31,7 +31,10 @@ void pccl_local_close(struct pccl_local *local);
 PCCL_MUST_CHECK int pccl_local_listen(const struct pccl_local *local, const struct pccl_id *id, uv_os_sock_t *socket);
 /* Removes the file. The caller closes the socket. */
 void pccl_local_remove(const struct pccl_local *local, const struct pccl_id *id);
-/* Lets the connected process in. Returns false if it belongs to another user. takes: it may pass a descriptor. */
+/*
+ * Lets the connected process in. Returns false if it belongs to another user, or the byte cannot be sent. takes: it may
+ * pass a descriptor.
+ */
 PCCL_MUST_CHECK bool pccl_local_let_in(uv_os_sock_t accepted, bool takes);
 
 /*

@@ -26,7 +26,7 @@ struct pccl_resolve {
     uint32_t count;
     /*
      * Called once, unless canceled; never from inside start. Passes the addresses found, in the order of the hosts (a
-     * host may have several), or `count` 0 and a reason. The resolver no longer exists after the call.
+     * host may have several), or `count` 0 and a reason. The resolver must not be used in the call or after it.
      */
     void (*done)(void *context, const struct pccl_address *addresses, uint32_t count, const struct pccl_text *reason);
     void *context;

@@ -46,7 +46,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace_anyway(const char *pat
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_remove(const char *path, struct pccl_text *reason);
 /*
  * Creates the directory if it is missing. Returns SYSTEM, with a reason, if that fails, if the path is not a directory,
- * or if other users own or can use it.
+ * if another user owns it, or if others can use it.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_directory(const char *path, struct pccl_text *reason);
 

@@ -56,8 +56,8 @@ void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes);
 PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *socket, struct pccl_address *from);
 
 /*
- * Read or write. Return the number of bytes moved, or a negative error: UV_EOF if the other side has closed; UV_EPROTO
- * for passed descriptors. length > 0.
+ * Reads or writes bytes. Returns their number, or a negative error: UV_EOF if the other side has closed; UV_EPROTO for
+ * passed descriptors. length > 0.
  */
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);
@@ -69,7 +69,7 @@ ptrdiff_t pccl_socket_peek(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 /* Sets the number of received bytes at which the socket becomes readable. Systems may ignore it. */
 void pccl_socket_wait_bytes(uv_os_sock_t socket, int count);
 
-/* Read or write two places in one call; either length may be 0, not both. */
+/* Reads or writes two places in one call; either length may be 0, not both. */
 ptrdiff_t pccl_socket_read_two(uv_os_sock_t socket, uint8_t *first, size_t first_length, uint8_t *second,
                                size_t second_length);
 ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_t first_length, const uint8_t *second,

@@ -18,7 +18,7 @@ static int to_name(const char *path, struct sockaddr_un *name)
     return 0;
 }
 
-/* Return 0 or an error, as the functions below do. */
+/* Returns 0 or an error, as the functions below do. */
 static int bind_to(uv_os_sock_t socket, const struct sockaddr_un *name)
 {
     return bind(socket, (const struct sockaddr *)name, sizeof *name) == 0 ? 0 : pccl_socket_last_error();

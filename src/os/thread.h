@@ -21,7 +21,7 @@ typedef int pccl_signals;
 #else
 typedef sigset_t pccl_signals;
 #endif
-/* Keep signal handlers from running on the calling thread between these two calls. */
+/* Keeps signal handlers from running on the calling thread until the second call. */
 void pccl_thread_hold_signals(pccl_signals *before);
 void pccl_thread_restore_signals(const pccl_signals *before);
 

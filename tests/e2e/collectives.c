@@ -122,7 +122,7 @@ static void fill(const struct collective *op, uint32_t *elements, size_t count, 
         elements[i] = element_of(op, base + i);
 }
 
-/* Allows half of a step between two codes, and rounding errors. */
+/* Returns true if two floats differ by at most half a step between two codes, plus rounding errors. */
 static bool is_near(uint32_t found, uint32_t expected)
 {
     float real, exact;
@@ -180,7 +180,7 @@ static size_t part_count(const struct collective *op, const pcclPeerId_t *id, ui
     return op->count * (op->tag % 2 != 0 ? draw % 4 : 1 + draw % 3);
 }
 
-/* Returns the number of elements before that part. */
+/* Returns the number of elements before the part for the member of this rank. */
 static size_t part_first(const struct collective *op, const pcclPeerId_t *id, uint32_t rank)
 {
     size_t first = 0;

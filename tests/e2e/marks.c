@@ -9,7 +9,7 @@
 enum { SUM, AVG, PROD, MAX, MIN };
 enum { WIDTH_MAX = 24, ELEMENT_MAX = 8, SPARSE_EVERY = 1 << 24, SPARSE_FIRST = 5 };
 
-/* Returns the number of bits whose sums every type holds exactly. */
+/* Returns the number of bits whose sums the type holds exactly. */
 static int width(const struct marks *marks)
 {
     return values_element_bytes(marks->type) == 1 || values_is_small_float(marks->type) ? 8

@@ -35,7 +35,7 @@ struct marks_found {
 /* Parses a pattern; `type` must be set. Returns false if there is no such pattern, or if the bit exceeds the type. */
 bool marks_parse(struct marks *marks, const char *pattern);
 void marks_fill(const struct marks *marks, void *elements); /* sparse: zeroed memory only */
-/* Checks a result. mask 0: find the contributors; only for sums. */
+/* Checks a result. mask 0: also finds the contributors; for sums only. */
 struct marks_found marks_check(const struct marks *marks, const void *elements, uint64_t mask);
 
 #endif
