@@ -42,7 +42,7 @@ bool pccl_keys_is_shared(const struct pccl_keys *keys);
  * Returns false, with a reason, on failure; the previous certificates then stay in use.
  */
 PCCL_MUST_CHECK bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason);
-/* Writes the fingerprint of the own certificate, for people who compare it and for pccl_keys_of_visitor. */
+/* Writes the fingerprint of this side's certificate, for people who compare it and for pccl_keys_of_visitor. */
 void pccl_keys_fingerprint(const struct pccl_keys *keys, char text[PCCL_FINGERPRINT_TEXT + 1]);
 /*
  * Creates the keys of a client of a master's HTTP, which identifies the master by the fingerprint or, if that is "", by

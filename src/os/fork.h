@@ -20,8 +20,8 @@ void pccl_fork_unlock(void);
 /* Remembers a descriptor. Returns false if out of memory. Caller holds the lock. */
 PCCL_MUST_CHECK bool pccl_fork_remember(uv_os_sock_t descriptor);
 /*
- * Remembers the descriptor that a system call returned (-1: it failed, errno says why) and unlocks.
- * Returns 0 or an error of libuv; the descriptor is then closed. Caller holds the lock.
+ * Remembers the descriptor that a system call returned (-1: it failed, and errno is set) and unlocks. Returns 0 or a
+ * negative libuv error; the descriptor is then closed. Caller holds the lock.
  */
 PCCL_MUST_CHECK int pccl_fork_keep(uv_os_sock_t opened);
 void pccl_fork_forget(uv_os_sock_t descriptor);
