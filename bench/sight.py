@@ -30,15 +30,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # number of timed operations in a turn
 BY_THE_CLOCK = {"src/drive/comm_watch.c": ["pccl_comm_watch_polled"]}
 FOR_EACH_OPERATION = {
-    "src/drive/comm_sight.c": ["pccl_comm_sight_launched", "pccl_comm_sight_decided", "pccl_comm_sight_released"],
+    "src/drive/comm_telemetry.c": ["pccl_comm_telemetry_launched", "pccl_comm_telemetry_decided", "pccl_comm_telemetry_released"],
     "src/drive/comm_jobs.c": ["count_ended"],
-    "src/sight/flow.h": [
-        "pccl_sight_expect",
-        "pccl_sight_grant",
-        "pccl_sight_begin_sending",
-        "pccl_sight_sent",
-        "pccl_sight_begin_receiving",
-        "pccl_sight_received",
+    "src/telemetry/flow.h": [
+        "pccl_telemetry_expect",
+        "pccl_telemetry_grant",
+        "pccl_telemetry_begin_sending",
+        "pccl_telemetry_sent",
+        "pccl_telemetry_begin_receiving",
+        "pccl_telemetry_received",
     ],
 }
 

@@ -99,7 +99,7 @@ pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status)
         pccl_guard_pop(&call->caller.guard);
         return result;
     }
-    pccl_comm_sight_after_call(call->comm);
+    pccl_comm_telemetry_after_call(call->comm);
     pccl_caller_end(&call->caller);
     pccl_handle_leave(call->handle);
     return result;

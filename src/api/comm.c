@@ -28,7 +28,7 @@ static enum pccl_status create(struct pccl_api_call *call, const pcclOptions_t *
         params.peer_group = given->peer_group;
         params.connection_pool_size = (uint32_t)pccl_min_u64(given->p2p_connection_pool_size, PCCL_POOL_MAX);
     }
-    status = pccl_comm_sight_check(&params, reason);
+    status = pccl_comm_telemetry_check(&params, reason);
     if (status == PCCL_OK)
         status = pccl_credentials_of_peer(&params, &keys, reason);
     if (status != PCCL_OK)

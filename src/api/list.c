@@ -441,7 +441,7 @@ static bool begin_rebuild(struct pccl_api_list *list)
 /* ---- the whole list ---- */
 
 /* Runs until all entries have succeeded, or nothing is in flight after a failure that cannot be retried. */
-bool pccl_api_list_go_on(struct pccl_api_list *list)
+bool pccl_api_list_continue(struct pccl_api_list *list)
 {
     for (;;) {
         launch_more(list);

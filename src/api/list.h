@@ -76,7 +76,7 @@ void pccl_api_list_fini(struct pccl_api_list *list);
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 /*
  * Checks the list before any operation is launched. On failure fills in `why`, which the caller has zeroed. On success
- * the caller holds the lock, and calls pccl_api_list_go_on until it returns false, then pccl_api_list_end.
+ * the caller holds the lock, and calls pccl_api_list_continue until it returns false, then pccl_api_list_end.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
 /*
@@ -84,7 +84,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list,
  * must rebuild the arguments of the entries for which pccl_api_list_is_to_rebuild returns true, for `members`, and then
  * call pccl_api_list_rebuilt; only if the list `rebuilds`.
  */
-PCCL_MUST_CHECK bool pccl_api_list_go_on(struct pccl_api_list *list);
+PCCL_MUST_CHECK bool pccl_api_list_continue(struct pccl_api_list *list);
 /*
  * Continues after rebuilding; takes the lock. A status other than OK, with the reason, means that the caller failed;
  * the list then ends.

@@ -227,7 +227,7 @@ static enum pccl_status run_list(struct pccl_api_list *list, const pcclReduceOpD
     enum pccl_status status = pccl_api_list_begin(list, why);
     if (status != PCCL_OK)
         return status;
-    bool rebuild_due = pccl_api_list_go_on(list);
+    bool rebuild_due = pccl_api_list_continue(list);
     PCCL_ASSERT(!rebuild_due);
     return pccl_api_list_end(list, why);
 }

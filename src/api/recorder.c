@@ -1,6 +1,6 @@
 /* pcclDumpFlightRecorder, pcclWriteFlightRecorder and pcclGetVerdicts. */
 #include "api/api.h"
-#include "drive/comm_sight.h"
+#include "drive/comm_telemetry.h"
 #include "drive/communicator.h"
 #include "net/heap.h"
 #include "peer/queries.h"
@@ -18,7 +18,7 @@ static enum pccl_status dump(struct pccl_api_call *call, char *text, size_t size
             &call->why.reason, PCCL_ARGUMENT,
             "pcclDumpFlightRecorder: text is NULL although size is not 0, or both text and needed are NULL");
     call->extended = true;
-    enum pccl_status status = pccl_comm_sight_text(call->comm, &made, &bytes);
+    enum pccl_status status = pccl_comm_telemetry_text(call->comm, &made, &bytes);
     if (status == PCCL_OK)
         status = pccl_api_hand_out(made, bytes - 1, text, size, needed, &call->why.reason);
     pccl_release(pccl_heap(), made, bytes);
@@ -35,7 +35,7 @@ static enum pccl_status write_file(struct pccl_api_call *call, const char *file)
     if (!file || file[0] == '\0')
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclWriteFlightRecorder: file is NULL or empty");
     call->extended = true;
-    return pccl_comm_sight_write(call->comm, file, &call->why.reason);
+    return pccl_comm_telemetry_write(call->comm, file, &call->why.reason);
 }
 
 pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file)

@@ -135,7 +135,7 @@ static enum pccl_status carry_out(struct run *run, struct pccl_why *why)
     enum pccl_status status = pccl_api_list_begin(list, why);
     if (status != PCCL_OK)
         return status;
-    while (pccl_api_list_go_on(list)) {
+    while (pccl_api_list_continue(list)) {
         struct pccl_why failed = {0};
         status = rebuild(run, &failed.reason);
         pccl_api_list_rebuilt(list, status, &failed);

@@ -149,7 +149,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
         pccl_instance_end(exchange, ended, instance);
 }
 
-void pccl_exchange_go_on(struct pccl_exchange *exchange)
+void pccl_exchange_continue(struct pccl_exchange *exchange)
 {
     const struct pccl_list_node *last = exchange->resting.previous;
     exchange->kept_bytes = 0;
@@ -260,4 +260,4 @@ size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t 
     return exchange->scratch.used_bytes;
 }
 
-size_t pccl_exchange_ahead_bytes(const struct pccl_exchange *exchange) { return exchange->ahead_bytes; }
+size_t pccl_exchange_early_bytes(const struct pccl_exchange *exchange) { return exchange->early_bytes; }

@@ -11,7 +11,7 @@
  * Rendezvous (PROTOCOL 7): a transfer that starts sends READY to all its senders; data flows only for stripes that the
  * receiver has granted. A READY for an operation that has not been started here is kept (bounded); one of an older view
  * or an ended operation is dropped. On a long path a sender sends its own part of the first stripes without waiting for
- * READY, at most PCCL_AHEAD_BYTES and PCCL_AHEAD_SEGMENTS on a lane, and no more bytes to several peers at once: the
+ * READY, at most PCCL_EARLY_BYTES and PCCL_EARLY_SEGMENTS on a lane, and no more bytes to several peers at once: the
  * receiver buffers this early data until it opens the stripe. A transfer is done only when all its receivers have sent
  * READY and agree. Data for an operation that has ended here is discarded. Each message arrives once, in any order
  * across the connections of a lane, and a result only after its parts; everything else is refused as malformed, without
@@ -42,7 +42,7 @@
 #include "core/limits.h"
 #include "core/list.h"
 #include "core/memory.h"
-#include "sight/flow.h"
+#include "telemetry/flow.h"
 
 struct pccl_exchange; /* collective/internal.h */
 struct pccl_transfer; /* one operation at this peer */
@@ -94,7 +94,7 @@ struct pccl_exchange_effects {
      * part, before `done`, if tells_arrivals is set; not for empty parts.
      */
     void (*arrived)(void *context, struct pccl_transfer *transfer, uint32_t position);
-    /* Copying has taken long: visit other connections, then call pccl_exchange_go_on. */
+    /* Copying has taken long: visit other connections, then call pccl_exchange_continue. */
     void (*rests)(void *context);
 };
 
@@ -129,7 +129,7 @@ struct pccl_transfer_config {
      * Telemetry of each flow, as far as there is room; zeroed, and in the caller's memory until the transfer is
      * stopped.
      */
-    struct pccl_sight_flow *sights;
+    struct pccl_telemetry_flow *sights;
     uint32_t sight_count;
     void *user;
 };
@@ -164,7 +164,7 @@ struct pccl_arrival {
     uint64_t stripe;
     uint32_t step;
     void *scratch;
-    struct pccl_held_segment *held; /* buffered for a transfer that has not taken it yet */
+    struct pccl_buffered_segment *held; /* buffered for a transfer that has not taken it yet */
 };
 
 /* Returns NULL if out of memory. Copies config, memory and effects. */
@@ -207,7 +207,7 @@ void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfe
 /* Discards early and late data of an aborted operation that will never be started here. */
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 /* Continues the transfers that pause. */
-void pccl_exchange_go_on(struct pccl_exchange *exchange);
+void pccl_exchange_continue(struct pccl_exchange *exchange);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);
 /* Returns true if a departure of the transfer is in progress. */
@@ -274,6 +274,6 @@ void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure
 /* Returns the scratch in use, and its peak, for tests and logs. peak may be NULL. */
 size_t pccl_exchange_scratch_bytes(const struct pccl_exchange *exchange, size_t *peak);
 /* Returns the part of it that buffers early data. */
-size_t pccl_exchange_ahead_bytes(const struct pccl_exchange *exchange);
+size_t pccl_exchange_early_bytes(const struct pccl_exchange *exchange);
 
 #endif

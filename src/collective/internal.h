@@ -19,19 +19,19 @@ struct pccl_lane {
     bool outgoing;
     void *user; /* the driver's */
     uint32_t connections;
-    struct pccl_list_node flows;     /* all flows that use it */
-    struct pccl_list_node queue;     /* flows with something to send, in turn */
-    struct pccl_table held;          /* buffered early messages, by instance */
-    struct pccl_list_node held_list; /* the same messages, oldest first */
+    struct pccl_list_node flows;         /* all flows that use it */
+    struct pccl_list_node queue;         /* flows with something to send, in turn */
+    struct pccl_table held;              /* buffered early messages, by instance */
+    struct pccl_list_node buffered_list; /* the same messages, oldest first */
     /* incoming: buffered early data; outgoing: allowance used by flows that send before READY */
-    size_t ahead_bytes;
-    uint32_t ahead_segments; /* likewise */
+    size_t early_bytes;
+    uint32_t early_segments; /* likewise */
     bool used;               /* an operation has received over it */
     bool member;             /* its peer is a member in our view */
 };
 
 /* READY, or first segments, that a lane buffers for an operation that has not started here. */
-struct pccl_held {
+struct pccl_buffered {
     struct pccl_table_node by_instance;
     struct pccl_list_node node;
     struct pccl_lane *lane;
@@ -41,9 +41,9 @@ struct pccl_held {
     struct pccl_list_node segments; /* incoming lane: at least one, by stripe */
 };
 
-struct pccl_held_segment {
+struct pccl_buffered_segment {
     struct pccl_list_node node;
-    struct pccl_held *held;
+    struct pccl_buffered *held;
     uint64_t stripe;
     uint32_t length;
     struct pccl_scratch *scratch;
@@ -62,15 +62,15 @@ struct pccl_flow {
     uint32_t other;  /* rank of the other end */
     uint32_t column; /* index among the flows of its direction */
     bool outgoing;
-    struct pccl_sight_flow *sight; /* its telemetry; never NULL */
+    struct pccl_telemetry_flow *sight; /* its telemetry; never NULL */
     struct pccl_list_node on_lane, in_queue;
     bool agreed; /* READY has arrived and agrees with ours; incoming, in a send: data has arrived */
     bool tell;   /* READY must be sent; outgoing: only in a send, whose source announces it */
     /* Outgoing: */
     uint64_t granted;   /* stripes below this may be sent */
     uint64_t ahead;     /* the first step of stripes below this may be sent before READY */
-    size_t ahead_bytes; /* allowance of the lane that this uses */
-    uint32_t ahead_segments;
+    size_t early_bytes; /* allowance of the lane that this uses */
+    uint32_t early_segments;
     uint64_t begun;                 /* stripes below this have their first step sent */
     uint64_t to_begin;              /* next stripe with something to send + 1; 0: not known */
     struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path ordered by step */
@@ -120,7 +120,7 @@ struct pccl_ended {
     struct pccl_instance instance;
 };
 
-#define PCCL_ARRIVAL_TOLD UINT64_MAX /* every element is here, and the driver knows it */
+#define PCCL_ARRIVAL_REPORTED UINT64_MAX /* every element is here, and the driver knows it */
 
 enum pccl_transfer_stage {
     PCCL_TRANSFER_MOVING,
@@ -168,7 +168,7 @@ struct pccl_transfer {
     size_t stripe_scratch;     /* scratch that a stripe needs */
     struct pccl_stripe *idle_stripes;
     struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
-    struct pccl_list_node resting; /* opens no stripe before pccl_exchange_go_on */
+    struct pccl_list_node resting; /* opens no stripe before pccl_exchange_continue */
 };
 
 static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
@@ -194,11 +194,11 @@ struct pccl_exchange {
     size_t short_path_bytes; /* reserved scratch of transfers on short paths */
     size_t moving_bytes;     /* part of it that belongs to transfers that have completed a stripe */
     struct pccl_backup_pool backups;
-    size_t ahead_bytes; /* bytes buffered in all lanes */
-    uint32_t ahead_segments;
+    size_t early_bytes; /* bytes buffered in all lanes */
+    uint32_t early_segments;
     uint64_t room; /* incremented when room may have become free, or usable for others */
     uint64_t now_us;
-    struct pccl_sight_flow unseen; /* telemetry of flows that are not recorded */
+    struct pccl_telemetry_flow unseen; /* telemetry of flows that are not recorded */
 };
 
 /* ---- window.c: open stripes, from the grant until all messages have been received and sent ---- */
@@ -240,7 +240,7 @@ void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number);
 /* Closes the stripe if it is complete; false: it is not. Call after each received or sent message of the stripe. */
 bool pccl_stripe_close(struct pccl_stripe *stripe);
 /* Returns the number of stripes whose first step may be sent before READY; 0 unless the path is long. */
-uint64_t pccl_ahead_stripes(const struct pccl_plan *plan);
+uint64_t pccl_early_stripes(const struct pccl_plan *plan);
 /* Reports the effects of the last message to the driver. */
 void pccl_transfer_report(struct pccl_transfer *transfer);
 /* Reports to the driver, once, that the transfer fails. */
@@ -264,7 +264,7 @@ void pccl_lane_use(struct pccl_lane *lane);
 /* Reserves room for the lanes of the exchange's new members. */
 void pccl_lanes_admit(struct pccl_exchange *exchange);
 /* Buffers a READY. *first: set to true if it is new. Returns false if memory is short. */
-PCCL_MUST_CHECK bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first);
+PCCL_MUST_CHECK bool pccl_lane_buffer_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first);
 /*
  * Takes the buffered READY of the transfer, unless it is of a later view. Returns false if none is of the transfer's
  * view.
@@ -274,13 +274,13 @@ PCCL_MUST_CHECK bool pccl_lane_take_ready(const struct pccl_lane *lane, const st
 /* Drops READY of past views. */
 void pccl_lanes_forget_views(struct pccl_exchange *exchange);
 /* Buffers a first step for a stripe that is not open here; returns the status for pccl_exchange_receive. */
-PCCL_MUST_CHECK enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
-                                                     struct pccl_arrival *arrival, struct pccl_text *reason);
+PCCL_MUST_CHECK enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
+                                                       struct pccl_arrival *arrival, struct pccl_text *reason);
 /*
  * Hands the early data of an open stripe, with its scratch and its arrival, to the caller. Returns false without any.
  */
 PCCL_MUST_CHECK bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
-                                         struct pccl_held_segment *taken);
+                                         struct pccl_buffered_segment *taken);
 /* Drops older segments when a transfer starts, and fails the transfer if buffered segments do not fit its plan. */
 void pccl_lanes_begin(struct pccl_transfer *transfer);
 /* Returns true, and fails the transfer, if this first step on a long path is from a peer with another plan. */
@@ -288,8 +288,8 @@ bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_da
 /* Drop the buffered segments of an operation that has ended here; of a lane. */
 void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 void pccl_lane_drop(struct pccl_lane *lane);
-void pccl_held_received(struct pccl_arrival *arrival);
-void pccl_held_dropped(struct pccl_arrival *arrival);
+void pccl_buffered_received(struct pccl_arrival *arrival);
+void pccl_buffered_dropped(struct pccl_arrival *arrival);
 
 /* ---- sending.c: flows and their outgoing messages ---- */
 

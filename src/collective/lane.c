@@ -14,22 +14,22 @@ static struct pccl_lane *lane_of(struct pccl_table_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
 }
 
-static struct pccl_held *held_of(struct pccl_list_node *node)
+static struct pccl_buffered *held_of(struct pccl_list_node *node)
 {
-    return PCCL_CONTAINER_OF(node, struct pccl_held, node);
+    return PCCL_CONTAINER_OF(node, struct pccl_buffered, node);
 }
 
-static struct pccl_held_segment *segment_of(struct pccl_list_node *node)
+static struct pccl_buffered_segment *segment_of(struct pccl_list_node *node)
 {
-    return PCCL_CONTAINER_OF(node, struct pccl_held_segment, node);
+    return PCCL_CONTAINER_OF(node, struct pccl_buffered_segment, node);
 }
 
 /* Returns NULL if nothing is buffered for the operation. */
-static struct pccl_held *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
+static struct pccl_buffered *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
     struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
     for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
+        struct pccl_buffered *held = PCCL_CONTAINER_OF(node, struct pccl_buffered, by_instance);
         if (pccl_instance_equal(&held->instance, instance))
             return held;
     }
@@ -37,22 +37,22 @@ static struct pccl_held *find_held(const struct pccl_lane *lane, const struct pc
 }
 
 /* Returns NULL if memory is short. */
-static struct pccl_held *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
-                                   const struct pccl_epoch *view)
+static struct pccl_buffered *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
+                                       const struct pccl_epoch *view)
 {
-    struct pccl_held *held = pccl_allocate(&lane->exchange->memory, sizeof *held);
+    struct pccl_buffered *held = pccl_allocate(&lane->exchange->memory, sizeof *held);
     if (held == NULL)
         return NULL;
     held->lane = lane;
     held->instance = *instance;
     held->view = *view;
     pccl_list_init(&held->segments);
-    pccl_list_append(&lane->held_list, &held->node);
+    pccl_list_append(&lane->buffered_list, &held->node);
     pccl_table_insert(&lane->held, &held->by_instance, pccl_instance_hash(lane->held.hash, instance));
     return held;
 }
 
-static void release_held(struct pccl_held *held)
+static void release_held(struct pccl_buffered *held)
 {
     PCCL_ASSERT(pccl_list_is_empty(&held->segments) && held->lane->held.count > 0);
     pccl_list_remove(&held->node);
@@ -62,14 +62,14 @@ static void release_held(struct pccl_held *held)
 
 /* ---- READY ---- */
 
-bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first)
+bool pccl_lane_buffer_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first)
 {
     PCCL_ASSERT(lane->outgoing);
-    struct pccl_held *held = find_held(lane, &ready->instance);
+    struct pccl_buffered *held = find_held(lane, &ready->instance);
     *first = held == NULL;
     if (held == NULL) {
         if (lane->held.count >= PCCL_OPS_PER_PEER_MAX)
-            release_held(held_of(lane->held_list.next));
+            release_held(held_of(lane->buffered_list.next));
         held = make_held(lane, &ready->instance, &ready->view);
         if (held == NULL)
             return false;
@@ -88,7 +88,7 @@ bool pccl_lane_hold_ready(struct pccl_lane *lane, const struct pccl_msg_ready *r
 bool pccl_lane_take_ready(const struct pccl_lane *lane, const struct pccl_transfer *transfer,
                           struct pccl_msg_ready *ready)
 {
-    struct pccl_held *held = lane->outgoing ? find_held(lane, &transfer->config->instance) : NULL;
+    struct pccl_buffered *held = lane->outgoing ? find_held(lane, &transfer->config->instance) : NULL;
     int order = held != NULL ? pccl_epoch_compare(&held->view, &transfer->config->view) : 1;
     if (order > 0)
         return false;
@@ -104,7 +104,7 @@ void pccl_lanes_forget_views(struct pccl_exchange *exchange)
         next = pccl_table_after(&exchange->lanes, node);
         struct pccl_lane *lane = lane_of(node);
         struct pccl_list_node *after;
-        for (struct pccl_list_node *held = lane->held_list.next; lane->outgoing && held != &lane->held_list;
+        for (struct pccl_list_node *held = lane->buffered_list.next; lane->outgoing && held != &lane->buffered_list;
              held = after) {
             after = held->next;
             if (pccl_view_is_past(&held_of(held)->instance, &held_of(held)->view, &exchange->view))
@@ -116,30 +116,30 @@ void pccl_lanes_forget_views(struct pccl_exchange *exchange)
 
 /* ---- segments: dropping them ---- */
 
-static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_AHEAD_SEGMENT_COST; }
+static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_EARLY_SEGMENT_COST; }
 
 /* Returns the lane's own room, which others cannot use. */
-static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_AHEAD_OWN_COST : 0; }
+static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_EARLY_OWN_COST : 0; }
 
 /* Removes a segment whose scratch and arrival the caller has taken. */
-static void remove_segment(struct pccl_held_segment *segment)
+static void remove_segment(struct pccl_buffered_segment *segment)
 {
     struct pccl_lane *lane = segment->held->lane;
     struct pccl_exchange *exchange = lane->exchange;
     size_t bytes = pccl_scratch_size(segment->length);
-    PCCL_ASSERT(lane->ahead_segments > 0 && exchange->ahead_segments > 0);
-    PCCL_ASSERT(lane->ahead_bytes >= bytes && exchange->ahead_bytes >= bytes);
-    if (cost_of(lane->ahead_bytes, lane->ahead_segments) > own_cost(lane))
+    PCCL_ASSERT(lane->early_segments > 0 && exchange->early_segments > 0);
+    PCCL_ASSERT(lane->early_bytes >= bytes && exchange->early_bytes >= bytes);
+    if (cost_of(lane->early_bytes, lane->early_segments) > own_cost(lane))
         exchange->room++;
-    lane->ahead_bytes -= bytes;
-    lane->ahead_segments--;
-    exchange->ahead_bytes -= bytes;
-    exchange->ahead_segments--;
+    lane->early_bytes -= bytes;
+    lane->early_segments--;
+    exchange->early_bytes -= bytes;
+    exchange->early_segments--;
     pccl_list_remove(&segment->node);
     pccl_release(&exchange->memory, segment, sizeof *segment);
 }
 
-static void release_if_empty(struct pccl_held *held)
+static void release_if_empty(struct pccl_buffered *held)
 {
     if (pccl_list_is_empty(&held->segments))
         release_held(held);
@@ -151,7 +151,7 @@ static void detach(struct pccl_arrival *arrival)
     arrival->payload = NULL;
 }
 
-static void drop_segment(struct pccl_held_segment *segment)
+static void drop_segment(struct pccl_buffered_segment *segment)
 {
     if (segment->arrival != NULL)
         detach(segment->arrival);
@@ -159,7 +159,7 @@ static void drop_segment(struct pccl_held_segment *segment)
     remove_segment(segment);
 }
 
-static void drop(struct pccl_held *held)
+static void drop(struct pccl_buffered *held)
 {
     while (!pccl_list_is_empty(&held->segments))
         drop_segment(segment_of(held->segments.next));
@@ -168,17 +168,17 @@ static void drop(struct pccl_held *held)
 
 void pccl_lane_drop(struct pccl_lane *lane)
 {
-    while (!lane->outgoing && !pccl_list_is_empty(&lane->held_list))
-        drop(held_of(lane->held_list.next));
+    while (!lane->outgoing && !pccl_list_is_empty(&lane->buffered_list))
+        drop(held_of(lane->buffered_list.next));
 }
 
 void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance)
 {
-    if (exchange->ahead_bytes == 0)
+    if (exchange->early_bytes == 0)
         return;
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
-        struct pccl_held *held = lane_of(node)->outgoing ? NULL : find_held(lane_of(node), instance);
+        struct pccl_buffered *held = lane_of(node)->outgoing ? NULL : find_held(lane_of(node), instance);
         if (held != NULL)
             drop(held);
     }
@@ -193,7 +193,7 @@ static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         const struct pccl_lane *lane = lane_of(node);
-        size_t held = lane == growing ? cost : cost_of(lane->ahead_bytes, lane->ahead_segments);
+        size_t held = lane == growing ? cost : cost_of(lane->early_bytes, lane->early_segments);
         size_t own = own_cost(lane);
         spare += lane->outgoing || held < own ? 0 : held - own;
     }
@@ -204,9 +204,9 @@ static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl
 static bool has_room(const struct pccl_lane *lane, size_t bytes)
 {
     const struct pccl_exchange *exchange = lane->exchange;
-    size_t cost = cost_of(lane->ahead_bytes + bytes, lane->ahead_segments + 1);
-    return cost_of(exchange->ahead_bytes + bytes, exchange->ahead_segments + 1) <= PCCL_AHEAD_SPARE_COST ||
-           cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_AHEAD_SPARE_COST;
+    size_t cost = cost_of(lane->early_bytes + bytes, lane->early_segments + 1);
+    return cost_of(exchange->early_bytes + bytes, exchange->early_segments + 1) <= PCCL_EARLY_SPARE_COST ||
+           cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_EARLY_SPARE_COST;
 }
 
 /* Sets the two reasons for which the lane has its own room. */
@@ -215,7 +215,7 @@ static void set_owner(struct pccl_lane *lane, bool used, bool member)
     size_t before = own_cost(lane);
     lane->used = used;
     lane->member = member;
-    if (own_cost(lane) > before && lane->ahead_segments > 0)
+    if (own_cost(lane) > before && lane->early_segments > 0)
         lane->exchange->room++; /* its segments count to its own room from now on */
 }
 
@@ -239,7 +239,7 @@ void pccl_lanes_admit(struct pccl_exchange *exchange)
  * Returns the last segment up to this stripe, or the head. Searches from the end, since segments arrive roughly in
  * order.
  */
-static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
+static struct pccl_list_node *place_of(struct pccl_buffered *held, uint64_t stripe)
 {
     struct pccl_list_node *node = held->segments.previous;
     while (node != &held->segments && segment_of(node)->stripe > stripe)
@@ -247,17 +247,17 @@ static struct pccl_list_node *place_of(struct pccl_held *held, uint64_t stripe)
     return node;
 }
 
-static bool is_there(struct pccl_held *held, uint64_t stripe)
+static bool is_there(struct pccl_buffered *held, uint64_t stripe)
 {
     struct pccl_list_node *place = place_of(held, stripe);
     return place != &held->segments && segment_of(place)->stripe == stripe;
 }
 
 /* Returns false if memory is short. */
-static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
+static bool add_segment(struct pccl_buffered *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
 {
     struct pccl_exchange *exchange = held->lane->exchange;
-    struct pccl_held_segment *segment = pccl_allocate(&exchange->memory, sizeof *segment);
+    struct pccl_buffered_segment *segment = pccl_allocate(&exchange->memory, sizeof *segment);
     if (segment == NULL)
         return false;
     segment->scratch = pccl_scratch_take(&exchange->scratch, data->length);
@@ -271,21 +271,21 @@ static bool add_segment(struct pccl_held *held, const struct pccl_msg_data *data
     segment->length = data->length;
     segment->arrival = arrival;
     pccl_list_append(place_of(held, data->stripe)->next, &segment->node);
-    held->lane->ahead_bytes += bytes;
-    held->lane->ahead_segments++;
-    exchange->ahead_bytes += bytes;
-    exchange->ahead_segments++;
+    held->lane->early_bytes += bytes;
+    held->lane->early_segments++;
+    exchange->early_bytes += bytes;
+    exchange->early_segments++;
     arrival->held = segment;
     arrival->payload = segment->scratch->bytes;
     return true;
 }
 
-enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
-                                     struct pccl_arrival *arrival, struct pccl_text *reason)
+enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
+                                       struct pccl_arrival *arrival, struct pccl_text *reason)
 {
     PCCL_ASSERT(!lane->outgoing);
     *arrival = (struct pccl_arrival){.length = data->length};
-    struct pccl_held *held = find_held(lane, &data->instance);
+    struct pccl_buffered *held = find_held(lane, &data->instance);
     int order = held != NULL ? pccl_epoch_compare(&data->view, &held->view) : 0;
     if (order < 0)
         return PCCL_OK;
@@ -299,10 +299,10 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
     bool fits_all = has_room(lane, pccl_scratch_size(data->length));
     if (!fits_all && !lane->used)
         return PCCL_LIMIT;
-    if (!fits_all || lane->ahead_bytes + pccl_scratch_size(data->length) > PCCL_AHEAD_HELD_BYTES ||
-        lane->ahead_segments == PCCL_AHEAD_HELD_SEGMENTS) {
+    if (!fits_all || lane->early_bytes + pccl_scratch_size(data->length) > PCCL_EARLY_BUFFER_BYTES ||
+        lane->early_segments == PCCL_EARLY_BUFFER_SEGMENTS) {
         pccl_text_format(reason, "peer %s sent more early data than the limit of %u bytes and %u segments",
-                         pccl_id_str(&lane->peer), PCCL_AHEAD_HELD_BYTES, PCCL_AHEAD_HELD_SEGMENTS);
+                         pccl_id_str(&lane->peer), PCCL_EARLY_BUFFER_BYTES, PCCL_EARLY_BUFFER_SEGMENTS);
         pccl_lane_drop(lane);
         return PCCL_MEMORY; /* not malformed: the sender may count less, because it knows of more ended operations */
     }
@@ -316,9 +316,9 @@ enum pccl_status pccl_lane_hold_data(struct pccl_lane *lane, const struct pccl_m
 }
 
 bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
-                         struct pccl_held_segment *taken)
+                         struct pccl_buffered_segment *taken)
 {
-    struct pccl_held *held = find_held(lane, &transfer->config->instance);
+    struct pccl_buffered *held = find_held(lane, &transfer->config->instance);
     if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->config->view))
         return false;                                  /* of a later view */
     struct pccl_list_node *node = held->segments.next; /* usually taken in this order */
@@ -334,17 +334,17 @@ bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *tra
     return true;
 }
 
-void pccl_held_received(struct pccl_arrival *arrival)
+void pccl_buffered_received(struct pccl_arrival *arrival)
 {
     PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
     arrival->held->arrival = NULL;
     detach(arrival);
 }
 
-void pccl_held_dropped(struct pccl_arrival *arrival)
+void pccl_buffered_dropped(struct pccl_arrival *arrival)
 {
     PCCL_ASSERT(arrival->held != NULL && arrival->held->arrival == arrival);
-    struct pccl_held *held = arrival->held->held;
+    struct pccl_buffered *held = arrival->held->held;
     drop_segment(arrival->held);
     release_if_empty(held);
 }
@@ -380,11 +380,11 @@ bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_da
 }
 
 /* Returns a segment that no such plan sends early, or NULL. */
-static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow, struct pccl_held *held)
+static const struct pccl_buffered_segment *find_foreign(const struct pccl_flow *flow, struct pccl_buffered *held)
 {
     for (struct pccl_list_node *node = held->segments.next; node != &held->segments; node = node->next) {
-        const struct pccl_held_segment *segment = segment_of(node);
-        if (segment->stripe >= pccl_ahead_stripes(&flow->transfer->plan) ||
+        const struct pccl_buffered_segment *segment = segment_of(node);
+        if (segment->stripe >= pccl_early_stripes(&flow->transfer->plan) ||
             !fits(flow, segment->stripe, segment->length))
             return segment;
     }
@@ -395,7 +395,7 @@ static const struct pccl_held_segment *find_foreign(const struct pccl_flow *flow
  * Checks buffered segments at a start. A peer that sends us nothing under our plan proves nothing by early data. If it
  * plans the operation differently, the member before it in the ring finds out, whatever the two plans are.
  */
-static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
+static void begin_with(struct pccl_transfer *transfer, struct pccl_buffered *held)
 {
     const struct pccl_flow *flow = pccl_flow_find(transfer, held->lane);
     int order = pccl_epoch_compare(&held->view, &transfer->config->view);
@@ -405,13 +405,13 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_held *held)
         drop(held);
         return;
     }
-    const struct pccl_held_segment *foreign = find_foreign(flow, held);
+    const struct pccl_buffered_segment *foreign = find_foreign(flow, held);
     if (foreign != NULL && !transfer->failed)
         fail_as_foreign(transfer, held->lane, foreign->stripe, foreign->length);
 }
 
 /* Returns true if the operation is over for a peer that starts this transfer: of a past view, or of an earlier era. */
-static bool is_past(const struct pccl_held *held, const struct pccl_transfer *transfer)
+static bool is_past(const struct pccl_buffered *held, const struct pccl_transfer *transfer)
 {
     const struct pccl_instance *then = &held->instance, *now = &transfer->config->instance;
     return pccl_view_is_past(then, &held->view, &transfer->config->view) || then->joint < now->joint ||
@@ -421,19 +421,19 @@ static bool is_past(const struct pccl_held *held, const struct pccl_transfer *tr
 void pccl_lanes_begin(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    if (exchange->ahead_bytes == 0)
+    if (exchange->early_bytes == 0)
         return;
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         struct pccl_lane *lane = lane_of(node);
         struct pccl_list_node *next;
-        for (struct pccl_list_node *old = lane->held_list.next; !lane->outgoing && old != &lane->held_list;
+        for (struct pccl_list_node *old = lane->buffered_list.next; !lane->outgoing && old != &lane->buffered_list;
              old = next) {
             next = old->next;
             if (is_past(held_of(old), transfer))
                 drop(held_of(old));
         }
-        struct pccl_held *held = lane->outgoing ? NULL : find_held(lane, &transfer->config->instance);
+        struct pccl_buffered *held = lane->outgoing ? NULL : find_held(lane, &transfer->config->instance);
         if (held != NULL)
             begin_with(transfer, held);
     }
@@ -488,7 +488,7 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
     lane->member = is_of_member(exchange, lane);
     pccl_list_init(&lane->flows);
     pccl_list_init(&lane->queue);
-    pccl_list_init(&lane->held_list);
+    pccl_list_init(&lane->buffered_list);
     pccl_table_init(&lane->held, &exchange->memory, &exchange->hash);
     pccl_table_insert(&exchange->lanes, &lane->by_peer, key_of(exchange, peer, outgoing));
     return lane;
@@ -497,8 +497,8 @@ struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pcc
 static void free_lane(struct pccl_lane *lane)
 {
     struct pccl_exchange *exchange = lane->exchange;
-    while (!pccl_list_is_empty(&lane->held_list))
-        drop(held_of(lane->held_list.next));
+    while (!pccl_list_is_empty(&lane->buffered_list))
+        drop(held_of(lane->buffered_list.next));
     pccl_table_fini(&lane->held);
     pccl_table_remove(&exchange->lanes, &lane->by_peer);
     pccl_release(&exchange->memory, lane, sizeof *lane);
@@ -507,7 +507,7 @@ static void free_lane(struct pccl_lane *lane)
 void pccl_lane_tidy(struct pccl_lane *lane)
 {
     if (lane != NULL && lane->connections == 0 && pccl_list_is_empty(&lane->flows) &&
-        (!lane->outgoing || pccl_list_is_empty(&lane->held_list)))
+        (!lane->outgoing || pccl_list_is_empty(&lane->buffered_list)))
         free_lane(lane);
 }
 

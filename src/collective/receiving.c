@@ -27,7 +27,7 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
                                  struct pccl_piece *piece)
 {
     const struct pccl_transfer *transfer = flow->transfer;
-    bool is_ahead = data->step == 0 && data->stripe < pccl_ahead_stripes(&transfer->plan);
+    bool is_ahead = data->step == 0 && data->stripe < pccl_early_stripes(&transfer->plan);
     if (data->stripe >= flow->told && !is_ahead)
         return "data without credit";
     if (data->step >= pccl_schedules[transfer->plan.algorithm]->steps(transfer->plan.seat))
@@ -64,7 +64,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
         return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
     if (data->stripe >= transfer->granted)
-        return pccl_lane_hold_data(flow->lane, data, arrival, reason);
+        return pccl_lane_buffer_data(flow->lane, data, arrival, reason);
     *arrival = (struct pccl_arrival){.length = data->length, .flow = flow, .stripe = data->stripe, .step = data->step};
     if (pccl_schedules[transfer->plan.algorithm]->carries(piece.seat, data->step) == PCCL_CONTENT_RESULT)
         arrival->payload = pccl_fold_place(transfer, &piece);
@@ -80,7 +80,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
     flow->agreed = true;
     link_arrival(transfer, arrival);
-    pccl_sight_begin_receiving(flow->sight, transfer->exchange->now_us);
+    pccl_telemetry_begin_receiving(flow->sight, transfer->exchange->now_us);
     return PCCL_OK;
 }
 
@@ -92,7 +92,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     uint32_t count = 0;
     for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
         struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
-        PCCL_SIGHT_ADD(transfer->flows[i].sight->folded, 1);
+        PCCL_TELEMETRY_ADD(transfer->flows[i].sight->folded, 1);
         PCCL_ASSERT(parcel->scratch != NULL && count < PCCL_MESH_PEERS_MAX);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
@@ -110,9 +110,9 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     struct pccl_task task = pccl_schedules[transfer->plan.algorithm]->arrived(piece.seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
-    pccl_sight_received(flow->sight, length, transfer->exchange->now_us);
+    pccl_telemetry_received(flow->sight, length, transfer->exchange->now_us);
     if (task.work != PCCL_WORK_COLLECT) {
-        PCCL_SIGHT_ADD(flow->sight->folded, 1);
+        PCCL_TELEMETRY_ADD(flow->sight->folded, 1);
         scratch = pccl_fold_arrived(transfer, &piece, step, &task, scratch);
     } else {
         pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
@@ -128,11 +128,11 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
 
 static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
-    struct pccl_held_segment taken;
+    struct pccl_buffered_segment taken;
     if (!pccl_lane_take_data(flow->lane, flow->transfer, stripe->number, &taken))
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
-    pccl_sight_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
+    pccl_telemetry_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
     if (taken.arrival != NULL) { /* still arriving */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;
@@ -203,7 +203,7 @@ static void begin_stripe(struct pccl_stripe *stripe)
     for (uint32_t i = 0; i < transfer->outgoing_count; i++)
         pccl_flow_wake(&transfer->flows[i]);
     keep_own(stripe);
-    if (transfer->exchange->ahead_bytes == 0)
+    if (transfer->exchange->early_bytes == 0)
         return;
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++)
         take_held(&transfer->flows[i], stripe);
@@ -265,7 +265,7 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
     pccl_departure_release(departure);
     if (transfer == NULL || transfer->failed)
         return;
-    pccl_sight_sent(flow->sight, departure->length, exchange->now_us);
+    pccl_telemetry_sent(flow->sight, departure->length, exchange->now_us);
     transfer->traffic.sent_bytes += departure->length;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
     PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);
@@ -298,7 +298,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
         pccl_instance_has_ended(exchange, &ready->instance))
         return PCCL_OK;
     bool first = false;
-    if (!pccl_lane_hold_ready(lane, ready, &first)) {
+    if (!pccl_lane_buffer_ready(lane, ready, &first)) {
         /* without it that peer would wait forever */
         return pccl_fail(reason, PCCL_MEMORY, "out of memory for the announcements of peer %s",
                          pccl_id_str(&lane->peer));
@@ -341,7 +341,7 @@ static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pcc
     if (data->step != 0 || pccl_view_is_past(&data->instance, &data->view, &exchange->view) ||
         pccl_instance_has_ended(exchange, &data->instance))
         return PCCL_OK;
-    return pccl_lane_hold_data(lane, data, arrival, reason);
+    return pccl_lane_buffer_data(lane, data, arrival, reason);
 }
 
 bool pccl_exchange_is_due(const struct pccl_lane *lane, const struct pccl_msg_data *data)
@@ -393,7 +393,7 @@ void pccl_exchange_received(struct pccl_exchange *exchange, struct pccl_arrival 
 {
     (void)exchange;
     if (arrival->held != NULL)
-        pccl_held_received(arrival);
+        pccl_buffered_received(arrival);
     else
         received(arrival);
 }
@@ -405,7 +405,7 @@ void pccl_exchange_dropped(struct pccl_exchange *exchange, struct pccl_departure
     if (departure != NULL)
         pccl_departure_release(departure);
     if (arrival != NULL && arrival->held != NULL)
-        pccl_held_dropped(arrival);
+        pccl_buffered_dropped(arrival);
     else if (arrival != NULL)
         pccl_arrival_release(arrival);
 }

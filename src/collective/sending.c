@@ -103,7 +103,7 @@ static uint64_t begin(struct pccl_flow *flow)
     struct pccl_transfer *transfer = flow->transfer;
     PCCL_ASSERT(flow->outgoing && flow->begun < transfer->granted);
     uint64_t stripe = flow->begun++;
-    PCCL_SIGHT_SET(flow->sight->begun_stripes, flow->begun);
+    PCCL_TELEMETRY_SET(flow->sight->begun_stripes, flow->begun);
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)
@@ -185,7 +185,7 @@ static size_t ahead_bytes_of(const struct pccl_flow *flow, uint64_t stripe)
  */
 static size_t share_of(const struct pccl_transfer *transfer)
 {
-    return PCCL_AHEAD_BYTES / (transfer->plan.turns == 1 ? transfer->outgoing_count : 1);
+    return PCCL_EARLY_BYTES / (transfer->plan.turns == 1 ? transfer->outgoing_count : 1);
 }
 
 void pccl_flow_allow(struct pccl_flow *flow)
@@ -194,30 +194,30 @@ void pccl_flow_allow(struct pccl_flow *flow)
     struct pccl_lane *lane = flow->lane;
     if (flow->agreed || flow->transfer->failed)
         return;
-    uint64_t stripes = pccl_ahead_stripes(plan);
+    uint64_t stripes = pccl_early_stripes(plan);
     for (; flow->ahead < stripes; flow->ahead++) {
         size_t bytes = ahead_bytes_of(flow, flow->ahead);
         uint32_t segments = bytes > 0;
-        if (flow->ahead_bytes + bytes > share_of(flow->transfer) || lane->ahead_bytes + bytes > PCCL_AHEAD_BYTES ||
-            lane->ahead_segments + segments > PCCL_AHEAD_SEGMENTS)
+        if (flow->early_bytes + bytes > share_of(flow->transfer) || lane->early_bytes + bytes > PCCL_EARLY_BYTES ||
+            lane->early_segments + segments > PCCL_EARLY_SEGMENTS)
             break;
-        lane->ahead_bytes += bytes;
-        lane->ahead_segments += segments;
-        flow->ahead_bytes += bytes;
-        flow->ahead_segments += segments;
+        lane->early_bytes += bytes;
+        lane->early_segments += segments;
+        flow->early_bytes += bytes;
+        flow->early_segments += segments;
     }
     pccl_flow_wake(flow);
 }
 
 void pccl_flow_give_back(struct pccl_flow *flow)
 {
-    if (flow->ahead_bytes == 0)
+    if (flow->early_bytes == 0)
         return;
-    PCCL_ASSERT(flow->lane->ahead_bytes >= flow->ahead_bytes);
-    flow->lane->ahead_bytes -= flow->ahead_bytes;
-    flow->lane->ahead_segments -= flow->ahead_segments;
-    flow->ahead_bytes = 0;
-    flow->ahead_segments = 0;
+    PCCL_ASSERT(flow->lane->early_bytes >= flow->early_bytes);
+    flow->lane->early_bytes -= flow->early_bytes;
+    flow->lane->early_segments -= flow->early_segments;
+    flow->early_bytes = 0;
+    flow->early_segments = 0;
 }
 
 /* ---- credit ---- */
@@ -287,7 +287,7 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
     flow->tell = false;
     if (!flow->outgoing) {
         flow->told = transfer->granted;
-        pccl_sight_grant(flow->sight, flow->told, transfer->exchange->now_us);
+        pccl_telemetry_grant(flow->sight, flow->told, transfer->exchange->now_us);
     }
     departure->msg.type = PCCL_MSG_ready;
     departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->config->instance,
@@ -388,7 +388,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
                                                     .step = parcel->step,
                                                     .length = departure->length};
     link_departure(transfer, departure);
-    pccl_sight_begin_sending(flow->sight, transfer->exchange->now_us);
+    pccl_telemetry_begin_sending(flow->sight, transfer->exchange->now_us);
     return true;
 }
 

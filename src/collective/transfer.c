@@ -98,7 +98,7 @@ static void record_flows(struct pccl_transfer *transfer, const struct pccl_trans
     for (uint32_t i = 0; i < transfer->flow_count && i < config->sight_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         flow->sight = &config->sights[i];
-        pccl_sight_open(flow->sight, flow->other, flow->outgoing, transfer->plan.stripes);
+        pccl_telemetry_open(flow->sight, flow->other, flow->outgoing, transfer->plan.stripes);
     }
 }
 
@@ -169,7 +169,7 @@ static bool expect_arrivals(struct pccl_transfer *transfer)
     for (uint32_t i = 0; i < plan->seat.ranks && transfer->missing != NULL; i++) {
         uint32_t part = pccl_plan_part_from(plan, i);
         uint64_t count = plan->starts[part + 1] - plan->starts[part];
-        transfer->missing[i] = count > 0 ? count : PCCL_ARRIVAL_TOLD;
+        transfer->missing[i] = count > 0 ? count : PCCL_ARRIVAL_REPORTED;
     }
     return transfer->missing != NULL;
 }

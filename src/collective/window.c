@@ -103,8 +103,8 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
         stripe->parts_left += work == PCCL_WORK_COLLECT;
         stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE || work == PCCL_WORK_SCAN;
     }
-    pccl_sight_expect(flow->sight, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
-                      flow->transfer->exchange->now_us);
+    pccl_telemetry_expect(flow->sight, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
+                          flow->transfer->exchange->now_us);
 }
 
 static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
@@ -243,7 +243,7 @@ void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number)
         return;
     const struct pccl_segment segment = pccl_plan_segment(&transfer->plan, stripe->number, number);
     uint64_t *missing = &transfer->missing[pccl_plan_giver(&transfer->plan, segment.part)];
-    PCCL_ASSERT(*missing >= segment.count && *missing != PCCL_ARRIVAL_TOLD);
+    PCCL_ASSERT(*missing >= segment.count && *missing != PCCL_ARRIVAL_REPORTED);
     *missing -= segment.count;
     transfer->has_arrived = transfer->has_arrived || *missing == 0;
 }
@@ -326,12 +326,12 @@ static void set_size(struct pccl_transfer *transfer)
         transfer->slot_count *= 2;
 }
 
-uint64_t pccl_ahead_stripes(const struct pccl_plan *plan)
+uint64_t pccl_early_stripes(const struct pccl_plan *plan)
 {
     if (!plan->long_path)
         return 0;
     return pccl_min_u64(plan->stripes,
-                        PCCL_AHEAD_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
+                        PCCL_EARLY_BYTES / pccl_scratch_size(pccl_plan_bytes(plan, 0, plan->segment_elements)));
 }
 
 static void free_stripe(struct pccl_transfer *transfer, struct pccl_stripe *stripe)
@@ -377,7 +377,7 @@ static void tell_arrivals(struct pccl_transfer *transfer)
     for (uint32_t i = 0; i < transfer->plan.seat.ranks; i++) {
         if (transfer->missing[i] > 0)
             continue;
-        transfer->missing[i] = PCCL_ARRIVAL_TOLD;
+        transfer->missing[i] = PCCL_ARRIVAL_REPORTED;
         effects->arrived(effects->context, transfer, i);
     }
 }

@@ -156,7 +156,7 @@ const char *pccl_errors_last(uint64_t key)
     return slot != NULL ? slot->why.reason.bytes : "";
 }
 
-_Static_assert(PCCL_FAILURE_PEERS_MAX == PCCL_DEPARTED_TOLD_MAX, "as many as are known");
+_Static_assert(PCCL_FAILURE_PEERS_MAX == PCCL_DEPARTED_LISTED_MAX, "as many as are known");
 _Static_assert(PCCL_PEER_ID_SIZE == 2 * sizeof(struct pccl_id) + 1, "all digits");
 
 void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)

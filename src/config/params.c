@@ -386,7 +386,7 @@ static enum pccl_status misfit(struct pccl_text *reason, const char *name, uint3
     return pccl_fail(reason, PCCL_ARGUMENT, "%s (%u) must %s %s (%u)", name, value, relation, other_name, other);
 }
 
-bool pccl_params_go_here(const struct pccl_params *params) { return strcmp(params->local, "tcp") != 0; }
+bool pccl_params_use_local_sockets(const struct pccl_params *params) { return strcmp(params->local, "tcp") != 0; }
 
 bool pccl_params_use_pipes(const struct pccl_params *params) { return strcmp(params->local, "auto") == 0; }
 

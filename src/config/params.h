@@ -162,7 +162,7 @@ void pccl_params_init_process(void);
 void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context);
 
 /* Returns true if peers on this host are reached without TCP. */
-bool pccl_params_go_here(const struct pccl_params *params);
+bool pccl_params_use_local_sockets(const struct pccl_params *params);
 /* Returns true if they are reached through memory that both map, without encryption. */
 bool pccl_params_use_pipes(const struct pccl_params *params);
 

@@ -7,7 +7,7 @@
 /* The peers that left a group between two epochs, in order: their number, and the first of them. */
 struct pccl_departed {
     uint32_t count;
-    struct pccl_id ids[PCCL_DEPARTED_TOLD_MAX];
+    struct pccl_id ids[PCCL_DEPARTED_LISTED_MAX];
 };
 
 #endif

@@ -23,8 +23,8 @@ enum {
     PCCL_CHOICES_MAX = 4096,            /* tags with an automatic codec that one peer remembers */
     PCCL_BUDGET_MS_MAX = (1 << 17) - 1, /* budget of an automatic codec */
     PCCL_BUDGET_PERCENT_MAX = 100,      /* likewise */
-    PCCL_OFFERS_AHEAD = 32,             /* sends that a peer asks for in advance of receives from any sender */
-    PCCL_OFFERS_MAX = PCCL_OPS_HELD_MAX + PCCL_OFFERS_AHEAD, /* sends that it asks for per tag */
+    PCCL_EARLY_OFFERS = 32,             /* sends that a peer asks for in advance of receives from any sender */
+    PCCL_OFFERS_MAX = PCCL_OPS_HELD_MAX + PCCL_EARLY_OFFERS, /* sends that it asks for per tag */
     PCCL_LISTENED_MAX = 2 * PCCL_OPS_HELD_MAX,               /* tags that it asks for at one time */
     /* sends that members have announced to one peer: of 16 peers, each at its limit */
     PCCL_ANNOUNCED_SENDS_MAX = 65536,
@@ -34,8 +34,8 @@ enum {
     PCCL_FOUNDED_COST_BYTES = 33,      /* result of a founding: cost data, ... */
     PCCL_FOUNDED_SEAT_BYTES = 18,      /* ... and this for each member */
     PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
-    PCCL_SIGHT_LINKS_MAX = 16,      /* links in one report of a peer */
-    PCCL_SIGHT_WAITS_MAX = 16,      /* neighbors that it waits for */
+    PCCL_TELEMETRY_LINKS_MAX = 16,  /* links in one report of a peer */
+    PCCL_TELEMETRY_WAITS_MAX = 16,  /* neighbors that it waits for */
     PCCL_VERDICTS_MAX = 8,          /* active verdicts of a group */
     PCCL_VERDICT_TEXT_MAX = 240,    /* bytes of the evidence of a verdict, and of the action */
     PCCL_PLACES_MAX = 16,           /* peers listed in one who_is_where */
@@ -45,8 +45,8 @@ enum {
     PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that only sends need, or have needed lately */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
-    PCCL_LINKS_AHEAD_MAX = 64,        /* links to a peer from unknown peers, which may be members in a later view */
-    PCCL_POOL_AHEAD_MAX = 8,          /* maximum number of connections of each such link */
+    PCCL_EARLY_LINKS_MAX = 64,        /* links to a peer from unknown peers, which may be members in a later view */
+    PCCL_EARLY_POOL_MAX = 8,          /* maximum number of connections of each such link */
     PCCL_GONE_KEPT = 256,             /* ends of connections that a peer reports again to a restarted master */
     PCCL_GONE_QUEUE_MAX = 4096,       /* unacknowledged messages to a peer beyond which it is sent no link_gone */
     PCCL_LONG_PATH_RTT_US = 2000,     /* shortest round trip of a long path */
@@ -62,37 +62,37 @@ enum {
     PCCL_TOPOLOGY_REPORT_BYTES_MAX = 256 << 10, /* text about the links of a group */
     PCCL_RUNS_OVER_MAX = 64,                    /* latest ended runs that the master remembers */
     PCCL_CLAIMS_MAX = 1024,                     /* latest members of other runs that tried to join a young master */
-    PCCL_COOLING_MAX = 256,                     /* latest peers that were expelled for being slow */
-    PCCL_GONE_MAX = 256,                        /* latest removed peers whose reason the master remembers */
+    PCCL_COOL_DOWNS_MAX = 256,                  /* latest peers that were expelled for being slow */
+    PCCL_REMOVED_MAX = 256,                     /* latest removed peers whose reason the master remembers */
     PCCL_DEPARTED_MAX = 256,                    /* latest departed peers of its group that a peer remembers */
-    PCCL_DEPARTED_TOLD_MAX = 16,                /* first of these, named by a failure */
+    PCCL_DEPARTED_LISTED_MAX = 16,              /* first of these, named by a failure */
     PCCL_EDGES_MAX = 4096,                      /* lost or bad edges that the master remembers */
     PCCL_REASON_MAX = 480,                      /* bytes of a reason */
     PCCL_NAME_MAX = 64,                         /* bytes of a peer's display name */
     PCCL_LABEL_MAX = 32,                        /* bytes of an operation's label */
-    PCCL_NAMES_TOLD_MAX = 1024,                 /* peers whose names one message has; also members that receive names */
+    PCCL_NAMES_SENT_MAX = 1024,                 /* peers whose names one message has; also members that receive names */
     PCCL_AUTH_MAX = 1024,                       /* bytes of the authentication in a hello */
 
     /*
      * Early data on a lane before the receiver's READY: the amount that a fast path takes in half a round trip.
      * Receivers refuse more, so a change requires a new protocol version.
      */
-    PCCL_AHEAD_BYTES = 4 << 20,
-    PCCL_AHEAD_SEGMENTS = 256, /* the same in segments of any size */
+    PCCL_EARLY_BYTES = 4 << 20,
+    PCCL_EARLY_SEGMENTS = 256, /* the same in segments of any size */
     /*
      * Early data buffered for a lane. The sender no longer counts aborted data, but the receiver may still buffer it.
      */
-    PCCL_AHEAD_HELD_BYTES = 4 * PCCL_AHEAD_BYTES,
-    PCCL_AHEAD_HELD_SEGMENTS = 4 * PCCL_AHEAD_SEGMENTS,
+    PCCL_EARLY_BUFFER_BYTES = 4 * PCCL_EARLY_BYTES,
+    PCCL_EARLY_BUFFER_SEGMENTS = 4 * PCCL_EARLY_SEGMENTS,
     /* Cost of a buffered segment, beside its bytes, in the bound of all lanes. */
-    PCCL_AHEAD_SEGMENT_COST = 4096,
+    PCCL_EARLY_SEGMENT_COST = 4096,
     /*
      * Buffer of a lane that others cannot use, if its peer is a member or an operation has received over it: equal to
      * the sender's early data.
      */
-    PCCL_AHEAD_OWN_COST = PCCL_AHEAD_BYTES + PCCL_AHEAD_SEGMENTS * PCCL_AHEAD_SEGMENT_COST,
+    PCCL_EARLY_OWN_COST = PCCL_EARLY_BYTES + PCCL_EARLY_SEGMENTS * PCCL_EARLY_SEGMENT_COST,
     /* Buffer of all lanes together beyond that. */
-    PCCL_AHEAD_SPARE_COST = 48 << 20,
+    PCCL_EARLY_SPARE_COST = 48 << 20,
 
     PCCL_FRAME_HEADER_BYTES = 32,
     PCCL_FRAME_HELLO_MAX = 4096,     /* body of a frame before the hello is accepted */

@@ -231,7 +231,7 @@ void pccl_stream_measure(struct pccl_stream *stream, bool shared)
     uv_mutex_unlock(&engine->lock);
 }
 
-void pccl_stream_go_on(struct pccl_stream *stream)
+void pccl_stream_continue(struct pccl_stream *stream)
 {
     if (stream->sending)
         push(stream);

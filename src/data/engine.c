@@ -248,7 +248,7 @@ static void on_wake(struct pccl_reactor *reactor)
         next = job->next_taken;
         work_on(engine, job);
     }
-    pccl_exchange_go_on(engine->exchange);
+    pccl_exchange_continue(engine->exchange);
     pccl_engine_flush(engine);
     if (batch.end) { /* the loop returns after the last good-bye */
         pccl_alarm_close(&engine->patience, NULL);

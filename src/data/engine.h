@@ -14,7 +14,7 @@
 
 #include "collective/exchange.h"
 #include "net/channel.h"
-#include "sight/recorder.h"
+#include "telemetry/recorder.h"
 
 struct pccl_engine;
 
@@ -148,6 +148,7 @@ PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const 
  * Describes at most `max` connections: the open ones, with figures at most a second old, and the latest that ended.
  * Returns the number of all. Waits only for the engine's lock.
  */
-uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max);
+uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemetry_connection *connections,
+                                 uint32_t max);
 
 #endif

@@ -191,7 +191,7 @@ static void look_at(struct pccl_stream *stream, uint64_t now_us)
     struct pccl_path path = {.rate = stream->rate,
                              .delivered = atomic_load_explicit(&stream->handed_over, memory_order_relaxed)};
     bool known = stream->here ? stream->outgoing : pccl_path_measure(stream->channel.socket, &path);
-    stream->sight = (struct pccl_sight_connection){
+    stream->sight = (struct pccl_telemetry_connection){
         .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};
     stream->sight.sampled_us = now_us;
     if (!known)
@@ -204,7 +204,8 @@ static void look_at(struct pccl_stream *stream, uint64_t now_us)
     stream->sight.busy_us = path.busy_us;
 }
 
-uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_connection *connections, uint32_t max)
+uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemetry_connection *connections,
+                                 uint32_t max)
 {
     uint64_t now_us = pccl_now_us();
     uint32_t count = 0;
@@ -217,10 +218,10 @@ uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_sight_c
             look_at(stream, now_us);
         connections[count] = stream->sight;
     }
-    uint64_t first = engine->end_count - pccl_min_u64(engine->end_count, PCCL_SIGHT_ENDS_MAX);
+    uint64_t first = engine->end_count - pccl_min_u64(engine->end_count, PCCL_TELEMETRY_ENDS_MAX);
     for (uint64_t i = first; i < engine->end_count; i++, count++)
         if (count < max)
-            connections[count] = engine->ends[i % PCCL_SIGHT_ENDS_MAX];
+            connections[count] = engine->ends[i % PCCL_TELEMETRY_ENDS_MAX];
     uv_mutex_unlock(&engine->lock);
     return count;
 }
@@ -234,7 +235,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
         look_at(stream, now_us);
         stream->sight.ended_us = now_us;
         stream->sight.ended_by = how;
-        engine->ends[engine->end_count++ % PCCL_SIGHT_ENDS_MAX] = stream->sight;
+        engine->ends[engine->end_count++ % PCCL_TELEMETRY_ENDS_MAX] = stream->sight;
     }
     pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {

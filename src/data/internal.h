@@ -45,9 +45,9 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* links in the inbox, or in a batch taken from it */
     uint32_t rtt_us;                              /* measured round trip; 0: unknown */
     uint64_t rate;
-    bool shared;                        /* other links used the same line during the last measurement */
-    bool is_news;                       /* measured since the last query */
-    struct pccl_sight_connection sight; /* latest sample, taken at most once a second */
+    bool shared;                            /* other links used the same line during the last measurement */
+    bool is_news;                           /* measured since the last query */
+    struct pccl_telemetry_connection sight; /* latest sample, taken at most once a second */
 
     struct pccl_bundle *bundle; /* NULL: not in the exchange yet, or no longer */
     struct pccl_stream *next_in_bundle;
@@ -111,7 +111,7 @@ struct pccl_engine {
     uint32_t member_count;
     struct pccl_engine_gone *gone;
     bool rename, end, broken;
-    struct pccl_sight_connection ends[PCCL_SIGHT_ENDS_MAX]; /* latest ends, as a ring buffer */
+    struct pccl_telemetry_connection ends[PCCL_TELEMETRY_ENDS_MAX]; /* latest ends, as a ring buffer */
     uint64_t end_count;
 
     struct pccl_reactor reactor;
@@ -184,7 +184,7 @@ void pccl_stream_watch(struct pccl_stream *stream);
 /* Notes that the message is sent, or only the good-bye is left. */
 void pccl_stream_sent(struct pccl_stream *stream);
 /* Continues the message, or marks its bundle, when there is room. */
-void pccl_stream_go_on(struct pccl_stream *stream);
+void pccl_stream_continue(struct pccl_stream *stream);
 /*
  * Reads the system's measurements of the stream's path, if enough was sent since the last time. `shared`: other links
  * used the same line.

@@ -56,7 +56,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     stream->peer = *peer;
     stream->outgoing = outgoing;
     stream->slot = slot;
-    stream->here = pccl_socket_is_here(handover->socket);
+    stream->here = pccl_socket_is_local(handover->socket);
     pccl_list_init(&stream->in_known);
     pccl_channel_init(&stream->channel, pccl_heap(), handover->socket, &channel_events);
     stream->channel.sink = engine->sink;
@@ -322,7 +322,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     pccl_exchange_set_time(stream->engine->exchange, pccl_now_us());
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
-        pccl_stream_go_on(stream);
+        pccl_stream_continue(stream);
     if (news & ~UV_WRITABLE)
         on_readable(stream);
     pccl_engine_flush(stream->engine);

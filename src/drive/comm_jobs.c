@@ -59,7 +59,7 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
         operation->members->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* no sender was chosen */
-    pccl_comm_sight_decided(comm, operation, op);
+    pccl_comm_telemetry_decided(comm, operation, op);
     if (op)
         count_ended(comm, op);
     finish_if_over(operation, comm);
@@ -113,7 +113,7 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
  */
 static uint32_t flows_of(uint32_t ranks)
 {
-    return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_SIGHT_FLOWS_MAX);
+    return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_TELEMETRY_FLOWS_MAX);
 }
 
 /* Copies a list to the room behind the job. Returns NULL if it is empty. */
@@ -128,7 +128,7 @@ static void *put(uint8_t **room, const void *list, size_t bytes)
 static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *all, const struct pccl_op_args *args)
 {
     const struct pccl_buffers *given = &args->buffers;
-    const size_t flows = flows_of(all->count) * sizeof(struct pccl_sight_flow),
+    const size_t flows = flows_of(all->count) * sizeof(struct pccl_telemetry_flow),
                  starts = args->starts ? (args->part_count + 1) * sizeof *args->starts : 0,
                  inputs = given->input.count * sizeof *given->input.list,
                  results = given->result.count * sizeof *given->result.list,
@@ -350,7 +350,7 @@ void pccl_comm_job_released(struct pccl_communicator *comm, struct pccl_comm_op_
     }
     if (job->restarts)
         pccl_engine_forget(comm->data.engine, &job->job.config.instance);
-    pccl_comm_sight_released(comm, job);
+    pccl_comm_telemetry_released(comm, job);
     end_job(comm, job);
     uv_cond_broadcast(&comm->changed);
 }

@@ -26,7 +26,7 @@ struct pccl_comm_op_job {
     uint64_t started_us; /* latest start, at the time of the machine's step */
     uint64_t entry;      /* number of the operation in the recorder; 0: it has not ended */
     struct pccl_comm_op_job *previous, *next;
-    struct pccl_sight_flow sights[]; /* telemetry of the job's flows, filled in by the engine */
+    struct pccl_telemetry_flow sights[]; /* telemetry of the job's flows, filled in by the engine */
 };
 
 /* A communicator's part. */

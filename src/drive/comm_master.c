@@ -98,7 +98,7 @@ static void dial(struct pccl_communicator *comm, const struct pccl_address *addr
 {
     struct pccl_text reason;
     if (comm->local) /* other peers learn our id from the master */
-        pccl_listener_open_here(&comm->listener, &comm->id);
+        pccl_listener_open_local(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
         pccl_logger_print(PCCL_LOG_WARN, "peer", "keeping the previously loaded certificate: %s", reason.bytes);
     struct pccl_dial dial = {.addresses = addresses,

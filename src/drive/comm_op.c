@@ -3,7 +3,7 @@
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
-#include "drive/comm_sight.h"
+#include "drive/comm_telemetry.h"
 #include "drive/comm_wait.h"
 
 #include "net/heap.h"
@@ -117,7 +117,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     if (peers->count < 2)
         return PCCL_TOO_FEW_PEERS;
     pair[1] = comm->id;
-    if (pccl_op_args_is_from_anybody(args))
+    if (pccl_op_args_is_from_any(args))
         return PCCL_OK; /* pair[0] is 0 until a sender is chosen */
     if (args->root >= peers->count) {
         pccl_text_format(reason, "invalid rank %u of the other peer: the group has %u members", args->root,
@@ -446,7 +446,7 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     bool may_start = op && op->state == PCCL_OP_OPEN;
     if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
         pccl_comm_op_job_leave(comm, operation);
-    pccl_comm_sight_launched(comm, operation, op);
+    pccl_comm_telemetry_launched(comm, operation, op);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
         pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
 }

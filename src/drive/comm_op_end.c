@@ -5,7 +5,7 @@
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
-#include "drive/comm_sight.h"
+#include "drive/comm_telemetry.h"
 #include "drive/comm_wait.h"
 
 #include "net/heap.h"
@@ -115,7 +115,7 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
     enum pccl_status status = operation->status;
     if (status != PCCL_OK) {
         *why = operation->why;
-        pccl_comm_sight_failed(comm);
+        pccl_comm_telemetry_failed(comm);
     } else if (info) {
         describe(operation, info);
     }

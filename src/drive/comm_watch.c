@@ -3,7 +3,7 @@
 #include "drive/communicator.h"
 
 #include "net/heap.h"
-#include "sight/recorder.h"
+#include "telemetry/recorder.h"
 
 enum {
     REPORT_US = 1000000,
@@ -14,8 +14,9 @@ enum {
     MOVED_BYTES = 64 << 10,       /* ... and the bytes that show that data moves */
 };
 
-_Static_assert((int)PCCL_WAIT_READY == (int)PCCL_SIGHT_READY && (int)PCCL_WAIT_CREDIT == (int)PCCL_SIGHT_CREDIT &&
-                   (int)PCCL_WAIT_ROOM == (int)PCCL_SIGHT_ROOM && (int)PCCL_WAIT_DATA == (int)PCCL_SIGHT_DATA,
+_Static_assert((int)PCCL_WAIT_READY == (int)PCCL_TELEMETRY_READY &&
+                   (int)PCCL_WAIT_CREDIT == (int)PCCL_TELEMETRY_CREDIT &&
+                   (int)PCCL_WAIT_ROOM == (int)PCCL_TELEMETRY_ROOM && (int)PCCL_WAIT_DATA == (int)PCCL_TELEMETRY_DATA,
                "the recorder's waits travel as they are");
 
 /* Counters of a connection at the last report. */
@@ -33,17 +34,17 @@ uint64_t pccl_comm_pulse_us(uint32_t members)
     return pccl_max_u64(PULSE_US, members * UINT64_C(1000000) / PULSES_PER_S_MOST);
 }
 
-static void take_pulse(struct pccl_communicator *comm, uint64_t heard_us)
+static void take_pulse(struct pccl_communicator *comm, uint64_t received_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
-    if (watch->pulse_us != 0 && heard_us < watch->pulse_us)
+    if (watch->pulse_us != 0 && received_us < watch->pulse_us)
         return;
-    if (watch->pulse_us != 0 && heard_us - watch->pulse_us > LATE_US)
-        watch->stalled_us += heard_us - watch->pulse_us;
+    if (watch->pulse_us != 0 && received_us - watch->pulse_us > LATE_US)
+        watch->stalled_us += received_us - watch->pulse_us;
     if (!watch->moves_data && comm->data.jobs)
-        watch->moved_us = heard_us; /* assumes at first that data moves */
+        watch->moved_us = received_us; /* assumes at first that data moves */
     watch->moves_data = comm->data.jobs != NULL;
-    bool moves = watch->bulk > 0 || (watch->moves_data && heard_us < watch->moved_us + MOVED_US);
+    bool moves = watch->bulk > 0 || (watch->moves_data && received_us < watch->moved_us + MOVED_US);
     uint32_t members = moves && comm->peer ? pccl_peer_attributes_now(comm->peer).world : 0;
     watch->pulse_us = moves ? pccl_now_us() + pccl_comm_pulse_us(members) : 0;
 }
@@ -63,7 +64,7 @@ uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm)
 /* ---- links ---- */
 
 static struct pccl_watched_link *find_link(struct pccl_comm_watch *watch,
-                                           const struct pccl_sight_connection *connection)
+                                           const struct pccl_telemetry_connection *connection)
 {
     for (uint32_t i = 0; i < watch->link_count; i++)
         if (watch->links[i].slot == connection->slot && pccl_id_equal(&watch->links[i].peer, &connection->peer))
@@ -83,7 +84,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
     for (uint32_t i = 0; i < sight->links_count; i++)
         if (pccl_id_equal(&links[i].peer, peer))
             return &links[i];
-    if (sight->links_count == PCCL_SIGHT_LINKS_MAX)
+    if (sight->links_count == PCCL_TELEMETRY_LINKS_MAX)
         return NULL;
     uint32_t at = sight->links_count++;
     for (; at > 0 && pccl_id_compare(&links[at - 1].peer, peer) > 0; at--)
@@ -93,7 +94,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
 }
 
 /* Adds a connection. The connections to one peer are one link, which is busy while one of them is. */
-static void add_connection(struct pccl_comm_watch *watch, const struct pccl_sight_connection *connection,
+static void add_connection(struct pccl_comm_watch *watch, const struct pccl_telemetry_connection *connection,
                            uint64_t now_us, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
 {
     struct pccl_watched_link *link = find_link(watch, connection);
@@ -134,7 +135,7 @@ static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pc
                       struct pccl_seen_link *links)
 {
     uint32_t room = comm->data.engine ? pccl_engine_connections(comm->data.engine, NULL, 0) : 0;
-    struct pccl_sight_connection *all = room ? pccl_allocate(pccl_heap(), room * sizeof *all) : NULL;
+    struct pccl_telemetry_connection *all = room ? pccl_allocate(pccl_heap(), room * sizeof *all) : NULL;
     if (!all)
         return;
     uint32_t count = (uint32_t)pccl_min_u64(pccl_engine_connections(comm->data.engine, all, room), room);
@@ -157,7 +158,7 @@ static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *co
     const struct pccl_table *operations = &comm->operations.by_tag;
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node)) {
         const struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (pccl_comm_sight_is_under_way(operation) &&
+        if (pccl_comm_telemetry_is_under_way(operation) &&
             (!oldest || operation->op->launched_us < oldest->op->launched_us))
             oldest = operation;
     }
@@ -168,25 +169,26 @@ static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *co
 static bool has_granted(const struct pccl_comm_op_job *job, uint32_t rank)
 {
     for (uint32_t i = 0; i < job->job.config.sight_count; i++)
-        if (PCCL_SIGHT_GET(job->sights[i].place) == ((rank + 1) | PCCL_SIGHT_OUTGOING))
-            return PCCL_SIGHT_GET(job->sights[i].granted_us) != 0;
+        if (PCCL_TELEMETRY_GET(job->sights[i].place) == ((rank + 1) | PCCL_TELEMETRY_OUTGOING))
+            return PCCL_TELEMETRY_GET(job->sights[i].granted_us) != 0;
     return false;
 }
 
-static void add_flow_wait(const struct pccl_comm_op *operation, const struct pccl_sight_flow *flow, uint64_t now_us,
+static void add_flow_wait(const struct pccl_comm_op *operation, const struct pccl_telemetry_flow *flow, uint64_t now_us,
                           struct pccl_msg_sight *sight, struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op_job *job = operation->job;
-    const struct pccl_recorder_entry entry = {.state = pccl_comm_sight_state(operation->op),
+    const struct pccl_recorder_entry entry = {.state = pccl_comm_telemetry_state(operation->op),
                                               .entered_us = job->started_us};
-    const struct pccl_sight_counters counters = pccl_sight_read(flow);
+    const struct pccl_telemetry_counters counters = pccl_telemetry_read(flow);
     uint64_t since_us = now_us;
-    enum pccl_sight_wait what =
-        counters.place ? pccl_recorder_entry_waits(&entry, &counters, &since_us) : PCCL_SIGHT_NOTHING;
-    if (what == PCCL_SIGHT_NOTHING || sight->waits_count == PCCL_SIGHT_WAITS_MAX)
+    enum pccl_telemetry_wait what =
+        counters.place ? pccl_recorder_entry_waits(&entry, &counters, &since_us) : PCCL_TELEMETRY_NOTHING;
+    if (what == PCCL_TELEMETRY_NOTHING || sight->waits_count == PCCL_TELEMETRY_WAITS_MAX)
         return;
-    uint32_t rank = (counters.place & ~PCCL_SIGHT_OUTGOING) - 1;
-    bool begun = counters.place & PCCL_SIGHT_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
+    uint32_t rank = (counters.place & ~PCCL_TELEMETRY_OUTGOING) - 1;
+    bool begun =
+        counters.place & PCCL_TELEMETRY_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
     since_us = pccl_max_u64(since_us, job->started_us);
     waits[sight->waits_count++] = (struct pccl_seen_wait){
         .peer = job->job.config.ring[rank],
@@ -213,12 +215,12 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
 /* ---- remaining work ---- */
 
 /* Returns the only outgoing flow of an operation, as along a ring; NULL if it has none or several. */
-static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_job *job)
+static const struct pccl_telemetry_flow *find_ring_flow(const struct pccl_comm_op_job *job)
 {
-    const struct pccl_sight_flow *found = NULL;
+    const struct pccl_telemetry_flow *found = NULL;
     uint32_t count = 0;
     for (uint32_t i = 0; i < job->job.config.sight_count; i++)
-        if (pccl_sight_is_outgoing(&job->sights[i])) {
+        if (pccl_telemetry_is_outgoing(&job->sights[i])) {
             found = &job->sights[i];
             count++;
         }
@@ -231,11 +233,11 @@ static const struct pccl_sight_flow *find_ring_flow(const struct pccl_comm_op_jo
  */
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {
-    const struct pccl_sight_flow *flow = find_ring_flow(job);
+    const struct pccl_telemetry_flow *flow = find_ring_flow(job);
     if (!flow || !job->operation || job->operation->decided || job->restarts ||
         !pccl_is_of_whole_group(&job->job.config.instance))
         return;
-    const struct pccl_sight_counters counters = pccl_sight_read(flow);
+    const struct pccl_telemetry_counters counters = pccl_telemetry_read(flow);
     if (counters.moved == 0 || counters.opened == 0)
         return;
     double messages = (double)counters.expected / (double)counters.opened * (double)counters.stripes;
@@ -249,8 +251,8 @@ static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_s
 static void report(struct pccl_communicator *comm, uint64_t now_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
-    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
-    struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
+    struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
     uint64_t window_ms = (now_us - watch->begun_us) / 1000;
     struct pccl_msg_sight sight = {.window_ms = (uint32_t)pccl_min_u64(window_ms, 3600000),
                                    .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
@@ -264,7 +266,7 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
         add_ring_bytes(job, &sight);
     if (sight.operations || sight.waits_count || sight.links_count || watch->waited)
-        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
     watch->waited = sight.waits_count > 0;
 }
 
@@ -275,16 +277,16 @@ static void begin_anew(struct pccl_comm_watch *watch, uint64_t now_us)
     watch->took_us = watch->took_squares = watch->stalled_us = 0;
 }
 
-void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us)
+void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t received_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
-    take_pulse(comm, heard_us);
+    take_pulse(comm, received_us);
     const bool idle = is_idle(comm);
-    bool due = heard_us >= watch->begun_us + REPORT_US;
+    bool due = received_us >= watch->begun_us + REPORT_US;
     if (due && !idle && pccl_comm_is_connected(comm))
-        report(comm, heard_us);
+        report(comm, received_us);
     if (due || idle)
-        begin_anew(watch, heard_us);
+        begin_anew(watch, received_us);
 }
 
 void pccl_comm_watch_fini(struct pccl_communicator *comm)

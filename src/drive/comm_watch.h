@@ -27,8 +27,8 @@ struct pccl_comm_watch {
     uint32_t link_count, link_capacity;
 };
 
-/* Sends a report if one is due. On the loop, after each wait, which ended at `heard_us`. */
-void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t heard_us);
+/* Sends a report if one is due. On the loop, after each wait, which ended at `received_us`. */
+void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t received_us);
 /*
  * Returns the time between two pulses in a run of this size. The rate of all members' pulses together is limited,
  * because all members may share one host.

@@ -104,7 +104,7 @@ static void begin_shutdown(struct pccl_communicator *comm)
         uv_cond_broadcast(&comm->changed);
 }
 
-static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
+static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
 {
     struct pccl_communicator *comm = PCCL_CONTAINER_OF(reactor, struct pccl_communicator, reactor);
     pccl_comm_loop_enter(comm);
@@ -112,11 +112,11 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
         pccl_connection_polled(comm->master.connection);
     if (pccl_comm_has_notes(comm))
         apply_notes(comm);
-    if (comm->peer && pccl_peer_deadline(comm->peer) <= heard_us)
+    if (comm->peer && pccl_peer_deadline(comm->peer) <= received_us)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TICK});
     pccl_comm_begin_drain(comm);
     pccl_comm_ops_expire_waits(comm);
-    pccl_comm_watch_polled(comm, heard_us);
+    pccl_comm_watch_polled(comm, received_us);
     if (comm->stop) {
         begin_shutdown(comm);
     } else {
@@ -205,7 +205,7 @@ static uint32_t bind_addresses(const struct pccl_communicator *comm, struct pccl
 static void open_local(struct pccl_communicator *comm)
 {
     struct pccl_text reason;
-    if (!pccl_params_go_here(&comm->params))
+    if (!pccl_params_use_local_sockets(&comm->params))
         return;
     int error = pccl_local_open(&comm->local_directory, comm->params.local_dir, &reason);
     if (error == 0)
@@ -434,7 +434,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->feedbacks.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
-    if (!pccl_comm_sight_init(comm))
+    if (!pccl_comm_telemetry_init(comm))
         goto no_recorder;
     pccl_comm_waiting_init(&comm->waiting);
     return comm;
@@ -486,7 +486,7 @@ static void free_parts(void *argument)
     pccl_comm_feedbacks_drop(comm, NULL);
     pccl_table_fini(&comm->feedbacks.by_tag);
     pccl_table_fini(&comm->links.by_peer);
-    pccl_comm_sight_fini(comm);
+    pccl_comm_telemetry_fini(comm);
     pccl_comm_watch_fini(comm);
     pccl_comm_waiting_fini(&comm->waiting);
     uv_cond_destroy(&comm->changed);

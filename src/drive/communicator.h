@@ -24,7 +24,7 @@
 #include "drive/comm_lock.h"
 #include "drive/comm_log.h"
 #include "drive/comm_master.h"
-#include "drive/comm_sight.h"
+#include "drive/comm_telemetry.h"
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
@@ -71,7 +71,7 @@ struct pccl_communicator {
     struct pccl_comm_ops operations;
     struct pccl_list_node lists; /* lists in progress, newest first; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
-    struct pccl_comm_sight sight;
+    struct pccl_comm_telemetry sight;
     struct pccl_comm_watch watch;
     uint64_t stepped_us;          /* start of the machine's current or latest step */
     struct pccl_list_node groups; /* groups that are not destroyed */

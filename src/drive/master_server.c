@@ -502,10 +502,10 @@ static void reload(struct pccl_master_server *server)
         pccl_logger_print(PCCL_LOG_ERROR, "master", "keeping the previously loaded certificate: %s", reason.bytes);
     else if (has->pages || (has->keys && pccl_keys_has_files(has->keys)))
         pccl_logger_write(PCCL_LOG_INFO, "master", "certificates reloaded");
-    pccl_web_tell_fingerprint(&server->pages);
+    pccl_web_print_fingerprint(&server->pages);
 }
 
-static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
+static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
 {
     struct pccl_master_server *server = server_of(reactor);
     if (atomic_exchange(&server->reloads, false))
@@ -520,7 +520,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t heard_us)
     if (pccl_searches_has_results(&server->searches))
         take_rings(server);
     take_commands(server);
-    if (server->machine && pccl_master_deadline(server->machine) <= heard_us)
+    if (server->machine && pccl_master_deadline(server->machine) <= received_us)
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_TICK});
     if (!server->busy || ++server->busy_iterations > BUSY_ITERATIONS_MAX) {
         server->busy_iterations = 0;
@@ -557,7 +557,7 @@ static void mark_broken(struct pccl_master_server *server)
     server->broken = server->defect = true;
     (void)pccl_guard_run(close_doors, server);
     pccl_signals before;
-    pccl_thread_hold_signals(&before);
+    pccl_thread_block_signals(&before);
     uv_mutex_lock(&server->lock);
     server->ended = true;
     uv_mutex_unlock(&server->lock);
@@ -859,7 +859,7 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
 static void ask_for(struct pccl_master_server *server, atomic_bool *what)
 {
     pccl_signals before; /* signal handlers call this, too, and may interrupt another call */
-    pccl_thread_hold_signals(&before);
+    pccl_thread_block_signals(&before);
     uv_mutex_lock(&server->lock);
     atomic_store(what, true);
     if (!server->ended)

@@ -52,7 +52,7 @@ struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32
                                  bytes / pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype)};
 }
 
-bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args)
+bool pccl_op_args_is_from_any(const struct pccl_op_args *args)
 {
     return args->launch.descriptor.collective == PCCL_SEND && !args->sends && args->root == PCCL_ANY_PEER;
 }

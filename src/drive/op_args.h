@@ -50,7 +50,7 @@ struct pccl_id pccl_op_args_digest(const uint64_t *starts, uint32_t part_count);
 struct pccl_id pccl_op_args_digest_tensors(const struct pccl_buffers *buffers);
 /* Returns the section with this index; without a list of sections the only one, of `bytes` bytes. */
 struct pccl_section pccl_op_args_section(const struct pccl_op_args *args, uint32_t index, size_t bytes);
-bool pccl_op_args_is_from_anybody(const struct pccl_op_args *args);
+bool pccl_op_args_is_from_any(const struct pccl_op_args *args);
 /* Returns the offset of a member's part in a buffer with a part for each; for rank `world`, the end. */
 size_t pccl_op_args_part_at(const struct pccl_op_args *args, uint32_t rank);
 struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, uint32_t world, uint32_t rank);

@@ -28,16 +28,16 @@ static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *fro
         if (op->parts[i].done)
             continue;
         absent++;
-        if (count < PCCL_SIGHT_WAITS_MAX)
+        if (count < PCCL_TELEMETRY_WAITS_MAX)
             waits[count++] = (struct pccl_seen_wait){
                 .peer = all.members[i]->id, .what = PCCL_WAIT_READY, .for_ms = sight->waits[0].for_ms};
     }
     return 2 * absent <= all.count ? count : 0;
 }
 
-void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight)
+void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight)
 {
-    struct pccl_seen_wait absent[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_seen_wait absent[PCCL_TELEMETRY_WAITS_MAX];
     struct pccl_msg_sight told = *sight;
     if (from->witness == NULL)
         from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
@@ -59,7 +59,7 @@ void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 {
     if (pccl_verdicts_at(&group->verdicts, 0) == NULL)
         return;
-    group->verdicts_untold = true;
+    group->verdicts_unsent = true;
     pccl_master_mark(m, PCCL_STAGE_VERDICTS);
 }
 
@@ -70,7 +70,7 @@ void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remot
     remote->witness = NULL;
     if (group == NULL || !pccl_verdicts_forget(&group->verdicts, &remote->id))
         return;
-    group->verdicts_untold = true;
+    group->verdicts_unsent = true;
     pccl_master_mark(m, PCCL_STAGE_VERDICTS);
 }
 
@@ -103,8 +103,8 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
 {
     struct pccl_text words;
     if (entry->class == PCCL_VERDICT_SLOW_LINK)
-        pccl_master_say_what_slow_links_get(m, group, entry, &words);
-    else if (!pccl_master_say_what_slow_peers_get(m, group, entry, &words))
+        pccl_master_describe_slow_link_action(m, group, entry, &words);
+    else if (!pccl_master_describe_slow_peer_action(m, group, entry, &words))
         pccl_text_format(&words,
                          "none: waiting peers can abort or set a deadline; a silent peer is removed after silence_ms");
     if (words.length == entry->action.length && memcmp(words.bytes, entry->action.bytes, words.length) == 0)
@@ -161,7 +161,7 @@ static void tell(struct pccl_master *m, struct pccl_peer_group *group)
     for (uint32_t i = 0; i < group->ring_count; i++)
         if (pccl_master_is_living_member(group->ring[i]) && !group->ring[i]->unwelcomed)
             pccl_master_send(m, group->ring[i], &msg, 0);
-    group->verdicts_untold = false;
+    group->verdicts_unsent = false;
 }
 
 static void publish(struct pccl_master *m, struct pccl_peer_group *group)
@@ -195,10 +195,10 @@ void pccl_master_decide_verdicts(struct pccl_master *m)
             group->has_news = false;
             bool changed = compare(m, group);
             pccl_master_leave_slow_links(m, group);
-            group->verdicts_untold = say_actions(m, group) || changed || group->verdicts_untold;
+            group->verdicts_unsent = say_actions(m, group) || changed || group->verdicts_unsent;
             pccl_master_expel_slow_peer(m, group);
         }
-        if (group->verdicts_untold)
+        if (group->verdicts_unsent)
             publish(m, group);
         if (group->has_news || group->verdicts.count > 0)
             pccl_master_arm(m, group->verdicts.judged_us + PCCL_VERDICTS_EVERY_US);

@@ -10,7 +10,7 @@
 #include "master/state.h"
 
 /* Records a member's report about its operations (telemetry). */
-void pccl_master_sight(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight);
+void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight);
 /* Sends the current verdicts again, if any, because a member has joined a running group. */
 void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
 /* Ends the verdicts about a member and frees its reports. Call before the member leaves the ring. */
@@ -22,14 +22,14 @@ void pccl_master_decide_verdicts(struct pccl_master *m);
 /* ---- slow peers ---- */
 
 /* Returns false if this newcomer must stay out; `reason` then says why. */
-PCCL_MUST_CHECK bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hello *hello,
-                                                const struct pccl_address *address, uint32_t pass,
-                                                struct pccl_text *reason);
+PCCL_MUST_CHECK bool pccl_master_may_rejoin(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                                            const struct pccl_address *address, uint32_t pass,
+                                            struct pccl_text *reason);
 
 /* ---- slow links ---- */
 
 /* Returns true if a topology update would move the ring of some group away from a slow link. */
-PCCL_MUST_CHECK bool pccl_master_slow_links_can_go(struct pccl_master *m);
+PCCL_MUST_CHECK bool pccl_master_can_leave_slow_links(struct pccl_master *m);
 
 /*
  * Re-plans: views that change only the ring (PROTOCOL 5.4). Operations under way restart along the new ring instead of

@@ -22,10 +22,10 @@ void pccl_master_drop_witnesses(const struct pccl_reported *all, struct pccl_wit
 /*
  * Describes the action on a slow peer, replacing `words`. Returns false if this verdict can never lead to an expulsion.
  */
-PCCL_MUST_CHECK bool pccl_master_say_what_slow_peers_get(const struct pccl_master *m,
-                                                         const struct pccl_peer_group *group,
-                                                         const struct pccl_verdict_entry *entry,
-                                                         struct pccl_text *words);
+PCCL_MUST_CHECK bool pccl_master_describe_slow_peer_action(const struct pccl_master *m,
+                                                           const struct pccl_peer_group *group,
+                                                           const struct pccl_verdict_entry *entry,
+                                                           struct pccl_text *words);
 /* Expels at most one peer of the group that has been slow for too long. Call after a comparison. */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group);
 
@@ -40,7 +40,7 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry);
 /* Describes the action on a slow link, replacing `words`. */
-void pccl_master_say_what_slow_links_get(struct pccl_master *m, struct pccl_peer_group *group,
-                                         const struct pccl_verdict_entry *entry, struct pccl_text *words);
+void pccl_master_describe_slow_link_action(struct pccl_master *m, struct pccl_peer_group *group,
+                                           const struct pccl_verdict_entry *entry, struct pccl_text *words);
 
 #endif

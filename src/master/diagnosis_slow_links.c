@@ -51,7 +51,7 @@ void pccl_master_replan(struct pccl_master *m, struct pccl_peer_group *group, co
 static const struct pccl_witness *fresh_witness(const struct pccl_master *m, const struct pccl_remote *from)
 {
     const struct pccl_witness *witness = from->witness;
-    return witness != NULL && m->now_us < witness->heard_us + REPORT_US_MOST ? witness : NULL;
+    return witness != NULL && m->now_us < witness->received_us + REPORT_US_MOST ? witness : NULL;
 }
 
 /* Returns the report of the slow ring link's sender with the most bytes left; NULL: no operation is under way. */
@@ -227,7 +227,7 @@ void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group
         restore(pccl_master_find_figure(to, from), &entry->left_known[1]);
 }
 
-bool pccl_master_slow_links_can_go(struct pccl_master *m)
+bool pccl_master_can_leave_slow_links(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         if (m->groups[i]->tuning.replans && pccl_master_ring_is_ready(m, m->groups[i]))
@@ -235,8 +235,8 @@ bool pccl_master_slow_links_can_go(struct pccl_master *m)
     return false;
 }
 
-void pccl_master_say_what_slow_links_get(struct pccl_master *m, struct pccl_peer_group *group,
-                                         const struct pccl_verdict_entry *entry, struct pccl_text *words)
+void pccl_master_describe_slow_link_action(struct pccl_master *m, struct pccl_peer_group *group,
+                                           const struct pccl_verdict_entry *entry, struct pccl_text *words)
 {
     struct pccl_remote *from, *to;
     const struct pccl_tuning *tuning = &group->tuning;

@@ -30,8 +30,8 @@ static bool can_spare_one(const struct pccl_master *m, const struct pccl_peer_gr
     return group->ring_count > m->config.slow_peer_floor;
 }
 
-bool pccl_master_say_what_slow_peers_get(const struct pccl_master *m, const struct pccl_peer_group *group,
-                                         const struct pccl_verdict_entry *entry, struct pccl_text *words)
+bool pccl_master_describe_slow_peer_action(const struct pccl_master *m, const struct pccl_peer_group *group,
+                                           const struct pccl_verdict_entry *entry, struct pccl_text *words)
 {
     if (!is_of_slow_peer(entry))
         return false;
@@ -66,13 +66,13 @@ static struct pccl_address host_of(const struct known_by *by)
     return by->candidate_count > 0 ? by->candidates[0] : (struct pccl_address){.port = 0};
 }
 
-static bool is_named(const struct pccl_cooling *cooling, const struct known_by *by)
+static bool is_named(const struct pccl_cool_down *cooling, const struct known_by *by)
 {
     size_t length = by->name_length;
     return cooling->name_length == length && (length == 0 || memcmp(cooling->name, by->name, length) == 0);
 }
 
-static bool is_it(const struct pccl_cooling *cooling, const struct known_by *by)
+static bool is_it(const struct pccl_cool_down *cooling, const struct known_by *by)
 {
     struct pccl_address host = host_of(by);
     return cooling->pass == by->pass && pccl_address_same_site(&cooling->address, by->address) &&
@@ -80,11 +80,11 @@ static bool is_it(const struct pccl_cooling *cooling, const struct known_by *by)
 }
 
 /* Returns NULL if no expulsion of this peer is known. Forgets expulsions that no longer count. */
-static struct pccl_cooling *find(struct pccl_master *m, const struct known_by *by)
+static struct pccl_cool_down *find(struct pccl_master *m, const struct known_by *by)
 {
-    struct pccl_cooling *found = NULL;
+    struct pccl_cool_down *found = NULL;
     for (uint32_t i = m->cooling_count; i-- > 0;) {
-        struct pccl_cooling *cooling = &m->cooling[i];
+        struct pccl_cool_down *cooling = &m->cooling[i];
         if (m->now_us >= cooling->forgotten_us)
             *cooling = m->cooling[--m->cooling_count];
     }
@@ -95,15 +95,15 @@ static struct pccl_cooling *find(struct pccl_master *m, const struct known_by *b
 }
 
 /* Returns an entry for an expulsion, if necessary the one that expires first. Returns NULL if out of memory. */
-static struct pccl_cooling *place_for_one(struct pccl_master *m)
+static struct pccl_cool_down *place_for_one(struct pccl_master *m)
 {
-    if (m->cooling_count == PCCL_COOLING_MAX) {
-        struct pccl_cooling *first = m->cooling;
+    if (m->cooling_count == PCCL_COOL_DOWNS_MAX) {
+        struct pccl_cool_down *first = m->cooling;
         for (uint32_t i = 1; i < m->cooling_count; i++)
             first = m->cooling[i].forgotten_us < first->forgotten_us ? &m->cooling[i] : first;
         return first;
     }
-    struct pccl_cooling *all =
+    struct pccl_cool_down *all =
         pccl_grow(&m->memory, m->cooling, &m->cooling_capacity, m->cooling_count + 1, sizeof *all);
     if (all == NULL)
         return NULL;
@@ -124,18 +124,18 @@ static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote 
                                 .name = name,
                                 .name_length = pccl_bytes_of_string(name).length,
                                 .pass = remote->pass};
-    struct pccl_cooling *cooling = find(m, &by);
+    struct pccl_cool_down *cooling = find(m, &by);
     uint32_t doublings = cooling != NULL ? cooling->doublings + 1 : 0;
     if (cooling == NULL)
         cooling = place_for_one(m);
     if (cooling == NULL)
         return 0;
-    *cooling = (struct pccl_cooling){.address = remote->observed,
-                                     .host = host_of(&by),
-                                     .name_length = (uint32_t)by.name_length,
-                                     .pass = remote->pass,
-                                     .doublings = doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX,
-                                     .why = *why};
+    *cooling = (struct pccl_cool_down){.address = remote->observed,
+                                       .host = host_of(&by),
+                                       .name_length = (uint32_t)by.name_length,
+                                       .pass = remote->pass,
+                                       .doublings = doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX,
+                                       .why = *why};
     memcpy(cooling->name, name, by.name_length);
     uint64_t lasts_us = (COOL_DOWN_LIMITS * limit_us(m)) << cooling->doublings;
     cooling->until_us = m->now_us + lasts_us;
@@ -143,8 +143,8 @@ static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote 
     return lasts_us;
 }
 
-bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hello *hello,
-                                const struct pccl_address *address, uint32_t pass, struct pccl_text *reason)
+bool pccl_master_may_rejoin(struct pccl_master *m, const struct pccl_msg_hello *hello,
+                            const struct pccl_address *address, uint32_t pass, struct pccl_text *reason)
 {
     const char *name = (const char *)hello->name.data;
     const struct pccl_peer_group *group = pccl_master_group(m, hello->group, false);
@@ -154,7 +154,7 @@ bool pccl_master_may_come_again(struct pccl_master *m, const struct pccl_msg_hel
                                 .name = name,
                                 .name_length = hello->name.length,
                                 .pass = pass};
-    const struct pccl_cooling *cooling = hello->named != 0 ? find(m, &by) : NULL;
+    const struct pccl_cool_down *cooling = hello->named != 0 ? find(m, &by) : NULL;
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
         return true; /* a slow peer is better than too few */
@@ -174,7 +174,7 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
     pccl_text_format(&why, "%s for %s: %s", pccl_verdict_name((uint8_t)entry->class),
                      pccl_duration_str(m->now_us - entry->since_us), entry->evidence.bytes);
     uint64_t lasts_us = begin_cool_down(m, remote, &why);
-    group->slow_gone_us = m->now_us;
+    group->slow_removed_us = m->now_us;
     pccl_text_format(&out, "too slow");
     if (lasts_us > 0)
         pccl_text_append(&out, ", and may not join for %s", pccl_duration_str(lasts_us));
@@ -192,7 +192,7 @@ void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *
 {
     struct pccl_verdict_entry *entry, *oldest = NULL;
     if (!m->config.expel_slow_peers || m->recovering || m->departing_count > 0 || !can_spare_one(m, group) ||
-        (group->slow_gone_us != 0 && m->now_us < group->slow_gone_us + limit_us(m)))
+        (group->slow_removed_us != 0 && m->now_us < group->slow_removed_us + limit_us(m)))
         return;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
         if (is_of_slow_peer(entry) && entry->seen && entry->enough_us != 0 &&

@@ -7,7 +7,7 @@
 #include "core/text.h"
 
 /* An expelled slow peer, with the properties that identify it when it returns (diagnosis_slow_peers.c). */
-struct pccl_cooling {
+struct pccl_cool_down {
     struct pccl_address address; /* address that the master saw ... */
     struct pccl_address host;    /* ... and address that the peer reported */
     char name[PCCL_NAME_MAX + 1];

@@ -36,7 +36,7 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
         .rank = remote->rank,
         .position = remote->position,
         .address = remote->observed,
-        .heard_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us),
+        .received_us = m->now_us - pccl_min_u64(m->now_us, remote->received_us),
         .place = pccl_master_place(m, remote),
         .draining = remote->draining,
         .fetching = pccl_master_is_fetching(remote),
@@ -71,11 +71,11 @@ static void copy_links(struct pccl_peer_group *group, struct pccl_figures *figur
 
 static void copy_gone(const struct pccl_master *m, struct pccl_figures *figures)
 {
-    uint64_t known = pccl_min_u64(m->gone_count, PCCL_FIGURES_GONE_MAX);
+    uint64_t known = pccl_min_u64(m->gone_count, PCCL_FIGURES_REMOVED_MAX);
     for (uint64_t back = 1; back <= known; back++) {
-        const struct pccl_gone *gone = &m->gone[(m->gone_count - back) % PCCL_GONE_MAX];
-        struct pccl_gone_figure *figure = &figures->gone[figures->gone_count++];
-        *figure = (struct pccl_gone_figure){
+        const struct pccl_removed *gone = &m->gone[(m->gone_count - back) % PCCL_REMOVED_MAX];
+        struct pccl_removed_figure *figure = &figures->gone[figures->gone_count++];
+        *figure = (struct pccl_removed_figure){
             .id = gone->id, .since_us = m->now_us - pccl_min_u64(m->now_us, gone->at_us), .reason = gone->reason};
         memcpy(figure->name, gone->name, sizeof figure->name);
     }

@@ -16,7 +16,7 @@ struct pccl_peer_figure {
     enum pccl_standing standing;
     uint32_t group, rank, position;
     struct pccl_address address; /* address seen by the master, with the peer's listening port */
-    uint64_t heard_us;           /* time since its last message */
+    uint64_t received_us;        /* time since its last message */
     struct pccl_place place;
     bool draining;
     /* Link to the ring successor as the master predicts it; 0 if unknown or alone. */
@@ -42,14 +42,14 @@ struct pccl_group_figure {
 };
 
 /* A peer that was removed recently. */
-struct pccl_gone_figure {
+struct pccl_removed_figure {
     struct pccl_id id;
     char name[PCCL_NAME_MAX + 1];
     uint64_t since_us; /* time since the removal */
     struct pccl_text reason;
 };
 enum {
-    PCCL_FIGURES_GONE_MAX = 8,
+    PCCL_FIGURES_REMOVED_MAX = 8,
     PCCL_FIGURES_LINKS_MAX = 64 * 64, /* links of the first groups that fit completely */
     PCCL_VERDICTS_SHOWN_MAX = 64,
 };
@@ -85,8 +85,8 @@ struct pccl_figures {
     uint32_t group_count;
     struct pccl_link_row *rows; /* owned; at most one for each peer */
     uint32_t row_count;
-    struct pccl_figure *links;                           /* owned, PCCL_FIGURES_LINKS_MAX */
-    struct pccl_gone_figure gone[PCCL_FIGURES_GONE_MAX]; /* latest first */
+    struct pccl_figure *links;                                 /* owned, PCCL_FIGURES_LINKS_MAX */
+    struct pccl_removed_figure gone[PCCL_FIGURES_REMOVED_MAX]; /* latest first */
     uint32_t gone_count;
     struct pccl_wait *waits; /* owned, PCCL_WAITS_MAX */
     uint32_t wait_count;

@@ -44,9 +44,9 @@ struct pccl_peer_group {
     uint64_t sync_revision;       /* elected revision of the open round or the one before */
 
     struct pccl_verdicts verdicts;
-    uint64_t slow_gone_us; /* time of the last expulsion for slowness; 0: never */
-    bool has_news;         /* a member has reported since the last comparison */
-    bool verdicts_untold;  /* the members have not received the latest change of the verdicts */
+    uint64_t slow_removed_us; /* time of the last expulsion for slowness; 0: never */
+    bool has_news;            /* a member has reported since the last comparison */
+    bool verdicts_unsent;     /* the members have not received the latest change of the verdicts */
 
     uint64_t decisions, stable;
     uint32_t behind; /* number of members that were sent outcomes and have acknowledged none beyond `stable` */

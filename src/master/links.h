@@ -47,7 +47,7 @@ uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id
 /* Asks `from` to dial `to`. Does nothing if it has been asked already. */
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* Sends a member the address of another to which it sends. No state is kept: the member closes the link itself. */
-void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to);
+void pccl_master_send_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to);
 /* Counts a subgroup more, or less, on this link. Requests the link, or drops the request with the last user. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 /* Requests the links of the view: ring, mesh or hubs. Drops the requests for links to other members. */

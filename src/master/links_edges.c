@@ -54,7 +54,7 @@ static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, co
     if (remote == NULL)
         return false;
     if (m->recovering)
-        return pccl_master_is_law_reporter(m, remote, of);
+        return pccl_master_is_winning_reporter(m, remote, of);
     return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
@@ -94,7 +94,8 @@ static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
     bool failed = edge->since_us != 0 && m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(1000);
     return failed && from != NULL && to != NULL && pccl_master_is_living_member(from) &&
            pccl_master_is_living_member(to) &&
-           (!pccl_master_was_heard_since(from, edge->since_us) || !pccl_master_was_heard_since(to, edge->since_us));
+           (!pccl_master_has_received_since(from, edge->since_us) ||
+            !pccl_master_has_received_since(to, edge->since_us));
 }
 
 uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer)

@@ -3,7 +3,7 @@
  * exchange, or one end is removed. It does not know how links are reported or dialed.
  */
 #include "master/links_internal.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/output.h"
 #include "master/roster.h"
 #include "master/operations.h"
@@ -21,7 +21,7 @@ static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, c
 static bool lacks(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *end)
 {
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000);
-    return pccl_master_lacks_since(end, edge->failed_us - pccl_min_u64(edge->failed_us, silence_us));
+    return pccl_master_reported_shortage_since(end, edge->failed_us - pccl_min_u64(edge->failed_us, silence_us));
 }
 
 /*
@@ -68,7 +68,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
-    bool confirmed = is_confirmed(m, edge, to), heard = pccl_master_was_heard_since(to, edge->failed_us);
+    bool confirmed = is_confirmed(m, edge, to), heard = pccl_master_has_received_since(to, edge->failed_us);
     bool more_may_come = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
     if (!confirmed && more_may_come && (to->probing || !heard)) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
@@ -85,7 +85,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     const struct pccl_remote *short_end = lacks(m, edge, goes) ? goes : lacks(m, edge, stays) ? stays : NULL;
     if (short_end != NULL) {
         pccl_text_append(&why, ": ");
-        pccl_master_describe_lack(short_end, &why);
+        pccl_master_describe_shortage(short_end, &why);
     }
     pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE, "%s", why.bytes);
 }
@@ -144,12 +144,12 @@ static void give_up_edges_beside(struct pccl_master *m)
         pccl_master_give_up_asked_link(m, from, to);
         if (!needed)
             continue;
-        bool mesh = pccl_master_goes_directly(from, to) && !from->group->changed;
+        bool mesh = pccl_master_exchanges_directly(from, to) && !from->group->changed;
         if (!mesh && !pccl_master_serves_subgroups(from, to))
             continue;
         edge->act_us = ring_decided_at(m, from->group);
-        if (edge->act_us == 0 &&
-            (!pccl_master_was_heard_since(from, edge->since_us) || !pccl_master_was_heard_since(to, edge->since_us)))
+        if (edge->act_us == 0 && (!pccl_master_has_received_since(from, edge->since_us) ||
+                                  !pccl_master_has_received_since(to, edge->since_us)))
             edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         if (edge->act_us != 0)
             continue;

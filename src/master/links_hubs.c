@@ -112,7 +112,7 @@ void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struc
 
 void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    if (!pccl_master_is_link_of_hub(m, from, to) || pccl_master_goes_directly(from, to) ||
+    if (!pccl_master_is_link_of_hub(m, from, to) || pccl_master_exchanges_directly(from, to) ||
         pccl_master_holds_link(from, to))
         return;
     pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id},

@@ -7,7 +7,7 @@
 /* ---- links_wanted.c ---- */
 
 /* Returns true if the view uses this link beside its ring and counts it as up. */
-bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to);
+bool pccl_master_exchanges_directly(const struct pccl_remote *from, const struct pccl_remote *to);
 
 /* ---- links_hubs.c ---- */
 
@@ -41,9 +41,9 @@ static inline bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
  * Returns true if the control connection is up and has received something since then. When a link is lost, both ends
  * are asked for an answer; an end that stays silent may be dead.
  */
-static inline bool pccl_master_was_heard_since(const struct pccl_remote *remote, uint64_t since_us)
+static inline bool pccl_master_has_received_since(const struct pccl_remote *remote, uint64_t since_us)
 {
-    return remote->conn != 0 && remote->heard_us >= since_us;
+    return remote->conn != 0 && remote->received_us >= since_us;
 }
 
 /* ---- links_avoided.c ---- */

@@ -136,7 +136,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
     pccl_master_log(m, PCCL_LOG_DEBUG,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "lost the control connection of peer %s", pccl_id_str(&remote->id));
-    pccl_master_arm(m, remote->heard_us + m->config.silence_ms * UINT64_C(1000));
+    pccl_master_arm(m, remote->received_us + m->config.silence_ms * UINT64_C(1000));
     if (is_gone(m, remote))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection and all its links closed");
     else if (remote->verified)
@@ -242,7 +242,7 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
     intent->up = true;
     intent->failed = false;
     recheck_newcomers(m, from, remote);
-    pccl_master_link_mended(m, from, remote);
+    pccl_master_link_restored(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
         pccl_master_mark(m, PCCL_STAGE_ROUNDS); /* a round may wait for this link */
 }

@@ -43,7 +43,7 @@ static bool view_wants(const struct pccl_remote *from, const struct pccl_remote 
     return group == to->group && pccl_cost_wants(&group->cost, group->ring_count, from->rank, to->rank);
 }
 
-bool pccl_master_goes_directly(const struct pccl_remote *from, const struct pccl_remote *to)
+bool pccl_master_exchanges_directly(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     return from->group->cost.mesh != 0 && view_wants(from, to);
 }
@@ -52,7 +52,7 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
 {
     if (from == to || from->group == NULL || from->group != to->group)
         return false;
-    return pccl_master_goes_directly(from, to) || pccl_master_successor(from) == to ||
+    return pccl_master_exchanges_directly(from, to) || pccl_master_successor(from) == to ||
            pccl_master_serves_subgroups(from, to);
 }
 
@@ -103,12 +103,12 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
         add_intent(m, from, &to->id) == NULL)
         return;
     if (from->state == PCCL_REMOTE_MEMBER && to->state == PCCL_REMOTE_PENDING)
-        pccl_master_tell_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
+        pccl_master_send_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
     send_warm_up(m, from, to, false);
 }
 
 /* A destination that is no longer a member needs no answer: the view that ends the sends to it is under way. */
-void pccl_master_tell_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
+void pccl_master_send_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
     const struct pccl_remote *wanted = pccl_master_find(m, to);
     if (wanted == from)

@@ -2,7 +2,7 @@
 #include "master/membership.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -104,7 +104,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; extending all timers",
                     pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
-        shift(&m->remotes[i]->heard_us, gap_us);
+        shift(&m->remotes[i]->received_us, gap_us);
         shift(&m->remotes[i]->attached_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
         shift(&m->remotes[i]->tell_us, gap_us);
@@ -114,13 +114,13 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->test.until_us, gap_us);
         if (m->remotes[i]->report != NULL) {
             shift(&m->remotes[i]->report->since_us, gap_us);
-            shift(&m->remotes[i]->report->heard_us, gap_us);
+            shift(&m->remotes[i]->report->received_us, gap_us);
         }
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
         struct pccl_verdict_entry *verdict;
         shift(&m->groups[i]->tuning.patience_us, gap_us);
-        shift(&m->groups[i]->slow_gone_us, gap_us);
+        shift(&m->groups[i]->slow_removed_us, gap_us);
         for (uint32_t n = 0; (verdict = pccl_verdicts_at(&m->groups[i]->verdicts, n)) != NULL; n++)
             shift(&verdict->enough_us, gap_us);
     }
@@ -160,12 +160,12 @@ static void watch_remotes(struct pccl_master *m)
         struct pccl_remote *remote = m->remotes[i];
         if (remote->departing)
             continue;
-        if (m->now_us >= remote->heard_us + silence_us) {
+        if (m->now_us >= remote->received_us + silence_us) {
             pccl_master_remove(m, remote, PCCL_REFUSAL_SILENT, "silent for %s",
-                               pccl_duration_str(m->now_us - remote->heard_us));
+                               pccl_duration_str(m->now_us - remote->received_us));
             continue;
         }
-        pccl_master_arm(m, remote->heard_us + silence_us);
+        pccl_master_arm(m, remote->received_us + silence_us);
         pccl_master_probe_if_due(m, remote);
         if (remote->conn == 0)
             continue;
@@ -227,7 +227,7 @@ static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_SYNCS] = pccl_master_decide_syncs,
     [PCCL_STAGE_SEARCHES] = pccl_master_search_in_background,
     [PCCL_STAGE_VERDICTS] = pccl_master_decide_verdicts,
-    [PCCL_STAGE_WAITING] = pccl_master_tell_who_waits,
+    [PCCL_STAGE_WAITING] = pccl_master_log_waiting_newcomers,
 };
 
 static enum pccl_master_stage first_due(const struct pccl_master *m)
@@ -294,8 +294,8 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
     case PCCL_MSG_view_ack:
     case PCCL_MSG_subgroup_end:
     case PCCL_MSG_listen: pccl_master_operation_message(m, from, msg); break;
-    case PCCL_MSG_want_link: pccl_master_tell_address(m, from, &msg->as.want_link.peer); break;
-    case PCCL_MSG_sight: pccl_master_sight(m, from, &msg->as.sight); break;
+    case PCCL_MSG_want_link: pccl_master_send_address(m, from, &msg->as.want_link.peer); break;
+    case PCCL_MSG_sight: pccl_master_telemetry(m, from, &msg->as.sight); break;
     case PCCL_MSG_where: pccl_master_where(m, from, &msg->as.where); break;
     default: pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "a member sent %s", pccl_wire_name(msg->type)); break;
     }
@@ -317,7 +317,7 @@ static void dispatch(struct pccl_master *m, struct pccl_remote *from, const stru
     case PCCL_MSG_link_lost:
     case PCCL_MSG_link_up: pccl_master_link_message(m, from, msg); return;
     case PCCL_MSG_link_gone: pccl_master_link_gone(m, from, &msg->as.link_gone); return;
-    case PCCL_MSG_shortage: pccl_master_note_lack(m, from, msg->as.shortage.reason); return;
+    case PCCL_MSG_shortage: pccl_master_note_shortage(m, from, msg->as.shortage.reason); return;
     default: break;
     }
     switch (from->state) {
@@ -334,7 +334,7 @@ static void remote_received(struct pccl_master *m, struct pccl_remote *from, con
 {
     if (from->departing)
         return;
-    from->heard_us = m->now_us;
+    from->received_us = m->now_us;
     take_acknowledgment(m, from, frame->acknowledged);
     if (msg->type == PCCL_MSG_heartbeat) {
         if (msg->as.heartbeat.answer)
@@ -520,8 +520,8 @@ struct pccl_master_counts pccl_master_count(const struct pccl_master *m)
         .strangers = m->strangers_by_conn.count,
         .committed = pccl_tally_sum(m->tally.committed, PCCL_TALLY_KINDS),
         .aborted = pccl_tally_sum(m->tally.aborted, PCCL_TALLY_KINDS),
-        .departures = pccl_tally_sum(m->tally.members_gone, PCCL_TALLY_REASONS) +
-                      pccl_tally_sum(m->tally.newcomers_gone, PCCL_TALLY_REASONS),
+        .departures = pccl_tally_sum(m->tally.members_removed, PCCL_TALLY_REASONS) +
+                      pccl_tally_sum(m->tally.newcomers_removed, PCCL_TALLY_REASONS),
         .epoch = m->epoch,
         .recovering = m->recovering,
     };

@@ -77,7 +77,7 @@ struct pccl_master_event {
     const struct pccl_frame *frame; /* RECEIVED; GARBAGE: NULL unless its checksum is right */
     const struct pccl_msg *msg;     /* RECEIVED: the decoded body */
     const struct pccl_text *reason; /* GARBAGE */
-    /* RECEIVED: pass of the sender's token (ops/book.h); REVOKED: the revoked pass; 0: none */
+    /* RECEIVED: pass of the sender's token (ops/token_file.h); REVOKED: the revoked pass; 0: none */
     uint32_t pass;
     const struct pccl_text *unfit; /* RECEIVED, a hello: why its token does not admit it; NULL: it does */
     bool other_build;              /* GARBAGE: a hello of another build, as `reason` says in full */

@@ -88,7 +88,7 @@ void pccl_master_expect_older_run(struct pccl_master *m)
     if (until_us <= m->found_us)
         return;
     m->found_us = until_us;
-    m->hold_told = false;
+    m->hold_logged = false;
 }
 
 uint32_t pccl_master_hold_ms(const struct pccl_master *m)
@@ -100,9 +100,9 @@ uint32_t pccl_master_hold_ms(const struct pccl_master *m)
 static void hold_newcomers(struct pccl_master *m)
 {
     pccl_master_arm(m, m->found_us);
-    if (m->newcomer_count == 0 || m->hold_told)
+    if (m->newcomer_count == 0 || m->hold_logged)
         return;
-    m->hold_told = true;
+    m->hold_logged = true;
     pccl_master_log(m, PCCL_LOG_INFO, &of_membership,
                     "newcomers wait for %s: this master has just started and waits for the members of a run that may "
                     "still be active",
@@ -195,7 +195,7 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
             m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
         m->effects.close(m->effects.context, remote->conn);
     }
-    pccl_master_note_gone(m, remote);
+    pccl_master_note_removed(m, remote);
     m->departing_count--;
     pccl_master_free_remote(m, remote);
 }

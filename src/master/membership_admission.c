@@ -98,7 +98,7 @@ static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stran
 }
 
 /* Refuses a removed peer with its reason, or with `otherwise` if the reason is not known. */
-static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_gone *gone,
+static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_removed *gone,
                            const char *otherwise)
 {
     if (gone != NULL)
@@ -131,7 +131,7 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
             pccl_release(&m->memory, remote, sizeof *remote);
             return NULL;
         }
-        remote->report->since_us = remote->report->heard_us = m->now_us;
+        remote->report->since_us = remote->report->received_us = m->now_us;
         pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
     }
     remote->id = hello->peer;
@@ -142,8 +142,8 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     remote->group_number = hello->group;
     remote->arrival = ++m->arrivals;
     m->tally.newcomers += state == PCCL_REMOTE_PENDING;
-    remote->heard_us = remote->warm_since_us = m->now_us;
-    remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US;
+    remote->received_us = remote->warm_since_us = m->now_us;
+    remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US;
     remote->observed.port = hello->port;
     remote->candidate_count = hello->candidates_count;
     for (uint32_t i = 0; i < hello->candidates_count; i++)
@@ -172,7 +172,7 @@ static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn 
     remote->observed = *address;
     remote->observed.port = port;
     remote->conn = conn;
-    remote->heard_us = remote->attached_us = m->now_us;
+    remote->received_us = remote->attached_us = m->now_us;
     pccl_table_insert(&m->by_conn, &remote->by_conn, conn);
     pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
 }
@@ -256,13 +256,13 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
-    const struct pccl_gone *gone = pccl_master_find_gone(m, hello);
+    const struct pccl_removed *gone = pccl_master_find_removed(m, hello);
     if (gone != NULL) {
         turn_away_gone(m, stranger, gone, "");
         return;
     }
     struct pccl_text reason;
-    if (!pccl_master_may_come_again(m, hello, &stranger->address, stranger->pass, &reason)) {
+    if (!pccl_master_may_rejoin(m, hello, &stranger->address, stranger->pass, &reason)) {
         turn_away(m, stranger, PCCL_REFUSAL_SLOW, reason.bytes);
         return;
     }
@@ -325,7 +325,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
     if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
-        turn_away_gone(m, stranger, pccl_master_find_gone(m, hello),
+        turn_away_gone(m, stranger, pccl_master_find_removed(m, hello),
                        "this peer did not come back in time and was removed from the run");
         return;
     }
@@ -369,7 +369,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
     else if (known != NULL)
         come_back(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
-        turn_away_gone(m, stranger, pccl_master_find_gone(m, hello), "this peer was removed from the run");
+        turn_away_gone(m, stranger, pccl_master_find_removed(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->run_key))
         newcomer(m, stranger, hello);
     else

@@ -4,7 +4,7 @@
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/output.h"
 #include "master/roster.h"
 
@@ -199,7 +199,7 @@ static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *
         return true;
     if (remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
         return false;
-    return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
+    return remote->received_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
 }
 
 /*
@@ -262,7 +262,7 @@ static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, 
         ends[2] = group->ring[group->ring_count - 1];
     }
     for (uint32_t i = 0; i < PCCL_COUNT_OF(ends); i++)
-        if (ends[i] != NULL && pccl_master_lacks_since(ends[i], unready->warm_since_us))
+        if (ends[i] != NULL && pccl_master_reported_shortage_since(ends[i], unready->warm_since_us))
             return ends[i];
     return NULL;
 }
@@ -276,7 +276,7 @@ static void reject(struct pccl_master *m, struct pccl_remote *unready)
     if (lacks != NULL) {
         struct pccl_text words;
         pccl_text_format(&words, "no link between it and its future neighbor within %s: ", patience);
-        pccl_master_describe_lack(lacks, &words);
+        pccl_master_describe_shortage(lacks, &words);
         pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s", words.bytes);
         return;
     }

@@ -18,7 +18,7 @@ struct pccl_stranger {
 };
 
 /* A removed peer, kept in case it returns and needs the reason. */
-struct pccl_gone {
+struct pccl_removed {
     struct pccl_id id, token;
     uint64_t at_us;
     char name[PCCL_NAME_MAX + 1]; /* empty if it had no name */

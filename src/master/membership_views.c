@@ -180,7 +180,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .cost = group->cost}};
         remote->unwelcomed = false;
         m->tally.came++;
-        pccl_master_tell_names(m, remote, members, m->member_count);
+        pccl_master_send_names(m, remote, members, m->member_count);
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_log(m, PCCL_LOG_INFO,
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
@@ -210,7 +210,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
         change->ring_count = group->ring_count;
     }
     struct pccl_msg msg = {.type = PCCL_MSG_epoch_change, .as.epoch_change = *change};
-    pccl_master_tell_names(m, to, change->added, change->added_count);
+    pccl_master_send_names(m, to, change->added, change->added_count);
     pccl_master_send(m, to, &msg, 0);
     if (group->changed) {
         to->owes_view_ack = true;
@@ -240,7 +240,7 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
     pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
     group->view = m->epoch;
     if (group->replans) {
-        pccl_master_await_anew(m, group);
+        pccl_master_await_again(m, group);
     } else {
         pccl_master_drop_undecided(m, group);
         decide_cost(m, group);

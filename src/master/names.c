@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-void pccl_master_tell_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of, uint32_t count)
+void pccl_master_send_names(struct pccl_master *m, struct pccl_remote *to, const struct pccl_member *of, uint32_t count)
 {
-    uint32_t told = 0, most = count < PCCL_NAMES_TOLD_MAX ? count : PCCL_NAMES_TOLD_MAX;
+    uint32_t told = 0, most = count < PCCL_NAMES_SENT_MAX ? count : PCCL_NAMES_SENT_MAX;
     struct pccl_named *names = pccl_allocate(&m->memory, pccl_max_u64(1, most) * sizeof *names);
     if (names == NULL)
         return; /* the receiver has only the ids then */

@@ -151,7 +151,7 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
     count_under_way(group);
 }
 
-void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group)
+void pccl_master_await_again(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(group->held_count == 0);
     for (struct pccl_operation *op = group->oldest; op != NULL; op = op->newer) {
@@ -225,7 +225,7 @@ void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_gro
  */
 static bool is_behind(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
-    return remote->decision_known < remote->decision_told && remote->decision_known <= group->stable;
+    return remote->decision_known < remote->decision_sent && remote->decision_known <= group->stable;
 }
 
 /*
@@ -237,7 +237,7 @@ void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *g
 {
     uint64_t known = group->decisions;
     for (uint32_t i = 0; i < group->ring_count; i++)
-        if (group->ring[i]->decision_known < group->ring[i]->decision_told)
+        if (group->ring[i]->decision_known < group->ring[i]->decision_sent)
             known = pccl_min_u64(known, group->ring[i]->decision_known);
     group->stable = pccl_max_u64(group->stable, known);
     group->behind = 0;
@@ -266,11 +266,11 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 /* Records that the member is sent this outcome. A member that had caught up knows all earlier ones. */
 static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
 {
-    PCCL_ASSERT(decision > remote->decision_told && (group->behind > 0 || !is_behind(group, remote)));
+    PCCL_ASSERT(decision > remote->decision_sent && (group->behind > 0 || !is_behind(group, remote)));
     group->behind -= is_behind(group, remote);
-    if (remote->decision_known == remote->decision_told)
+    if (remote->decision_known == remote->decision_sent)
         remote->decision_known = decision - 1;
-    remote->decision_told = decision;
+    remote->decision_sent = decision;
     group->behind += is_behind(group, remote);
 }
 
@@ -450,7 +450,7 @@ static void note_launch(const struct pccl_master *m, struct pccl_operation *op, 
 {
     if (choice->since_us != PCCL_TOOK_UNKNOWN)
         op->launched_us = pccl_max_u64(op->launched_us, m->now_us - pccl_min_u64(choice->since_us, m->now_us));
-    pccl_choice_hear(&op->choice, choice);
+    pccl_choice_merge(&op->choice, choice);
 }
 
 static void describe(struct pccl_master *m, struct pccl_operation *op, const struct pccl_remote *from,
@@ -527,19 +527,19 @@ void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation
         return;
     op->ended_by = op->named_last = from->id;
     op->named_count = 1;
-    from->lone_aborts++;
+    from->sole_aborts++;
 }
 
 static void remove_over_limit(struct pccl_master *m, struct pccl_remote *from)
 {
     pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it aborted %u operations that no other member had finished",
-                       from->lone_aborts);
+                       from->sole_aborts);
 }
 
 bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op)
 {
     pccl_master_note_lone_abort(from, op);
-    if (from->lone_aborts <= PCCL_OPS_LONE_MAX)
+    if (from->sole_aborts <= PCCL_OPS_LONE_MAX)
         return false;
     remove_over_limit(m, from);
     return true;
@@ -550,7 +550,7 @@ void pccl_master_judge_lone_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        if (remote->group == NULL || remote->lone_aborts <= PCCL_OPS_LONE_MAX)
+        if (remote->group == NULL || remote->sole_aborts <= PCCL_OPS_LONE_MAX)
             continue;
         for (struct pccl_operation *op = remote->group->oldest, *next; op != NULL; op = next) {
             next = op->newer;
@@ -573,7 +573,7 @@ void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *fr
     if (2 * ++op->named_count <= pccl_master_participants(from->group, op).count)
         return;
     struct pccl_remote *first = pccl_master_find(m, &op->ended_by);
-    if (first != NULL && first->lone_aborts > 0)
-        first->lone_aborts--;
+    if (first != NULL && first->sole_aborts > 0)
+        first->sole_aborts--;
     op->ended_by = (struct pccl_id){{0}};
 }

@@ -104,7 +104,7 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
  * Resets the undecided operations of the whole group when a view only re-plans: all parts are awaited again. No abort
  * may be held and no earlier view unacknowledged.
  */
-void pccl_master_await_anew(struct pccl_master *m, struct pccl_peer_group *group);
+void pccl_master_await_again(struct pccl_master *m, struct pccl_peer_group *group);
 /* Forgets the outcomes that every present member has acknowledged. Call after a change of the ring. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage: drops the operations of ended eras, whose outcomes no member needs. */
@@ -114,7 +114,7 @@ void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *
 /* Stage: decides held aborts that have waited long enough. */
 void pccl_master_release_held_aborts(struct pccl_master *m);
 /* Schedules the decision of aborts held for a link between these peers, which is up again. */
-void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
+void pccl_master_link_restored(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);
 /* Requests the links that the group's subgroups use. */
 void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* Ends the subgroups that use a failed link. */

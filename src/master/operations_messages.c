@@ -67,7 +67,7 @@ void pccl_master_release_held_aborts(struct pccl_master *m)
         release_held(m, m->groups[i], NULL, NULL);
 }
 
-void pccl_master_link_mended(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
+void pccl_master_link_restored(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from->group != NULL && from->group == to->group && from->group->held_count > 0)
         release_held(m, from->group, from, to);

@@ -70,7 +70,7 @@ static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_rep
     if (report->ended)
         return UINT64_MAX;
     return pccl_min_u64(report->since_us + m->config.alone_ms * UINT64_C(1000),
-                        report->heard_us + m->config.silence_ms * UINT64_C(1000));
+                        report->received_us + m->config.silence_ms * UINT64_C(1000));
 }
 
 /* Removes the peers that report impossible epochs, or do not complete their reports in time. */

@@ -2,7 +2,7 @@
  * Recovery: a restarted master collects the reports of members of an older boot and continues their run (PROTOCOL 12).
  *
  *   reports  each is kept as received (recovery_reports.c)
- *   law      the report of the highest epoch, the winning epoch, is binding (recovery_law.c)
+ *   law      the report of the highest epoch, the winning epoch, is binding (recovery_winner.c)
  *   judging  contradicting members are removed; ends when the reports suffice or time is up (recovery.c)
  *   rebuild  groups, rounds and operations are restored from the reports (recovery_rebuild.c)
  */
@@ -21,7 +21,7 @@ bool pccl_master_recovery_is_hopeless(const struct pccl_master *m);
 void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 void pccl_master_free_report(struct pccl_master *m, struct pccl_remote *remote);
 /* Returns true if this peer's report is of the highest epoch and lists the peer and `of` as members of one group. */
-bool pccl_master_is_law_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
-                                 const struct pccl_id *of);
+bool pccl_master_is_winning_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
+                                     const struct pccl_id *of);
 
 #endif

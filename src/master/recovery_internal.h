@@ -11,7 +11,7 @@
  */
 enum { PCCL_INC_SPREAD = 1 << 16 };
 
-/* ---- recovery_law.c: contents of reports, and the winning epoch ---- */
+/* ---- recovery_winner.c: contents of reports, and the winning epoch ---- */
 
 /* Returns true if its report is complete and it is not departing. */
 bool pccl_master_has_reported(const struct pccl_remote *remote);

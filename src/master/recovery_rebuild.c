@@ -486,7 +486,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_FULL, "the master ran out of memory");
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
-            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_told =
+            m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_sent =
                 m->groups[i]->ring[k]->report->fields.decisions;
     for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
         pccl_master_advance_stable(m, m->groups[i]);

@@ -178,7 +178,7 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_report *report = from->report;
     enum pccl_status status = PCCL_OK;
-    report->heard_us = m->now_us;
+    report->received_us = m->now_us;
     PCCL_ASSERT(m->recovering);
     switch (report->ended ? 0 : msg->type) {
     case PCCL_MSG_resume: status = take_resume(m, report, &msg->as.resume); break;

@@ -31,7 +31,7 @@ struct pccl_report {
     uint64_t admitted;
     bool renumbered;                          /* its admission numbers differ from the winning epoch */
     uint64_t since_us;                        /* time of its peer's hello */
-    uint64_t heard_us;                        /* time of its latest message */
+    uint64_t received_us;                     /* time of its latest message */
     struct pccl_msg_resume fields;            /* lists point to the two arrays */
     struct pccl_member *members;              /* owned, fields.members_count */
     struct pccl_id *ring;                     /* owned, fields.ring_count */

@@ -44,7 +44,7 @@ struct pccl_remote {
     struct pccl_text undecodable; /* reason why its latest message was invalid; empty after a valid one */
     /* ... and that message is the next one of the session, which therefore cannot continue */
     bool stuck;
-    uint64_t heard_us, spoke_us, warm_since_us;
+    uint64_t received_us, spoke_us, warm_since_us;
     uint64_t tell_us;         /* PENDING: time to log that it is not admitted; UINT64_MAX: done */
     struct pccl_queue *queue; /* PENDING and not departing; else NULL */
     struct pccl_site *site;   /* NULL when `queue` is NULL */
@@ -53,7 +53,7 @@ struct pccl_remote {
     bool eligible;                          /* queued: result of the last pccl_master_eligible */
     bool unwelcomed;                        /* a member that has not received `welcome` yet */
     bool untried;                           /* a member that joined an empty group and has made no call yet */
-    uint64_t decision_told, decision_known; /* last outcome that was sent to it; last one that it has acknowledged */
+    uint64_t decision_sent, decision_known; /* last outcome that was sent to it; last one that it has acknowledged */
     bool owes_view_ack;                     /* may still decide operations by the latest view of its group */
     uint32_t views_owed;                    /* number of views sent to it and not acknowledged ... */
     struct pccl_epoch view_acknowledged;    /* ... all later than this one */
@@ -81,7 +81,7 @@ struct pccl_remote {
     uint32_t under_way;                 /* undecided operations that it has finished */
     struct pccl_table listens;          /* number of sends to be offered to it, by tag (operations_participants.c) */
     uint32_t founded_count, seat_count; /* subgroups that it belongs to or has agreed to found; sum of their members */
-    uint32_t lone_aborts;               /* its lone aborts in this era, at most PCCL_OPS_LONE_MAX */
+    uint32_t sole_aborts;               /* its lone aborts in this era, at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* place in the group's matrix */
     uint32_t number; /* rank among the members in order of places; for problems and reports */

@@ -49,7 +49,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
-    (remote->state == PCCL_REMOTE_PENDING ? m->tally.newcomers_gone : m->tally.members_gone)[why]++;
+    (remote->state == PCCL_REMOTE_PENDING ? m->tally.newcomers_removed : m->tally.members_removed)[why]++;
     pccl_master_mark(m, PCCL_STAGE_DEPARTURES);
     pccl_master_unqueue(m, remote);
     bool planned = why == PCCL_REFUSAL_LEFT || why == PCCL_REFUSAL_SHUTDOWN || why == PCCL_REFUSAL_DRAINED;
@@ -64,26 +64,26 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
 
 /* ---- removed peers ---- */
 
-void pccl_master_note_gone(struct pccl_master *m, const struct pccl_remote *remote)
+void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing);
     if (remote->why == PCCL_REFUSAL_LEFT)
         return;
-    uint32_t place = (uint32_t)(m->gone_count % PCCL_GONE_MAX);
-    struct pccl_gone *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
+    uint32_t place = (uint32_t)(m->gone_count % PCCL_REMOVED_MAX);
+    struct pccl_removed *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
     if (gone == NULL)
         return; /* it will learn that it was removed, but not why */
     m->gone = gone;
-    gone[place] = (struct pccl_gone){
+    gone[place] = (struct pccl_removed){
         .id = remote->id, .token = remote->token, .at_us = m->now_us, .why = remote->why, .reason = remote->reason};
     pccl_names_copy(&m->names, &remote->id, gone[place].name);
     m->gone_count++;
 }
 
-const struct pccl_gone *pccl_master_find_gone(const struct pccl_master *m, const struct pccl_msg_hello *hello)
+const struct pccl_removed *pccl_master_find_removed(const struct pccl_master *m, const struct pccl_msg_hello *hello)
 {
-    for (uint32_t i = 0; i < PCCL_GONE_MAX && i < m->gone_count; i++) {
-        const struct pccl_gone *gone = &m->gone[i];
+    for (uint32_t i = 0; i < PCCL_REMOVED_MAX && i < m->gone_count; i++) {
+        const struct pccl_removed *gone = &m->gone[i];
         if (pccl_id_equal(&gone->id, &hello->peer) && pccl_id_equal_secret(&gone->token, &hello->token))
             return gone;
     }

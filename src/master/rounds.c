@@ -6,7 +6,7 @@
 #include "master/commands.h"
 #include "master/diagnosis.h"
 #include "master/links.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/membership.h"
 #include "master/output.h"
 #include "master/roster.h"
@@ -86,7 +86,7 @@ static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
         if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
             continue;
         remote->votes[kind] = false;
-        remote->lone_aborts = quiet ? 0 : remote->lone_aborts;
+        remote->sole_aborts = quiet ? 0 : remote->sole_aborts;
         clear_where(remote, pccl_call_of_round(kind));
         send_round(m, remote, kind, round, outcome_for(m, remote, kind));
     }
@@ -94,7 +94,7 @@ static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 
 static void conclude_pending(struct pccl_master *m)
 {
-    bool any = pccl_master_eligible(m) > 0 || pccl_master_slow_links_can_go(m) || pccl_master_has_drained(m);
+    bool any = pccl_master_eligible(m) > 0 || pccl_master_can_leave_slow_links(m) || pccl_master_has_drained(m);
     conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 

@@ -119,7 +119,7 @@ static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint6
 
 static void nobody(struct pccl_election *election, const struct pccl_ballot *ballots, uint32_t count, uint64_t revision)
 {
-    election->end = PCCL_NOBODY_ELECTED;
+    election->end = PCCL_NONE_ELECTED;
     bool any_whole = false;
     for (uint32_t i = 0; i < count; i++)
         any_whole = any_whole || offers(&ballots[i]);

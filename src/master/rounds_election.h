@@ -37,8 +37,8 @@ struct pccl_ballot {
 
 enum pccl_election_end {
     PCCL_ELECTED,
-    PCCL_NOBODY_ELECTED, /* the round fails for all, as `reason` says */
-    PCCL_EXPELS,         /* some ballots are marked as expelled; repeat the election without them */
+    PCCL_NONE_ELECTED, /* the round fails for all, as `reason` says */
+    PCCL_EXPELS,       /* some ballots are marked as expelled; repeat the election without them */
 };
 
 struct pccl_election {

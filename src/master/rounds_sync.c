@@ -17,7 +17,7 @@
  */
 #include "core/ticket.h"
 #include "master/rounds_internal.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/output.h"
 #include "master/roster.h"
 
@@ -90,7 +90,7 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
         remote->owes_view_ack = false; /* the view can only abort operations of the era that has ended */
-        remote->lone_aborts = 0;       /* they belong to the ended era, too */
+        remote->sole_aborts = 0;       /* they belong to the ended era, too */
         bool takes_part = part_of(remote) != NULL;
         pccl_master_drop_sync_part(m, remote);
         if (!takes_part)
@@ -244,7 +244,7 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
     for (uint32_t i = 0; i < group->ring_count; i++)
         group->ring[i]->sync_part->ballot = ballots[i];
     pccl_release(&m->memory, ballots, bytes);
-    if (election.end == PCCL_NOBODY_ELECTED)
+    if (election.end == PCCL_NONE_ELECTED)
         fail(m, group, &election.reason);
     else if (election.end == PCCL_ELECTED)
         plan(m, group, &election);

@@ -48,7 +48,7 @@ struct pccl_master {
     bool founded;                            /* a run exists */
     bool founded_by_newcomer;                /* ... which was founded in this boot */
     uint64_t found_us;                       /* earliest time for a newcomer to found a run */
-    bool hold_told;                          /* logged that newcomers wait for found_us */
+    bool hold_logged;                        /* logged that newcomers wait for found_us */
     struct pccl_id run_key;                  /* secret of the members: proves that a peer was one */
     struct pccl_id lineage;                  /* public digest of run_key: the name of the run */
     struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* lineages that ended in this boot; their members are not readmitted */
@@ -85,10 +85,10 @@ struct pccl_master {
     uint32_t group_count, group_capacity;
     struct pccl_edge *edges;
     uint32_t edge_count, edge_capacity;
-    struct pccl_gone *gone; /* the latest PCCL_GONE_MAX of gone_count, as a circular buffer */
+    struct pccl_removed *gone; /* the latest PCCL_REMOVED_MAX of gone_count, as a circular buffer */
     uint32_t gone_capacity;
     uint64_t gone_count;
-    struct pccl_cooling *cooling; /* unordered */
+    struct pccl_cool_down *cooling; /* unordered */
     uint32_t cooling_count, cooling_capacity;
     struct pccl_claim *claims; /* the latest PCCL_CLAIMS_MAX of claim_count, as a circular buffer */
     uint32_t claim_capacity;

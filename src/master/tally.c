@@ -46,22 +46,22 @@ uint64_t pccl_tally_sum(const uint64_t *counts, uint32_t count)
 /* Returns false for infinities and NaN. */
 static bool is_number(double value) { return value - value == 0; }
 
-static struct pccl_told_step *find_step(struct pccl_tally *tally, uint64_t step)
+static struct pccl_training_step *find_step(struct pccl_tally *tally, uint64_t step)
 {
     uint64_t known = pccl_min_u64(tally->step_count, PCCL_TALLY_STEPS);
     for (uint64_t back = 1; back <= known; back++) {
-        struct pccl_told_step *told = &tally->steps[(tally->step_count - back) % PCCL_TALLY_STEPS];
+        struct pccl_training_step *told = &tally->steps[(tally->step_count - back) % PCCL_TALLY_STEPS];
         if (told->step == step)
             return told;
     }
-    struct pccl_told_step *fresh = &tally->steps[tally->step_count++ % PCCL_TALLY_STEPS];
-    *fresh = (struct pccl_told_step){.step = step};
+    struct pccl_training_step *fresh = &tally->steps[tally->step_count++ % PCCL_TALLY_STEPS];
+    *fresh = (struct pccl_training_step){.step = step};
     return fresh;
 }
 
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss)
 {
-    struct pccl_told_step *told = find_step(tally, step);
+    struct pccl_training_step *told = find_step(tally, step);
     if (!is_number(loss))
         return;
     told->least = told->count == 0 || loss < told->least ? loss : told->least;

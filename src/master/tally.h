@@ -25,16 +25,16 @@ struct pccl_span {
 };
 
 /* Peers' reports on one step of their training (PROTOCOL 9.9). */
-struct pccl_told_step {
+struct pccl_training_step {
     uint64_t step;
     uint32_t count; /* reports with a finite loss */
     double sum, least, most;
 };
 
 struct pccl_tally {
-    uint64_t came, newcomers;                  /* members admitted; peers that asked for admission */
-    uint64_t members_gone[PCCL_TALLY_REASONS]; /* by enum pccl_refusal, like all departures */
-    uint64_t newcomers_gone[PCCL_TALLY_REASONS];
+    uint64_t came, newcomers;                     /* members admitted; peers that asked for admission */
+    uint64_t members_removed[PCCL_TALLY_REASONS]; /* by enum pccl_refusal, like all departures */
+    uint64_t newcomers_removed[PCCL_TALLY_REASONS];
     uint64_t refused[PCCL_TALLY_REASONS]; /* connections refused before their hello was accepted */
     uint64_t begun[PCCL_TALLY_KINDS];     /* operations, counted at the first part */
     uint64_t committed[PCCL_TALLY_KINDS], aborted[PCCL_TALLY_KINDS];
@@ -47,7 +47,7 @@ struct pccl_tally {
     uint64_t turned_us, span; /* time of the latest turn; number of the newest span, whose index is the remainder */
     struct pccl_span spans[PCCL_TALLY_SPANS];
     uint64_t step_count; /* total; the latest are in a circular buffer */
-    struct pccl_told_step steps[PCCL_TALLY_STEPS];
+    struct pccl_training_step steps[PCCL_TALLY_STEPS];
 };
 
 /* Counts an outcome now, `took_us` after the first message about the operation. */

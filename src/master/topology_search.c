@@ -8,7 +8,7 @@
  * short search and waits for it, so that a group can leave a link that became slow.
  */
 #include "master/links.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/topology_internal.h"

@@ -12,7 +12,7 @@
  * costs more than the paths of that member, since the lost time is added to the time of the others.
  */
 #include "core/ticket.h"
-#include "master/lacks.h"
+#include "master/shortages.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/roster.h"
@@ -357,7 +357,7 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
         note_test(m, from, to, measured->rtt_us, measured->rate);
     else if (known && measured->failed != 0 &&
              /* shows nothing about the path */
-             (measured->how == 0 || pccl_master_lacks_since(to, from->test.begun_us)))
+             (measured->how == 0 || pccl_master_reported_shortage_since(to, from->test.begun_us)))
         note_inconclusive(m, from, to);
     else if (known)
         pccl_master_note_unreachable(m, from, to);

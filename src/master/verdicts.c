@@ -34,7 +34,7 @@ static uint64_t time_of(const struct pccl_msg_sight *sight)
 
 static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight *sight)
 {
-    struct pccl_seen_link before[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_link before[PCCL_TELEMETRY_LINKS_MAX];
     uint32_t before_count = witness->link_count;
     memcpy(before, witness->links, sizeof before);
     witness->link_count = sight->links_count;
@@ -60,7 +60,7 @@ void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const stru
 {
     struct pccl_witness_window *window = &witness->windows[witness->count++ % PCCL_WITNESS_WINDOWS];
     uint32_t operations = sight->operations < OPERATIONS_MOST ? sight->operations : OPERATIONS_MOST;
-    witness->heard_us = now_us;
+    witness->received_us = now_us;
     witness->judged = false;
     *window = (struct pccl_witness_window){.window_ms = sight->window_ms,
                                            .stalled_ms = (uint32_t)pccl_min_u64(sight->stalled_ms, sight->window_ms),

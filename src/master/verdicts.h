@@ -31,19 +31,19 @@ struct pccl_witness_window {
 /* Reports of one peer. */
 struct pccl_witness {
     struct pccl_id id;
-    uint64_t heard_us;                                        /* time of the latest report; 0: none */
+    uint64_t received_us;                                     /* time of the latest report; 0: none */
     bool judged;                                              /* the latest report has been compared with others */
     uint64_t count;                                           /* reports so far */
     struct pccl_witness_window windows[PCCL_WITNESS_WINDOWS]; /* report n is at n modulo this */
     /* Recent figures of links, and the time that they cover: each report has twice the weight of the one before. */
-    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     uint32_t link_count;
     uint64_t time_us;
     /* Figures of the latest report, in the same order: */
-    struct pccl_seen_link told[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_link told[PCCL_TELEMETRY_LINKS_MAX];
     uint64_t ring_bytes, ring_left; /* operations under way: bytes sent along the ring in total, and bytes left */
     struct pccl_instance instance;
-    struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
     uint32_t wait_count;
 };
 

@@ -16,7 +16,8 @@ struct pccl_judgment {
 static inline const struct pccl_witness *pccl_witness_fresh(const struct pccl_judgment *j, uint32_t i)
 {
     const struct pccl_witness *witness = i < j->witnesses->count ? j->witnesses->all[i] : NULL;
-    bool fresh = witness != NULL && witness->heard_us != 0 && j->now_us < witness->heard_us + PCCL_WITNESS_FRESH_US;
+    bool fresh =
+        witness != NULL && witness->received_us != 0 && j->now_us < witness->received_us + PCCL_WITNESS_FRESH_US;
     return fresh ? witness : NULL;
 }
 

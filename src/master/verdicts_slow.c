@@ -22,7 +22,7 @@ enum {
     EXCESS_US_LEAST = 50000, /* relevant excess over the usual time */
     VOTE = 720720,           /* one peer's vote: divisible by every number of links up to 16 */
 };
-_Static_assert((int)PCCL_SIGHT_LINKS_MAX <= 16, "the links of a report share one vote");
+_Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");
 
 static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
 {

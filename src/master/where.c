@@ -25,7 +25,7 @@ static const uint8_t *voted_kind(const struct pccl_remote *remote)
 
 static bool is_silent(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    return m->now_us - pccl_min_u64(m->now_us, remote->heard_us) > m->config.heartbeat_ms * UINT64_C(2000);
+    return m->now_us - pccl_min_u64(m->now_us, remote->received_us) > m->config.heartbeat_ms * UINT64_C(2000);
 }
 
 /* Returns the call that the member waits in, as far as the master knows; call NONE: none. A quiet call has priority. */
@@ -59,7 +59,7 @@ struct pccl_place pccl_master_place(const struct pccl_master *m, const struct pc
                                .since_us = where.since_us};
     if (remote->conn == 0 || is_silent(m, remote)) {
         place.state = remote->conn == 0 ? PCCL_PLACE_DISCONNECTED : PCCL_PLACE_SILENT;
-        place.since_us = m->now_us - pccl_min_u64(m->now_us, remote->heard_us);
+        place.since_us = m->now_us - pccl_min_u64(m->now_us, remote->received_us);
     }
     return place;
 }
@@ -283,7 +283,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
 /*
  * Logs each newcomer once. If all had voted, eligible newcomers would have been admitted, so a member has not called.
  */
-void pccl_master_tell_who_waits(struct pccl_master *m)
+void pccl_master_log_waiting_newcomers(struct pccl_master *m)
 {
     uint32_t votes = 0;
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -293,13 +293,13 @@ void pccl_master_tell_who_waits(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
             continue;
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
-            remote->tell_us = m->now_us + PCCL_ADMISSION_TOLD_US; /* no member can admit it */
+            remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US; /* no member can admit it */
         } else if (m->now_us >= remote->tell_us) {
-            pccl_master_log(
-                m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
-                "pcclUpdateTopology; %u of %u have called it",
-                pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_TOLD_US), votes, m->member_count);
+            pccl_master_log(m, PCCL_LOG_WARN,
+                            &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+                            "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
+                            "pcclUpdateTopology; %u of %u have called it",
+                            pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_LOG_US), votes, m->member_count);
             remote->tell_us = UINT64_MAX;
         }
         pccl_master_arm(m, remote->tell_us);

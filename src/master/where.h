@@ -7,10 +7,10 @@
 
 #include "master/state.h"
 
-enum { PCCL_ADMISSION_TOLD_US = 2000000 }; /* equals the peers' default of where_ms */
+enum { PCCL_ADMISSION_LOG_US = 2000000 }; /* equals the peers' default of where_ms */
 
 /* Stage: logs, once for each newcomer, that it is not admitted. */
-void pccl_master_tell_who_waits(struct pccl_master *m);
+void pccl_master_log_waiting_newcomers(struct pccl_master *m);
 /* Handles `where`: sends a member that waits in a call the missing members; or records that it no longer waits. */
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
 /* Appends the members that `from` waits for, if known, to the reason for which it gives up the operation. */

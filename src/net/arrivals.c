@@ -285,7 +285,7 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))
         (void)uv_timer_start(&arrivals->timer, on_period, PERIOD_MS, PERIOD_MS);
-    if (pccl_socket_is_here(socket)) { /* this user's; peeking could consume descriptors that it passes */
+    if (pccl_socket_is_local(socket)) { /* this user's; peeking could consume descriptors that it passes */
         get_ready(arrivals, arrival);
     } else {
         add_early(arrivals, arrival);

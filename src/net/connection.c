@@ -67,7 +67,7 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         pccl_release(memory, connection, sizeof *connection);
         return NULL;
     }
-    connection->is_local = pccl_socket_is_here(socket);
+    connection->is_local = pccl_socket_is_local(socket);
     if (dialing && !connection->is_local) /* room for output indicates that the connection is established */
         pccl_channel_yield(&connection->channel);
     watch(connection);

@@ -252,7 +252,7 @@ static void close_here(struct pccl_listener *listener)
         close_socket(listener, at);
 }
 
-void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id)
+void pccl_listener_open_local(struct pccl_listener *listener, const struct pccl_id *id)
 {
     uv_os_sock_t socket;
     if (pccl_id_equal(&listener->here_id, id))
@@ -381,7 +381,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
-    else if (listener->hears_offers && pccl_socket_is_here(socket))
+    else if (listener->hears_offers && pccl_socket_is_local(socket))
         pccl_channel_hear_offers(&connection->channel);
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);

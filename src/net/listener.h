@@ -30,7 +30,7 @@ struct pccl_listener {
     struct pccl_listener_socket *sockets; /* a list; the loop frees each */
     struct pccl_listener_socket *here;    /* the one for peers on this host; NULL: none */
     struct pccl_id here_id;
-    const struct pccl_local *local; /* for pccl_listener_open_here; not owned */
+    const struct pccl_local *local; /* for pccl_listener_open_local; not owned */
     uv_timer_t *pause;              /* timer of the pause; the loop frees it */
     struct pccl_arrivals *queue;    /* with keys */
     struct pccl_budget handshakes;  /* with keys; set at opening */
@@ -72,7 +72,7 @@ PCCL_MUST_CHECK int pccl_listener_open(struct pccl_listener *listener, const str
  * Also listens at a local socket under this id, and stops listening under the previous one. If that fails, peers on
  * this host use TCP.
  */
-void pccl_listener_open_here(struct pccl_listener *listener, const struct pccl_id *id);
+void pccl_listener_open_local(struct pccl_listener *listener, const struct pccl_id *id);
 /*
  * Stops accepting and closes the strangers. The struct may be freed at once. Also accepts a zeroed struct that was
  * never opened.

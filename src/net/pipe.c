@@ -55,7 +55,7 @@ struct pccl_pipe {
     uint32_t copies;
     uv_os_fd_t descriptor; /* PCCL_NO_FD: already sent, or this side does not send it */
     bool offered;          /* offered by this process */
-    bool owes_bell;
+    bool owes_wake_byte;
     int ended; /* reason why no more input will arrive, or 0 */
 };
 
@@ -183,14 +183,14 @@ static void ring(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
     static const uint8_t bell = 0;
     int rung = (int)pccl_socket_write(socket, &bell, sizeof bell);
-    pipe->owes_bell = rung == UV_EAGAIN || pccl_socket_is_shortage(rung);
+    pipe->owes_wake_byte = rung == UV_EAGAIN || pccl_socket_is_shortage(rung);
 }
 
-bool pccl_pipe_owes_bell(const struct pccl_pipe *pipe) { return pipe->owes_bell; }
+bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe) { return pipe->owes_wake_byte; }
 
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
-    if (pipe->owes_bell)
+    if (pipe->owes_wake_byte)
         ring(pipe, socket);
 }
 
@@ -205,7 +205,7 @@ static void ring_if_wanted(struct pccl_pipe *pipe, _Atomic uint32_t *waits, uv_o
         ring(pipe, socket);
 }
 
-void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket)
+void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
     uint8_t bells[BELLS_BYTES];
     ptrdiff_t got;

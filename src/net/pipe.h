@@ -58,12 +58,12 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
 /* ---- waiting ---- */
 
 /* Reads wake-up bytes and notes the end. Call when the socket is readable. */
-void pccl_pipe_hear(struct pccl_pipe *pipe, uv_os_sock_t socket);
+void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /*
  * Returns true if a wake-up byte could not be sent, because the socket was full or memory short. The loop must then
  * call pccl_pipe_ring_again, or the other side could wait forever.
  */
-bool pccl_pipe_owes_bell(const struct pccl_pipe *pipe);
+bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe);
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /* Returns true if no more input will arrive after the bytes that are in the pipe. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);

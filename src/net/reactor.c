@@ -52,7 +52,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct pccl_reactor *reactor = reactor_of(prepare);
     if (reactor->events->polling)
         reactor->events->polling(reactor);
-    reactor->heard_us = pccl_now_us();
+    reactor->received_us = pccl_now_us();
 }
 
 static void tick(struct pccl_reactor *reactor)
@@ -66,12 +66,12 @@ static void on_check(uv_check_t *check)
 {
     struct pccl_reactor *reactor = reactor_of(check);
     (void)uv_idle_stop(&reactor->idle);
-    if (reactor->due_us <= reactor->heard_us)
+    if (reactor->due_us <= reactor->received_us)
         tick(reactor);
     else if (reactor->due_us != UINT64_MAX && !uv_is_active((uv_handle_t *)&reactor->timer))
         start_timer(reactor);
     if (reactor->events->polled)
-        reactor->events->polled(reactor, reactor->heard_us);
+        reactor->events->polled(reactor, reactor->received_us);
 }
 
 static int open_file(void)

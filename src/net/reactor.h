@@ -32,11 +32,11 @@ struct pccl_reactor_events {
     /* The loop is about to wait; due timers have run. */
     void (*polling)(struct pccl_reactor *reactor);
     /*
-     * The loop has waited. All input that had arrived by heard_us (a time of pccl_now_us) has been passed to its
+     * The loop has waited. All input that had arrived by received_us (a time of pccl_now_us) has been passed to its
      * owners.
      */
-    void (*polled)(struct pccl_reactor *reactor, uint64_t heard_us);
-    /* The due time is not after heard_us. Called just before `polled`, once for each pccl_reactor_set_due. */
+    void (*polled)(struct pccl_reactor *reactor, uint64_t received_us);
+    /* The due time is not after received_us. Called just before `polled`, once for each pccl_reactor_set_due. */
     void (*ticked)(struct pccl_reactor *reactor);
 };
 
@@ -49,7 +49,7 @@ struct pccl_reactor {
     uv_prepare_t prepare;
     uv_check_t check;
     uint64_t due_us; /* UINT64_MAX: never */
-    uint64_t heard_us;
+    uint64_t received_us;
 };
 
 /*

@@ -117,10 +117,10 @@ static const char *cause_of(const struct pccl_recorder_entry *entry)
 static const char *state_of(const struct pccl_recorder_entry *entry)
 {
     switch (entry->state) {
-    case PCCL_SIGHT_MOVING: return "moving";
-    case PCCL_SIGHT_COMPLETE: return "complete";
-    case PCCL_SIGHT_FAILED: return "failed";
-    case PCCL_SIGHT_ENDED: break;
+    case PCCL_TELEMETRY_MOVING: return "moving";
+    case PCCL_TELEMETRY_COMPLETE: return "complete";
+    case PCCL_TELEMETRY_FAILED: return "failed";
+    case PCCL_TELEMETRY_ENDED: break;
     }
     return "ended";
 }
@@ -131,11 +131,11 @@ static void write_outcome(struct pccl_json *json, const struct pccl_recorder *re
     const struct pccl_text *reason = pccl_recorder_reason(recorder, entry);
     bool committed = entry->class == PCCL_CLASS_NONE && entry->lost_by == PCCL_OK;
     pccl_json_string(json, "state", state_of(entry));
-    if (entry->state != PCCL_SIGHT_ENDED)
+    if (entry->state != PCCL_TELEMETRY_ENDED)
         pccl_json_null(json, "outcome");
     else
         pccl_json_string(json, "outcome", committed ? "committed" : "aborted");
-    if (entry->state != PCCL_SIGHT_ENDED || committed)
+    if (entry->state != PCCL_TELEMETRY_ENDED || committed)
         pccl_json_null(json, "cause");
     else
         pccl_json_string(json, "cause", cause_of(entry));
@@ -185,20 +185,20 @@ static uint64_t last_of(const struct pccl_recorder_flow *flows, uint32_t count)
 }
 
 /* Includes the time until now for a wait that has not ended. */
-static uint64_t waited_us(const struct pccl_sight_dump *dump, const struct pccl_recorder_entry *entry,
-                          const struct pccl_sight_counters *flow)
+static uint64_t waited_us(const struct pccl_telemetry_dump *dump, const struct pccl_recorder_entry *entry,
+                          const struct pccl_telemetry_counters *flow)
 {
     uint64_t since_us;
-    enum pccl_sight_wait wait = pccl_recorder_entry_waits(entry, flow, &since_us);
-    bool goes_on = (wait == PCCL_SIGHT_DATA && flow->begun == flow->moved) || wait == PCCL_SIGHT_ROOM;
+    enum pccl_telemetry_wait wait = pccl_recorder_entry_waits(entry, flow, &since_us);
+    bool goes_on = (wait == PCCL_TELEMETRY_DATA && flow->begun == flow->moved) || wait == PCCL_TELEMETRY_ROOM;
     return flow->waited_us + (goes_on && dump->now_us > flow->turned_us ? dump->now_us - flow->turned_us : 0);
 }
 
-static void write_flow(struct pccl_json *json, const struct pccl_sight_dump *dump,
+static void write_flow(struct pccl_json *json, const struct pccl_telemetry_dump *dump,
                        const struct pccl_recorder_entry *entry, const struct pccl_recorder_flow *flow)
 {
-    const struct pccl_sight_counters *counters = &flow->counters;
-    bool outgoing = (counters->place & PCCL_SIGHT_OUTGOING) != 0;
+    const struct pccl_telemetry_counters *counters = &flow->counters;
+    bool outgoing = (counters->place & PCCL_TELEMETRY_OUTGOING) != 0;
     uint64_t entered_us = entry->entered_us;
     pccl_json_open(json, NULL, '{');
     pccl_json_id(json, "peer", &flow->peer);
@@ -218,7 +218,7 @@ static void write_flow(struct pccl_json *json, const struct pccl_sight_dump *dum
     pccl_json_close(json, '}');
 }
 
-static void write_wait(struct pccl_json *json, const struct pccl_sight_dump *dump, const struct pccl_id *peer,
+static void write_wait(struct pccl_json *json, const struct pccl_telemetry_dump *dump, const struct pccl_id *peer,
                        const char *what, uint64_t since_us)
 {
     pccl_json_open(json, NULL, '{');
@@ -231,25 +231,25 @@ static void write_wait(struct pccl_json *json, const struct pccl_sight_dump *dum
     pccl_json_close(json, '}');
 }
 
-static void write_waits(struct pccl_json *json, const struct pccl_sight_dump *dump,
+static void write_waits(struct pccl_json *json, const struct pccl_telemetry_dump *dump,
                         const struct pccl_recorder_entry *entry, const struct pccl_recorder_flow *flows, uint32_t count)
 {
     bool any = false;
     pccl_json_open(json, "waits_for", '[');
     for (uint32_t i = 0; i < count; i++) {
         uint64_t since_us;
-        enum pccl_sight_wait wait = pccl_recorder_entry_waits(entry, &flows[i].counters, &since_us);
-        if (wait == PCCL_SIGHT_NOTHING)
+        enum pccl_telemetry_wait wait = pccl_recorder_entry_waits(entry, &flows[i].counters, &since_us);
+        if (wait == PCCL_TELEMETRY_NOTHING)
             continue;
         any = true;
-        write_wait(json, dump, &flows[i].peer, pccl_sight_wait_name(wait), since_us);
+        write_wait(json, dump, &flows[i].peer, pccl_telemetry_wait_name(wait), since_us);
     }
-    if (!any && entry->state != PCCL_SIGHT_ENDED)
+    if (!any && entry->state != PCCL_TELEMETRY_ENDED)
         write_wait(json, dump, NULL, "outcome", pccl_max_u64(entry->entered_us, last_of(flows, count)));
     pccl_json_close(json, ']');
 }
 
-static void write_operation(struct pccl_json *json, const struct pccl_sight_dump *dump,
+static void write_operation(struct pccl_json *json, const struct pccl_telemetry_dump *dump,
                             const struct pccl_recorder_entry *entry)
 {
     const struct pccl_recorder_flow *flows = pccl_recorder_flows(dump->recorder, entry);
@@ -281,8 +281,8 @@ static void write_operation(struct pccl_json *json, const struct pccl_sight_dump
 
 /* ---- the rest ---- */
 
-static void write_connection(struct pccl_json *json, const struct pccl_sight_dump *dump,
-                             const struct pccl_sight_connection *connection)
+static void write_connection(struct pccl_json *json, const struct pccl_telemetry_dump *dump,
+                             const struct pccl_telemetry_connection *connection)
 {
     pccl_json_open(json, NULL, '{');
     pccl_json_id(json, "peer", &connection->peer);
@@ -305,7 +305,8 @@ static void write_connection(struct pccl_json *json, const struct pccl_sight_dum
     pccl_json_close(json, '}');
 }
 
-static void write_connections(struct pccl_json *json, const struct pccl_sight_dump *dump, const char *key, bool ended)
+static void write_connections(struct pccl_json *json, const struct pccl_telemetry_dump *dump, const char *key,
+                              bool ended)
 {
     pccl_json_open(json, key, '[');
     for (uint32_t i = 0; i < dump->connection_count; i++)
@@ -314,7 +315,7 @@ static void write_connections(struct pccl_json *json, const struct pccl_sight_du
     pccl_json_close(json, ']');
 }
 
-static void write_group(struct pccl_json *json, const struct pccl_sight_dump *dump)
+static void write_group(struct pccl_json *json, const struct pccl_telemetry_dump *dump)
 {
     pccl_json_open(json, "members", '[');
     for (uint32_t i = 0; i < dump->member_count; i++) {
@@ -334,10 +335,10 @@ static void write_group(struct pccl_json *json, const struct pccl_sight_dump *du
     pccl_json_close(json, ']');
 }
 
-static void write_head(struct pccl_json *json, const struct pccl_sight_dump *dump)
+static void write_head(struct pccl_json *json, const struct pccl_telemetry_dump *dump)
 {
     pccl_json_string(json, "what", "flight recorder of a PCCL peer");
-    pccl_json_number(json, "format", PCCL_SIGHT_FORMAT);
+    pccl_json_number(json, "format", PCCL_TELEMETRY_FORMAT);
     pccl_json_id(json, "peer", &dump->self);
     pccl_json_number(json, "process", dump->process);
     pccl_json_number(json, "group", dump->group);
@@ -353,7 +354,7 @@ static void write_head(struct pccl_json *json, const struct pccl_sight_dump *dum
     pccl_json_close(json, ']');
 }
 
-size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t size)
+size_t pccl_telemetry_write(const struct pccl_telemetry_dump *dump, char *bytes, size_t size)
 {
     struct pccl_print print;
     struct pccl_json json = {.print = &print, .indents = true};

@@ -6,36 +6,36 @@
 #define PCCL_OPS_DUMP_H
 
 #include "ops/json.h"
-#include "sight/recorder.h"
+#include "telemetry/recorder.h"
 
-#define PCCL_SIGHT_FORMAT 1
+#define PCCL_TELEMETRY_FORMAT 1
 
-struct pccl_sight_member {
+struct pccl_telemetry_member {
     struct pccl_id peer;
     struct pccl_text name; /* may be empty */
 };
 
 /* An operation that another peer has entered and this peer has not. */
-struct pccl_sight_announced {
+struct pccl_telemetry_announced {
     struct pccl_id from;
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
 };
 
-struct pccl_sight_dump {
+struct pccl_telemetry_dump {
     struct pccl_id self;
     uint64_t process;
     uint32_t group;
     bool connected;
     struct pccl_epoch epoch;
-    uint64_t now_us, wall_us;          /* the same moment on both clocks; wall_us since 1970 */
-    struct pccl_text why;              /* it is not connected, or the last call failed */
-    struct pccl_text waits;            /* who waits for whom, as the master told */
-    struct pccl_sight_member *members; /* of the group, in canonical order */
+    uint64_t now_us, wall_us;              /* the same moment on both clocks; wall_us since 1970 */
+    struct pccl_text why;                  /* it is not connected, or the last call failed */
+    struct pccl_text waits;                /* who waits for whom, as the master told */
+    struct pccl_telemetry_member *members; /* of the group, in canonical order */
     uint32_t member_count;
-    struct pccl_sight_connection *connections;
+    struct pccl_telemetry_connection *connections;
     uint32_t connection_count;
-    struct pccl_sight_announced *announced;
+    struct pccl_telemetry_announced *announced;
     uint32_t announced_count;
     struct pccl_recorder *recorder; /* a copy, in order of launches */
 };
@@ -44,6 +44,6 @@ struct pccl_sight_dump {
  * Writes at most `size` bytes, of which the last is a terminator, and returns how many all takes,
  * with it. With less room the text is cut.
  */
-size_t pccl_sight_write(const struct pccl_sight_dump *dump, char *bytes, size_t size);
+size_t pccl_telemetry_write(const struct pccl_telemetry_dump *dump, char *bytes, size_t size);
 
 #endif

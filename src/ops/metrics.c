@@ -79,10 +79,10 @@ static void write_peers_gone_total(const struct pccl_figures *f, const char *met
         struct pccl_text name;
         (void)reason_name(reason, &name);
         pccl_print_format(print, "%s{role=\"member\",reason=\"%s\"} %" PRIu64, metric, name.bytes,
-                          f->tally.members_gone[reason]);
+                          f->tally.members_removed[reason]);
         pccl_print_add(print, "\n");
         pccl_print_format(print, "%s{role=\"newcomer\",reason=\"%s\"} %" PRIu64, metric, name.bytes,
-                          f->tally.newcomers_gone[reason]);
+                          f->tally.newcomers_removed[reason]);
         pccl_print_add(print, "\n");
     }
 }

@@ -110,7 +110,7 @@ static void json_steps(const struct pccl_tally *tally, struct pccl_json *json)
     uint64_t known = pccl_min_u64(tally->step_count, PCCL_TALLY_STEPS);
     pccl_json_open(json, "steps", '[');
     for (uint64_t i = 0; i < known; i++) {
-        const struct pccl_told_step *step = &tally->steps[(tally->step_count - known + i) % PCCL_TALLY_STEPS];
+        const struct pccl_training_step *step = &tally->steps[(tally->step_count - known + i) % PCCL_TALLY_STEPS];
         pccl_json_open(json, NULL, '{');
         pccl_json_number(json, "step", step->step);
         pccl_json_number(json, "count", step->count);
@@ -214,7 +214,7 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
         pccl_json_number(json, "told_ms", peer->told_us / 1000);
     }
     pccl_json_string(json, "address", pccl_address_str(&peer->address));
-    pccl_json_number(json, "last_word_ms", peer->heard_us / 1000);
+    pccl_json_number(json, "last_word_ms", peer->received_us / 1000);
     put_place(json, &peer->place);
     pccl_json_bool(json, "draining", peer->draining);
     pccl_json_close(json, '}');
@@ -390,7 +390,7 @@ static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figur
         pccl_text_append(&text, ", rank %u", peer->rank);
     pccl_text_append(&text, ", %s, %s %s ago", pccl_address_str(&peer->address),
                      peer->place.state == PCCL_PLACE_SILENT ? "SILENT: last seen" : "last seen",
-                     pccl_duration_str(peer->heard_us));
+                     pccl_duration_str(peer->received_us));
     if (peer->place.state == PCCL_PLACE_DISCONNECTED)
         pccl_text_add(&text, ", DISCONNECTED");
     if (peer->draining)

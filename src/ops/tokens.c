@@ -14,7 +14,7 @@
 static const char run_label[] = "run token";
 
 struct pccl_tokens {
-    struct pccl_book book;
+    struct pccl_token_file book;
     uint8_t pin[PCCL_PIN_BYTES];
     uint8_t run_key[PCCL_PUBLIC_BYTES]; /* of the run's own token */
     bool run_checked;                   /* its text had a checksum */
@@ -44,18 +44,19 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
     size_t length;
     if (!tokens->path[0])
         return PCCL_OK;
-    char *text = pccl_heap_raw(PCCL_BOOK_TEXT_MAX + 1);
+    char *text = pccl_heap_raw(PCCL_TOKEN_FILE_TEXT_MAX + 1);
     if (!text)
         return pccl_fail(reason, PCCL_MEMORY, "out of memory for tokens");
-    enum pccl_status status = pccl_secret_file_read(tokens->path, true, text, PCCL_BOOK_TEXT_MAX, &length, reason);
-    if (status == PCCL_OK && length > 0 && pccl_book_read(&tokens->book, text, length, &why) != PCCL_OK) {
+    enum pccl_status status =
+        pccl_secret_file_read(tokens->path, true, text, PCCL_TOKEN_FILE_TEXT_MAX, &length, reason);
+    if (status == PCCL_OK && length > 0 && pccl_token_file_read(&tokens->book, text, length, &why) != PCCL_OK) {
         pccl_text_format(reason,
                          "cannot use %s: %s. Restore a valid copy, or remove it: then only the run's own token is "
                          "valid, even if it was revoked",
                          tokens->path, why.bytes);
         status = PCCL_SYSTEM;
     }
-    pccl_release(pccl_heap(), text, PCCL_BOOK_TEXT_MAX + 1);
+    pccl_release(pccl_heap(), text, PCCL_TOKEN_FILE_TEXT_MAX + 1);
     return status;
 }
 
@@ -86,9 +87,9 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
     }
     if (tokens->owes)
         purpose = REVOKE;
-    pccl_print_init(&print, pccl_heap(), PCCL_BOOK_TEXT_MAX);
-    pccl_book_write(&tokens->book, &print);
-    pccl_book_pad(&tokens->book, &print);
+    pccl_print_init(&print, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
+    pccl_token_file_write(&tokens->book, &print);
+    pccl_token_file_pad(&tokens->book, &print);
     enum pccl_status status = PCCL_MEMORY;
     if (print.failed)
         pccl_text_format(reason, "out of memory for the text of the tokens");
@@ -151,9 +152,9 @@ static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text
             return PCCL_SYSTEM;
         }
         if (tokens->run_path[0])
-            (void)pccl_book_revoke(&tokens->book, pass, now_s());
+            (void)pccl_token_file_revoke(&tokens->book, pass, now_s());
         else
-            pccl_book_drop(&tokens->book, pass->number);
+            pccl_token_file_drop(&tokens->book, pass->number);
     }
     return PCCL_OK;
 }
@@ -162,12 +163,12 @@ static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text
 static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct pccl_text *reason)
 {
     struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
-    const struct pccl_pass *before = tokens->joins ? pccl_book_find(&tokens->book, tokens->run_key) : NULL;
+    const struct pccl_pass *before = tokens->joins ? pccl_token_file_find(&tokens->book, tokens->run_key) : NULL;
     *added = tokens->joins && !before;
     if (*added) {
         enum pccl_status status = end_earlier(tokens, reason);
         memcpy(terms.label, run_label, sizeof run_label);
-        if (status == PCCL_OK && !pccl_book_add(&tokens->book, tokens->run_key, &terms, now_s(), reason))
+        if (status == PCCL_OK && !pccl_token_file_add(&tokens->book, tokens->run_key, &terms, now_s(), reason))
             status = PCCL_LIMIT;
         return status;
     }
@@ -190,7 +191,7 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
         pccl_text_format(reason, "out of memory for tokens");
         return NULL;
     }
-    pccl_book_init(&tokens->book, pccl_heap());
+    pccl_token_file_init(&tokens->book, pccl_heap());
     memcpy(tokens->path, path, length + 1);
     memcpy(tokens->run_path, run_path, run_length + 1);
     tokens->joins = run != NULL;
@@ -207,7 +208,7 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
 enum pccl_status pccl_tokens_begin(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
     bool added;
-    pccl_book_fini(&tokens->book); /* a former start of the master may have failed */
+    pccl_token_file_fini(&tokens->book); /* a former start of the master may have failed */
     enum pccl_status status = load(tokens, reason);
     if (status == PCCL_OK)
         status = note_run(tokens, &added, reason);
@@ -225,7 +226,7 @@ void pccl_tokens_close(struct pccl_tokens *tokens)
 {
     if (!tokens)
         return;
-    pccl_book_fini(&tokens->book);
+    pccl_token_file_fini(&tokens->book);
     pccl_release(pccl_heap(), tokens, sizeof *tokens);
 }
 
@@ -240,7 +241,7 @@ void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *contex
 enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_PUBLIC_BYTES])
 {
     const struct pccl_tokens *tokens = context;
-    const struct pccl_pass *pass = pccl_book_find(&tokens->book, key);
+    const struct pccl_pass *pass = pccl_token_file_find(&tokens->book, key);
     if (!pass)
         return PCCL_KEYS_UNKNOWN;
     return pass->revoked_s != 0 ? PCCL_KEYS_REVOKED : PCCL_KEYS_GOOD;
@@ -259,7 +260,7 @@ static enum pccl_status check_use(struct pccl_tokens *tokens, struct pccl_text *
         return PCCL_OK;
     }
     tell(tokens, reason);
-    pccl_book_take_back(&tokens->book);
+    pccl_token_file_take_back(&tokens->book);
     pccl_text_format(
         reason,
         "its token, %s, has a limited number of uses, which the master cannot record on disk; see the master's log",
@@ -270,13 +271,14 @@ static enum pccl_status check_use(struct pccl_tokens *tokens, struct pccl_text *
 enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key[PCCL_PUBLIC_BYTES],
                                    const struct pccl_id *peer, uint32_t *pass, struct pccl_text *reason)
 {
-    struct pccl_pass *found = pccl_book_find(&tokens->book, key);
+    struct pccl_pass *found = pccl_token_file_find(&tokens->book, key);
     struct pccl_id digest = pccl_secret_digest(peer);
     bool noted;
     *pass = found ? found->number : 0;
     if (!found) /* it made room for another one since its handshake */
         return pccl_fail(reason, PCCL_REFUSED, "its token is no longer valid at this master");
-    enum pccl_status status = pccl_book_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
+    enum pccl_status status =
+        pccl_token_file_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
     if (!noted)
         return status;
     tokens->changed = true;
@@ -285,10 +287,10 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
 
 void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer)
 {
-    struct pccl_pass *found = pccl_book_numbered(&tokens->book, pass);
+    struct pccl_pass *found = pccl_token_file_numbered(&tokens->book, pass);
     struct pccl_id digest = pccl_secret_digest(peer);
     if (found)
-        pccl_book_keep(&tokens->book, found, &digest);
+        pccl_token_file_keep(&tokens->book, found, &digest);
 }
 
 enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, enum pccl_role role,
@@ -302,10 +304,10 @@ enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, const char *text, 
     pccl_wipe(&token, sizeof token);
     if (failed)
         return PCCL_MEMORY;
-    struct pccl_pass *pass = read ? pccl_book_find(&tokens->book, key) : NULL;
+    struct pccl_pass *pass = read ? pccl_token_file_find(&tokens->book, key) : NULL;
     if (!pass)
         return pccl_fail(reason, PCCL_REFUSED, "%s", fault ? fault : "not a token of this master");
-    return pccl_book_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);
+    return pccl_token_file_admit(&tokens->book, pass, role, NULL, now_s(), &noted, reason);
 }
 
 /* ---- commands ---- */
@@ -356,9 +358,9 @@ static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *toke
     }
     if (!pccl_keys_public(&token->secret, key, reason))
         return NULL;
-    struct pccl_pass *pass = pccl_book_add(&tokens->book, key, terms, now_s(), reason);
+    struct pccl_pass *pass = pccl_token_file_add(&tokens->book, key, terms, now_s(), reason);
     if (pass && store(tokens, CHANGE, reason) != PCCL_OK) {
-        pccl_book_drop(&tokens->book, pass->number);
+        pccl_token_file_drop(&tokens->book, pass->number);
         pass = NULL;
     }
     return pass;
@@ -405,8 +407,8 @@ static void create(struct pccl_tokens *tokens, const char *words, struct pccl_pr
 static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_print *answer, uint32_t *revoked)
 {
     struct pccl_text reason;
-    struct pccl_pass *pass = pccl_book_named(&tokens->book, name);
-    if (!pass || (!pccl_book_revoke(&tokens->book, pass, now_s()) && !tokens->owes)) {
+    struct pccl_pass *pass = pccl_token_file_named(&tokens->book, name);
+    if (!pass || (!pccl_token_file_revoke(&tokens->book, pass, now_s()) && !tokens->owes)) {
         refuse(answer, pass ? "this token was already revoked" : "no token with this number or label");
         return;
     }
@@ -478,7 +480,7 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     struct pccl_text reason;
     char *end;
     uint64_t keep_s = strtoull(words, &end, 10);
-    if (words[0] < '0' || words[0] > '9' || *end != '\0' || keep_s > PCCL_BOOK_TTL_S_MAX) {
+    if (words[0] < '0' || words[0] > '9' || *end != '\0' || keep_s > PCCL_TOKEN_FILE_TTL_S_MAX) {
         refuse(answer, "expected a number of seconds, at most ten years");
         return;
     }
@@ -493,7 +495,7 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     uint32_t number = pass ? pass->number : 0;
     if (pass && write_run(tokens, &token, &reason) != PCCL_OK) {
         if (!may_be_written(tokens, &token)) {
-            pccl_book_drop(&tokens->book, number);
+            pccl_token_file_drop(&tokens->book, number);
             tokens->changed = true;
         } else {
             pccl_text_append(&reason,
@@ -535,7 +537,7 @@ void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct
         rotate(tokens, command + sizeof rotate_word - 1, answer);
     } else if (strcmp(command, "list") == 0) {
         pccl_print_add(answer, "ok\n");
-        pccl_book_list(&tokens->book, now_s(), answer);
+        pccl_token_file_list(&tokens->book, now_s(), answer);
     } else {
         refuse(answer, "expected create, list, revoke or rotate");
     }

@@ -1,5 +1,5 @@
 /*
- * A master's tokens: its book (ops/book.h), the file that keeps it, and the commands from outside: to make, list
+ * A master's tokens: its book (ops/token_file.h), the file that keeps it, and the commands from outside: to make, list
  * and revoke tokens, and to change the run's token. On the master's thread, except for open and close.
  *
  * A use is on disk before its peer receives the answer to its hello, and a revocation before it is answered. Space
@@ -8,7 +8,7 @@
 #ifndef PCCL_OPS_TOKENS_H
 #define PCCL_OPS_TOKENS_H
 
-#include "ops/book.h"
+#include "ops/token_file.h"
 #include "net/keys.h"
 
 struct pccl_tokens;

@@ -346,7 +346,7 @@ static enum pccl_status check_public(const struct pccl_web *pages, const struct 
     return PCCL_OK;
 }
 
-void pccl_web_tell_fingerprint(const struct pccl_web *pages)
+void pccl_web_print_fingerprint(const struct pccl_web *pages)
 {
     char text[PCCL_FINGERPRINT_TEXT + 1];
     if (!pages->http.keys)
@@ -367,7 +367,7 @@ enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *h
         if (status != PCCL_OK)
             return status;
     }
-    pccl_web_tell_fingerprint(pages);
+    pccl_web_print_fingerprint(pages);
 #if UV_VERSION_HEX >= 0x012700
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif

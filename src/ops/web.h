@@ -56,7 +56,7 @@ enum { PCCL_LAG_WINDOW_US = 10000000 };
 PCCL_MUST_CHECK enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,
                                                struct pccl_text *reason);
 /* Logs the fingerprint of the certificate, if there is one, for comparison. */
-void pccl_web_tell_fingerprint(const struct pccl_web *pages);
+void pccl_web_print_fingerprint(const struct pccl_web *pages);
 void pccl_web_close(struct pccl_web *pages);
 static inline bool pccl_web_are_open(const struct pccl_web *pages) { return pages->http.is_open; }
 /* The loop is about to wait: notes for how long it did something else. */

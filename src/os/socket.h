@@ -96,7 +96,7 @@ PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address 
 /* Makes an open connection break with UV_ETIMEDOUT when the other host has not answered for about this time. */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
 /* Returns true for a Unix socket, for which the system measures no path. */
-bool pccl_socket_is_here(uv_os_sock_t socket);
+bool pccl_socket_is_local(uv_os_sock_t socket);
 /* Returns the system's measure of an open connection's round trip, in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);
 /*

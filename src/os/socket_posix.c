@@ -556,7 +556,7 @@ bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address)
            pccl_native_address((struct sockaddr *)&native, address);
 }
 
-bool pccl_socket_is_here(uv_os_sock_t socket)
+bool pccl_socket_is_local(uv_os_sock_t socket)
 {
     struct sockaddr_storage native = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof native;

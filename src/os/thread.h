@@ -22,7 +22,7 @@ typedef int pccl_signals;
 typedef sigset_t pccl_signals;
 #endif
 /* Keeps signal handlers from running on the calling thread until the second call. */
-void pccl_thread_hold_signals(pccl_signals *before);
+void pccl_thread_block_signals(pccl_signals *before);
 void pccl_thread_restore_signals(const pccl_signals *before);
 
 #endif

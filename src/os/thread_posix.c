@@ -5,13 +5,13 @@
 int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument)
 {
     pccl_signals before;
-    pccl_thread_hold_signals(&before);
+    pccl_thread_block_signals(&before);
     int error = uv_thread_create(thread, run, argument);
     pccl_thread_restore_signals(&before);
     return error;
 }
 
-void pccl_thread_hold_signals(pccl_signals *before)
+void pccl_thread_block_signals(pccl_signals *before)
 {
     sigset_t all;
     sigfillset(&all);

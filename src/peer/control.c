@@ -10,7 +10,7 @@
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/view.h"
-#include "peer/sight.h"
+#include "peer/telemetry.h"
 #include "peer/where.h"
 #include "core/prng.h"
 #include "wire/greeting.h"
@@ -44,7 +44,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
     p->dialing = false;
     p->up = true;
     p->greeted = false;
-    p->heard_us = p->now_us;
+    p->received_us = p->now_us;
     bool member = p->state == PCCL_PEER_MEMBER;
     size_t name_length = 0;
     while (name_length < PCCL_NAME_MAX && p->config.name[name_length] != 0)
@@ -163,9 +163,9 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         pccl_peer_arm(p, p->redial_us);
     if (!p->up)
         return;
-    if (p->now_us >= p->heard_us + silence_us) {
+    if (p->now_us >= p->received_us + silence_us) {
         struct pccl_text reason;
-        const char *silent_for = pccl_duration_str(p->now_us - p->heard_us);
+        const char *silent_for = pccl_duration_str(p->now_us - p->received_us);
         if (p->state == PCCL_PEER_CONNECTING)
             pccl_text_format(&reason, "no answer from that address for %s: is it a master's port?", silent_for);
         else
@@ -174,7 +174,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
         pccl_peer_master_down(p, &reason, false);
         return;
     }
-    pccl_peer_arm(p, p->heard_us + silence_us);
+    pccl_peer_arm(p, p->received_us + silence_us);
     if (!p->greeted)
         return;
     if (p->now_us >= p->spoke_us + heartbeat_us)
@@ -372,7 +372,7 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
 {
     if (!p->up)
         return;
-    p->heard_us = p->now_us;
+    p->received_us = p->now_us;
     if (msg->type == PCCL_MSG_refused) {
         refused(p, &msg->as.refused);
         return;

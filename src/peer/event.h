@@ -61,7 +61,7 @@ enum pccl_peer_event_kind {
     /* Result of a test. Ignored unless the test is the last one. */
     PCCL_PEER_TEST_DONE,
     /* Telemetry that operations have produced since the last report, for the master. */
-    PCCL_PEER_SIGHT,
+    PCCL_PEER_TELEMETRY,
     /*
      * An invariant of the driver is broken. The machine leaves, and everything outstanding ends with INTERNAL and names
      * the place.

@@ -9,7 +9,7 @@
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/subgroups.h"
 #include "peer/where.h"
 #include "wire/choice.h"
@@ -33,7 +33,7 @@ static enum pccl_status refuse_and_show(struct pccl_peer *p, enum pccl_status st
 {
     struct pccl_attributes live = pccl_peer_live_attributes(p);
     if (pccl_epoch_compare(&p->attributes.epoch, &live.epoch) <= 0)
-        pccl_peer_set_attributes(p, &live, p->view_roll);
+        pccl_peer_set_attributes(p, &live, p->view_member_list);
     return status;
 }
 
@@ -203,7 +203,7 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
     } else {
         begin(p, op, &launch->other);
     }
-    pccl_peer_tell(p, op);
+    pccl_peer_report_progress(p, op);
 }
 
 /*
@@ -235,7 +235,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
 {
     if (launch->after != NULL) {
         PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
-        pccl_peer_let_op_go(p, launch->after);
+        pccl_peer_release_op(p, launch->after);
         pccl_peer_forget_op(p, launch->after);
     }
     enum pccl_status status = may_launch(p, launch, world);
@@ -377,6 +377,6 @@ void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const str
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, op->where_us);
     begin(p, op, source);
-    pccl_peer_tell(p, op);
+    pccl_peer_report_progress(p, op);
     pccl_peer_refuse_announced(p, op, &announced);
 }

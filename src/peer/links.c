@@ -448,7 +448,7 @@ static void take_figures(struct pccl_peer *p, struct pccl_peer_link *link, uint3
     link->told_us = p->now_us;
 }
 
-void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
+void pccl_peer_note_figures(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
 {
     struct pccl_peer_link *link = find_link(p, id);
     if (link != NULL && link->out == PCCL_DIAL_UP)
@@ -534,7 +534,7 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
         is_here = is_here || (link->in_up && pccl_id_equal(&link->id, &hello->from));
         ahead += link->in_up && !pccl_peer_is_in_group(p, &link->id);
     }
-    return hello->slot < PCCL_POOL_AHEAD_MAX && (is_here || ahead < PCCL_LINKS_AHEAD_MAX);
+    return hello->slot < PCCL_EARLY_POOL_MAX && (is_here || ahead < PCCL_EARLY_LINKS_MAX);
 }
 
 /*

@@ -54,6 +54,6 @@ void pccl_peer_link_gone(struct pccl_peer *p, const struct pccl_msg_link_gone *g
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
 /* The master was told these figures of the link to this peer. Only changes from them are reported again. */
-void pccl_peer_note_told(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
+void pccl_peer_note_figures(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "peer/op_table.h"
 #include "peer/choices.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/subgroups.h"
 
 /* ---- the table ---- */
@@ -48,7 +48,7 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_table_insert(&p->by_tag, &op->by_tag, key_of(&op->instance));
 }
 
-void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op)
+void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && p->held_count > 0);
     PCCL_ASSERT(p->followed_count > 0 || !op->followed);
@@ -128,13 +128,13 @@ static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
     be_stable(p, op);
     pccl_table_remove(&p->by_instance, &op->by_instance);
     if (op->held)
-        pccl_peer_let_op_go(p, op);
+        pccl_peer_release_op(p, op);
     if (op->seats > 0)
         pccl_peer_count_seats(p, op->seats, false);
     *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
-    pccl_peer_drop_roll(p, op->roll);
+    pccl_peer_drop_member_list(p, op->roll);
     pccl_release(&p->memory, op->payload, op->payload_capacity);
     pccl_release(&p->memory, op, sizeof *op);
     p->op_count--;

@@ -15,7 +15,7 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
  */
 struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
-void pccl_peer_let_op_go(struct pccl_peer *p, struct pccl_peer_op *op);
+void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
 bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance); /* of the current era */

@@ -63,7 +63,7 @@ struct pccl_peer_op {
     uint32_t took_us;                  /* bulk, complete: time since begun_us */
     struct pccl_id sends_to;           /* begun bulk send: the member whose link it needs; otherwise 0 */
     struct pccl_attributes attributes; /* at the decision */
-    struct pccl_roll *roll;            /* shared with the machine: the member list at the decision */
+    struct pccl_member_list *roll;     /* shared with the machine: the member list at the decision */
     /* not OK: the operation ended at this peer only, with this status; the peer left, or closed the subgroup */
     enum pccl_status lost_by;
     struct pccl_text reason; /* why it was aborted */

@@ -8,7 +8,7 @@
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/subgroups.h"
 #include "peer/where.h"
 #include "wire/describe.h"
@@ -35,7 +35,7 @@ void pccl_peer_change_era(struct pccl_peer *p)
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
-    pccl_peer_let_op_go(p, op);
+    pccl_peer_release_op(p, op);
     if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
         pccl_peer_set_attributes(p, &op->attributes, op->roll);
     pccl_peer_forget_op(p, op);
@@ -68,7 +68,7 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 void pccl_peer_note_members(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     op->attributes = pccl_peer_live_attributes(p);
-    op->roll = pccl_peer_hold_roll(p);
+    op->roll = pccl_peer_hold_member_list(p);
 }
 
 static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class, const struct pccl_text *reason)
@@ -250,7 +250,7 @@ static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
             p->effects.op_restart(p->effects.context, op);
         }
     }
-    pccl_peer_tell(p, op);
+    pccl_peer_report_progress(p, op);
 }
 
 void pccl_peer_view_replans(struct pccl_peer *p)
@@ -427,7 +427,7 @@ void pccl_peer_tick_operations(struct pccl_peer *p)
         if (!op->awaited || pccl_peer_is_decided(op))
             continue;
         if (p->now_us >= op->where_us && op->state == PCCL_OP_OPEN) {
-            pccl_peer_wait_for_anybody(p, op);
+            pccl_peer_wait_for_any(p, op);
         } else if (p->now_us >= op->where_us) {
             pccl_peer_ask_where(p, &(struct pccl_msg_where){.call = PCCL_CALL_OPERATION,
                                                             .collective = op->descriptor.collective,

@@ -50,7 +50,7 @@ static void tell_result(struct pccl_peer *p, const struct pccl_id *peer,
                         const struct pccl_peer_measurement *measurement)
 {
     if (!measurement->failed)
-        pccl_peer_note_told(p, peer, measurement->rtt_us, measurement->rate);
+        pccl_peer_note_figures(p, peer, measurement->rtt_us, measurement->rate);
     struct pccl_msg msg = {.type = PCCL_MSG_measured,
                            .as.measured = {.test = measurement->test,
                                            .failed = measurement->failed,

@@ -1,13 +1,13 @@
 #include "peer/pairs.h"
 
 #include "peer/members.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "wire/subgroup.h"
 
 /* Returns the first member of the view with this number or a higher one; NULL if all numbers are lower. */
 static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
 {
-    const struct pccl_roll *roll = p->view_roll;
+    const struct pccl_member_list *roll = p->view_member_list;
     PCCL_ASSERT(roll != NULL);
     uint32_t low = 0, high = roll->count;
     while (low < high) {
@@ -55,9 +55,9 @@ bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
 
 uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id)
 {
-    PCCL_ASSERT(p->view_roll != NULL);
+    PCCL_ASSERT(p->view_member_list != NULL);
     const uint32_t position = pccl_peer_position_of(p, id);
-    return position < p->view_roll->count ? p->view_roll->members[position].admitted : 0;
+    return position < p->view_member_list->count ? p->view_member_list->members[position].admitted : 0;
 }
 
 enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, const struct pccl_id *other, bool sends, uint64_t *name)

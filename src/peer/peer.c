@@ -10,9 +10,9 @@
 #include "peer/queries.h"
 #include "peer/receives.h"
 #include "peer/op_table.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/rounds.h"
-#include "peer/sight.h"
+#include "peer/telemetry.h"
 #include "peer/subgroups.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -60,7 +60,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
 {
     if (p == NULL)
         return;
-    pccl_peer_forget_asks(p);
+    pccl_peer_forget_requests(p);
     pccl_peer_free_ops(p);
     pccl_peer_drop_announcements(p, true);
     pccl_peer_free_subgroups(p);
@@ -77,7 +77,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_release(&p->memory, p->slots, p->slot_capacity * sizeof *p->slots);
     pccl_release(&p->memory, p->group.ring, p->ring_capacity * sizeof *p->group.ring);
     pccl_release(&p->memory, p->group.positions, p->position_capacity * sizeof *p->group.positions);
-    pccl_peer_free_rolls(p);
+    pccl_peer_free_member_lists(p);
     pccl_peer_forget_tests(p);
     pccl_release(&p->memory, p->links, p->link_capacity * sizeof *p->links);
     struct pccl_memory memory = p->memory;
@@ -99,7 +99,7 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
         return;
     uint64_t gap_us = now_us - due_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
-    p->heard_us += gap_us;
+    p->received_us += gap_us;
     p->greeted_us += gap_us;
     if (p->lost_us != 0)
         p->lost_us += gap_us;
@@ -166,7 +166,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_SYNC_TOUCHED: pccl_peer_sync_touched(p); break;
     case PCCL_PEER_SYNC_PROVEN: pccl_peer_sync_proven(p, event->proof); break;
     case PCCL_PEER_SYNC_DONE: pccl_peer_sync_done(p, event->complete, event->reason); break;
-    case PCCL_PEER_SIGHT: pccl_peer_report_sight(p, event->sight); break;
+    case PCCL_PEER_TELEMETRY: pccl_peer_report_telemetry(p, event->sight); break;
     case PCCL_PEER_TEST_DONE: pccl_peer_measured(p, event->measurement); break;
     case PCCL_PEER_BROKEN:
         pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), event->where);
@@ -175,7 +175,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_CALL: return pccl_peer_call(p, event->call, event->vote, event->reason);
     case PCCL_PEER_WITHDRAW: pccl_peer_withdraw(p, event->call); break;
     case PCCL_PEER_DESCRIBE: return pccl_peer_describe(p);
-    case PCCL_PEER_TRAINING: return pccl_peer_tell_training(p, &event->training);
+    case PCCL_PEER_TRAINING: return pccl_peer_report_training(p, &event->training);
     case PCCL_PEER_LAUNCH: return pccl_peer_launch(p, event->launch, &event->op);
     case PCCL_PEER_OP_AWAIT: pccl_peer_op_await(p, event->op, event->blocked); break;
     case PCCL_PEER_OP_ABORT: pccl_peer_op_cancel(p, event->op, event->class, event->reason); break;

@@ -39,7 +39,7 @@ static void send_abort_request(struct pccl_peer *p, const struct pccl_peer_op *o
     pccl_peer_send(p, &msg);
 }
 
-void pccl_peer_tell(struct pccl_peer *p, const struct pccl_peer_op *op)
+void pccl_peer_report_progress(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER)
         return;
@@ -55,7 +55,7 @@ void pccl_peer_resend_operations(struct pccl_peer *p)
 {
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer)
         if (!pccl_peer_is_decided(op))
-            pccl_peer_tell(p, op);
+            pccl_peer_report_progress(p, op);
 }
 
 void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
@@ -66,7 +66,7 @@ void pccl_peer_op_done(struct pccl_peer *p, struct pccl_peer_op *op)
     op->took_us = (uint32_t)pccl_min_u64(p->now_us - op->begun_us, UINT32_MAX - 1);
     PCCL_ASSERT(!op->tiny);
     op->state = PCCL_OP_DONE;
-    pccl_peer_tell(p, op);
+    pccl_peer_report_progress(p, op);
 }
 
 void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
@@ -77,7 +77,7 @@ void pccl_peer_op_failed(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl
     op->state = PCCL_OP_FAILED;
     op->class = class;
     op->reason = *reason;
-    pccl_peer_tell(p, op);
+    pccl_peer_report_progress(p, op);
 }
 
 void pccl_peer_op_abort(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,

@@ -8,7 +8,7 @@
  * Reports the state of this operation to the master, for the first time or again. Sends nothing while a restarted
  * master collects reports.
  */
-void pccl_peer_tell(struct pccl_peer *p, const struct pccl_peer_op *op);
+void pccl_peer_report_progress(struct pccl_peer *p, const struct pccl_peer_op *op);
 /* Reports all undecided operations to a restarted master, or in a new session. */
 void pccl_peer_resend_operations(struct pccl_peer *p);
 /* Handle the events of their names (event.h). */

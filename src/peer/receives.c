@@ -6,7 +6,7 @@
 #include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
@@ -118,7 +118,7 @@ static void ask_for_offers(struct pccl_peer *p)
         pccl_list_remove(&asked->in_due);
         if (asked->count >= asked->open)
             continue;
-        asked->count = asked->open + PCCL_OFFERS_AHEAD;
+        asked->count = asked->open + PCCL_EARLY_OFFERS;
         ask(p, asked, asked->count);
     }
 }
@@ -138,7 +138,7 @@ void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
         pccl_peer_keep_offer(p, &offer->instance);
 }
 
-void pccl_peer_forget_asks(struct pccl_peer *p)
+void pccl_peer_forget_requests(struct pccl_peer *p)
 {
     struct pccl_list_node *const lists[] = {&p->open, &p->unlinked}, *node;
     for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++)
@@ -196,8 +196,8 @@ static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, s
     const struct pccl_peer_participants *within = pccl_peer_all_of(p, op->instance.subgroup);
     uint64_t mine = pccl_peer_number_of(p, &p->config.id);
     found->since = UINT64_MAX;
-    for (uint32_t i = 0; mine != 0 && mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_roll->count; i++) {
-        const struct pccl_member *member = &p->view_roll->members[i];
+    for (uint32_t i = 0; mine != 0 && mine <= PCCL_PAIR_NUMBER_MAX && i < p->view_member_list->count; i++) {
+        const struct pccl_member *member = &p->view_member_list->members[i];
         uint64_t pair = pccl_pair_name(member->admitted & PCCL_PAIR_NUMBER_MAX, mine);
         const struct pccl_id *source = pccl_peer_source_of(p, pair);
         struct candidate candidate = {.instance = op->instance, .source = &member->peer};

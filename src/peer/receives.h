@@ -15,6 +15,6 @@ void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer);
  */
 void pccl_peer_choose_senders(struct pccl_peer *p);
 /* Frees the asks, when the master that was asked is gone or the machine is destroyed. */
-void pccl_peer_forget_asks(struct pccl_peer *p);
+void pccl_peer_forget_requests(struct pccl_peer *p);
 
 #endif

@@ -141,7 +141,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     pccl_peer_log(p, PCCL_LOG_INFO, "the run continues after the restart of the master");
     pccl_peer_resend_operations(p);
     pccl_peer_resend_gone(p);
-    pccl_peer_forget_asks(p);
+    pccl_peer_forget_requests(p);
     p->has_news = true; /* so all are asked for again */
     pccl_peer_resend_closings(p);
     pccl_peer_resend_votes(p);

@@ -3,7 +3,7 @@
 #include "peer/operations.h"
 #include "peer/optimize.h"
 #include "peer/output.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/rounds.h"
 #include "peer/sync.h"
 #include "peer/where.h"
@@ -156,7 +156,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     else if (kind == PCCL_ROUND_OPTIMIZE)
         status = pccl_peer_optimize_ended(p, round);
     if (pccl_epoch_compare(&round->attributes.epoch, &p->attributes.epoch) >= 0)
-        pccl_peer_set_attributes(p, &round->attributes, p->view_roll);
+        pccl_peer_set_attributes(p, &round->attributes, p->view_member_list);
     finish(p, kind, status, round->outcome == PCCL_ROUND_TRUE);
 }
 

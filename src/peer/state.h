@@ -154,7 +154,7 @@ struct pccl_peer {
      * none
      */
     uint64_t lost_us;
-    uint64_t greeted_us, heard_us, spoke_us;
+    uint64_t greeted_us, received_us, spoke_us;
     uint32_t pause_ms;
     struct pccl_text why_lost; /* reason of the latest loss since lost_us */
     uint64_t boot;
@@ -173,7 +173,7 @@ struct pccl_peer {
     struct pccl_attributes live;         /* counts of `members`; the epoch is not set */
     struct pccl_peer_participants group; /* as of the view; the capacities of its lists follow */
     uint32_t ring_capacity, position_capacity;
-    struct pccl_roll *view_roll; /* member list of the view (roll.h); NULL: in no run yet */
+    struct pccl_member_list *view_member_list; /* member list of the view (member_list.h); NULL: in no run yet */
     uint64_t rolls_made;
     struct pccl_names names;
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
@@ -201,8 +201,8 @@ struct pccl_peer {
     bool describing;
     uint64_t describe_ticket;
     struct pccl_text optimize_reason;  /* why the last optimization failed */
-    struct pccl_attributes attributes; /* as of the last call that returned; roll.h sets them, and the list */
-    struct pccl_roll *roll;
+    struct pccl_attributes attributes; /* as of the last call that returned; member_list.h sets them, and the list */
+    struct pccl_member_list *roll;
     struct pccl_text last_reason, waiting;
     uint64_t thread;  /* first of the program's threads that made a call; 0: unknown */
     bool has_threads; /* other threads have made calls as well */

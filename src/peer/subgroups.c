@@ -5,7 +5,7 @@
 #include "peer/output.h"
 #include "peer/pairs.h"
 #include "peer/queries.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "wire/subgroup.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "peer/operations.h"
 #include "peer/output.h"
 #include "peer/queries.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 #include "peer/view.h"
 #include "peer/where.h"
 
@@ -29,7 +29,7 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
 /* Returns true if the list of the previous view is the beginning of the current one: no member has left. */
 static bool has_only_grown(const struct pccl_peer *p)
 {
-    const struct pccl_roll *before = p->view_roll;
+    const struct pccl_member_list *before = p->view_member_list;
     return before != NULL && before->count <= p->live.group_world &&
            memcmp(before->members, pccl_peer_group_members(p), before->count * sizeof *before->members) == 0;
 }
@@ -80,7 +80,7 @@ static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status st
 static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count, const char *message)
 {
     enum pccl_status status = place_ring(p, ids, count);
-    if (status == PCCL_OK && (!replace_ring(p, ids, count) || !pccl_peer_make_roll(p)))
+    if (status == PCCL_OK && (!replace_ring(p, ids, count) || !pccl_peer_make_member_list(p)))
         status = PCCL_MEMORY;
     return could_use(p, message, status);
 }
@@ -112,7 +112,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     if (p->state == PCCL_PEER_OVER)
         return; /* no memory for a link: the call has failed */
     struct pccl_attributes live = pccl_peer_live_attributes(p);
-    pccl_peer_set_attributes(p, &live, p->view_roll);
+    pccl_peer_set_attributes(p, &live, p->view_member_list);
     p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
@@ -141,7 +141,7 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
 /* Notes which members of the previous view have left the group. Returns true if the new view has newcomers. */
 static bool note_departures(struct pccl_peer *p)
 {
-    const struct pccl_roll *before = p->view_roll;
+    const struct pccl_member_list *before = p->view_member_list;
     PCCL_ASSERT(before != NULL);
     uint32_t kept = has_only_grown(p) ? before->count : 0;
     for (uint32_t i = kept; i < before->count; i++) {
@@ -164,7 +164,7 @@ void pccl_peer_departed(const struct pccl_peer *p, const struct pccl_epoch *know
         if (pccl_epoch_compare(&departure->epoch, known) <= 0 ||
             (until != NULL && pccl_epoch_compare(&departure->epoch, until) > 0))
             continue;
-        if (departed->count < PCCL_DEPARTED_TOLD_MAX)
+        if (departed->count < PCCL_DEPARTED_LISTED_MAX)
             departed->ids[departed->count] = departure->id;
         departed->count++;
     }

@@ -41,7 +41,7 @@ void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where
     pccl_peer_send(p, &msg);
 }
 
-void pccl_peer_wait_for_anybody(struct pccl_peer *p, struct pccl_peer_op *op)
+void pccl_peer_wait_for_any(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     pccl_text_clear(&p->waiting);
     pccl_describe_call(&p->waiting, PCCL_CALL_OPERATION, op->descriptor.collective, op->instance.tag);
@@ -212,7 +212,8 @@ static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pc
 static void describe_stuck(struct pccl_text *text, const struct pccl_msg_who_is_where *answer)
 {
     pccl_describe_places(text, answer->places, 1, 1);
-    pccl_text_append(text, "; these calls can never meet: %s", pccl_remedy(answer->call, answer->places[0].call));
+    pccl_text_append(text, "; these calls can never meet: %s",
+                     pccl_describe_correction(answer->call, answer->places[0].call));
     if (answer->places_count == 1)
         return;
     pccl_text_append(text, "; it also waits for ");
@@ -240,7 +241,7 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
 }
 
 /* Not sent again if the master is away or the last report was shortly before: later figures replace it. */
-enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training)
+enum pccl_status pccl_peer_report_training(struct pccl_peer *p, const struct pccl_msg_training *training)
 {
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;

@@ -23,9 +23,10 @@ uint64_t pccl_peer_next_where(const struct pccl_peer *p);
 void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms);
 void pccl_peer_tick_admissions(struct pccl_peer *p);
 /* Returns USAGE if the peer is unconnected. */
-PCCL_MUST_CHECK enum pccl_status pccl_peer_tell_training(struct pccl_peer *p, const struct pccl_msg_training *training);
+PCCL_MUST_CHECK enum pccl_status pccl_peer_report_training(struct pccl_peer *p,
+                                                           const struct pccl_msg_training *training);
 /* A caller waits in an open receive, for which no particular peer is missing. */
-void pccl_peer_wait_for_anybody(struct pccl_peer *p, struct pccl_peer_op *op);
+void pccl_peer_wait_for_any(struct pccl_peer *p, struct pccl_peer_op *op);
 /* A call has ended. Clears the text about the wait, unless another call still waits. */
 void pccl_peer_wait_ended(struct pccl_peer *p);
 

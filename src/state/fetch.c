@@ -16,8 +16,8 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
     *fetch = (struct pccl_fetch){.memory = *memory,
                                  .effects = *effects,
                                  .state = state,
-                                 .source = PCCL_FETCH_NOBODY,
-                                 .root_donor = PCCL_FETCH_NOBODY};
+                                 .source = PCCL_FETCH_NO_DONOR,
+                                 .root_donor = PCCL_FETCH_NO_DONOR};
     for (unsigned unequal = 0; unequal < 2; unequal++) {
         pccl_list_init(&fetch->unlisted[unequal]);
         pccl_list_init(&fetch->open[unequal]);
@@ -40,7 +40,7 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
 
 static void clear_donor(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
 {
-    pccl_release(&fetch->memory, donor->owed, PCCL_FETCH_OWED_MAX * sizeof *donor->owed);
+    pccl_release(&fetch->memory, donor->owed, PCCL_FETCH_OUTSTANDING_MAX * sizeof *donor->owed);
     *donor = (struct pccl_fetch_donor){0};
 }
 
@@ -51,7 +51,7 @@ static void forget_all(struct pccl_fetch *fetch)
         clear_donor(fetch, &fetch->donors[i]);
     if (fetch->tasks != NULL)
         pccl_fetch_forget_tasks(fetch);
-    fetch->source = fetch->root_donor = PCCL_FETCH_NOBODY;
+    fetch->source = fetch->root_donor = PCCL_FETCH_NO_DONOR;
 }
 
 void pccl_fetch_destroy(struct pccl_fetch *fetch)
@@ -130,7 +130,7 @@ static void give_grace(struct pccl_fetch *fetch)
 
 static void hear(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
 {
-    donor->heard_us = fetch->now_us;
+    donor->received_us = fetch->now_us;
     if (!donor->suspected)
         return;
     donor->suspected = false;
@@ -142,7 +142,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !fetch->donors[donor].up);
     fetch->now_us = now_us;
     struct pccl_fetch_donor *added = &fetch->donors[donor];
-    added->owed = pccl_allocate(&fetch->memory, PCCL_FETCH_OWED_MAX * sizeof *added->owed);
+    added->owed = pccl_allocate(&fetch->memory, PCCL_FETCH_OUTSTANDING_MAX * sizeof *added->owed);
     if (added->owed == NULL) {
         fetch->effects.drop(fetch->effects.context, donor, pccl_status_text(PCCL_MEMORY));
         return;
@@ -160,14 +160,14 @@ static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     for (uint32_t i = 0; i < donor->owed_count; i++) {
-        const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, i);
+        const struct pccl_fetch_outstanding *owed = pccl_fetch_outstanding_at(donor, i);
         if (owed->what == PCCL_WANT_CHUNKS)
             pccl_fetch_unlist(fetch, &fetch->tasks[owed->tensor]);
         if (owed->what != PCCL_WANT_DATA)
             continue;
         owed->chunk->askers &= ~pccl_fetch_bit(number);
         if (i == 0 && donor->writes)
-            owed->chunk->writer = PCCL_FETCH_NOBODY;
+            owed->chunk->writer = PCCL_FETCH_NO_DONOR;
         pccl_fetch_place(fetch, owed->chunk);
     }
     if (donor->listing != NULL)
@@ -179,7 +179,7 @@ static void remove_donor(struct pccl_fetch *fetch, uint32_t number)
     take_claims(fetch, number);
     clear_donor(fetch, &fetch->donors[number]);
     if (fetch->root_donor == number)
-        fetch->root_donor = PCCL_FETCH_NOBODY;
+        fetch->root_donor = PCCL_FETCH_NO_DONOR;
     if (fetch->source == number)
         pccl_fetch_source_lost(fetch);
 }
@@ -198,8 +198,8 @@ void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t d
 static void answered(struct pccl_fetch_donor *donor)
 {
     PCCL_ASSERT(donor->owed_count > 0);
-    PCCL_ASSERT(donor->owed_bytes >= pccl_fetch_owed_at(donor, 0)->bytes);
-    donor->owed_bytes -= pccl_fetch_owed_at(donor, 0)->bytes;
+    PCCL_ASSERT(donor->owed_bytes >= pccl_fetch_outstanding_at(donor, 0)->bytes);
+    donor->owed_bytes -= pccl_fetch_outstanding_at(donor, 0)->bytes;
     donor->owed_first++;
     donor->owed_count--;
     donor->arriving = donor->writes = false;
@@ -208,7 +208,7 @@ static void answered(struct pccl_fetch_donor *donor)
 static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
                                     const struct pccl_msg_state_proofs *proofs, struct pccl_text *reason)
 {
-    struct pccl_fetch_owed owed = *pccl_fetch_owed_at(donor, 0);
+    struct pccl_fetch_outstanding owed = *pccl_fetch_outstanding_at(donor, 0);
     if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
         proofs->first != owed.first || proofs->proofs_count != owed.count)
         return pccl_fail(reason, PCCL_MALFORMED, "it sent proofs that were not requested");
@@ -217,8 +217,8 @@ static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_
         /* no longer needed */
     } else if (owed.what == PCCL_WANT_ROOTS) {
         memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
-        fetch->roots_heard += owed.count;
-        if (fetch->roots_heard == fetch->state->tensor_count)
+        fetch->roots_received += owed.count;
+        if (fetch->roots_received == fetch->state->tensor_count)
             status = pccl_fetch_take_roots(fetch, reason);
     } else {
         struct pccl_fetch_task *task = &fetch->tasks[owed.tensor];
@@ -236,14 +236,14 @@ static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, con
                                   struct pccl_fetch_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
-    const struct pccl_fetch_owed *owed = pccl_fetch_owed_at(donor, 0);
+    const struct pccl_fetch_outstanding *owed = pccl_fetch_outstanding_at(donor, 0);
     if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
         data->chunk != owed->first || data->length != owed->bytes)
         return pccl_fail(reason, PCCL_MALFORMED, "it sent a chunk that was not requested");
     struct pccl_fetch_chunk *chunk = owed->chunk;
     chunk->askers &= ~pccl_fetch_bit(number);
     donor->arriving = true;
-    donor->writes = fetch->status == PCCL_FETCH_RUNNING && !chunk->done && chunk->writer == PCCL_FETCH_NOBODY;
+    donor->writes = fetch->status == PCCL_FETCH_RUNNING && !chunk->done && chunk->writer == PCCL_FETCH_NO_DONOR;
     if (donor->writes)
         pccl_fetch_write(fetch, chunk, number);
     *arrival = (struct pccl_fetch_arrival){
@@ -261,7 +261,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
         return pccl_fail(reason, PCCL_MALFORMED, "it sent data that was not requested");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
-    if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_owed_at(from, 0)->what != PCCL_WANT_DATA)
+    if (msg->type == PCCL_MSG_state_proofs && pccl_fetch_outstanding_at(from, 0)->what != PCCL_WANT_DATA)
         status = take_proofs(fetch, from, &msg->as.state_proofs, reason);
     else if (msg->type == PCCL_MSG_state_data)
         status = take_data(fetch, donor, &msg->as.state_data, arrival, reason);
@@ -291,7 +291,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
         return pccl_fail(reason, PCCL_MALFORMED, "no chunk is in flight from it");
     fetch->now_us = now_us;
     if (from->writes) {
-        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_owed_at(from, 0)->chunk, proof, reason);
+        enum pccl_status status = pccl_fetch_written(fetch, pccl_fetch_outstanding_at(from, 0)->chunk, proof, reason);
         if (status != PCCL_OK)
             return status;
     }
@@ -318,7 +318,7 @@ static bool can_be_spared(const struct pccl_fetch *fetch, const struct pccl_fetc
 
 static uint64_t suspicion_us(const struct pccl_fetch_donor *donor)
 {
-    return donor->heard_us + (PCCL_FETCH_STALL_MS - PCCL_FETCH_GRACE_MS) * ms;
+    return donor->received_us + (PCCL_FETCH_STALL_MS - PCCL_FETCH_GRACE_MS) * ms;
 }
 
 static void suspect_silent(struct pccl_fetch *fetch)

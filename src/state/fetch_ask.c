@@ -1,13 +1,14 @@
 /* Distributes requests over donors. */
 #include "state/internal.h"
 
-static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_owed *owed)
+static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_outstanding *owed)
 {
-    PCCL_ASSERT(owed->bytes > 0 && fetch->donors[number].up && fetch->donors[number].owed_count < PCCL_FETCH_OWED_MAX);
+    PCCL_ASSERT(owed->bytes > 0 && fetch->donors[number].up &&
+                fetch->donors[number].owed_count < PCCL_FETCH_OUTSTANDING_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     if (donor->owed_count == 0)
-        donor->heard_us = fetch->now_us; /* no answer was outstanding before */
-    *pccl_fetch_owed_at(donor, donor->owed_count) = *owed;
+        donor->received_us = fetch->now_us; /* no answer was outstanding before */
+    *pccl_fetch_outstanding_at(donor, donor->owed_count) = *owed;
     donor->owed_count++;
     donor->owed_bytes += owed->bytes;
     struct pccl_msg msg = {.type = PCCL_MSG_state_want};
@@ -19,14 +20,14 @@ static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl
     fetch->effects.send(fetch->effects.context, number, &msg);
 }
 
-static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want_what what, uint32_t tensor,
+static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want_kind what, uint32_t tensor,
                        uint64_t first, uint32_t count)
 {
-    const struct pccl_fetch_owed owed = {.what = (uint8_t)what,
-                                         .count = count,
-                                         .tensor = tensor,
-                                         .bytes = count * (uint32_t)sizeof(struct pccl_proof),
-                                         .first = first};
+    const struct pccl_fetch_outstanding owed = {.what = (uint8_t)what,
+                                                .count = count,
+                                                .tensor = tensor,
+                                                .bytes = count * (uint32_t)sizeof(struct pccl_proof),
+                                                .first = first};
     ask_for(fetch, number, &owed);
 }
 
@@ -36,15 +37,15 @@ static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want
 static void choose_root_donor(struct pccl_fetch *fetch)
 {
     bool source = fetch->wanted[1] && !fetch->known[1];
-    if (fetch->root_donor != PCCL_FETCH_NOBODY || (fetch->known[0] && !source))
+    if (fetch->root_donor != PCCL_FETCH_NO_DONOR || (fetch->known[0] && !source))
         return;
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++) {
         const struct pccl_fetch_donor *donor = &fetch->donors[i];
         bool fits = source && donor->holds_unequal;
-        if (!donor->up || donor->suspected || !(fits || (!fetch->known[0] && fetch->root_donor == PCCL_FETCH_NOBODY)))
+        if (!donor->up || donor->suspected || !(fits || (!fetch->known[0] && fetch->root_donor == PCCL_FETCH_NO_DONOR)))
             continue;
         fetch->root_donor = (uint8_t)i;
-        fetch->roots_asked = fetch->roots_heard = 0;
+        fetch->roots_asked = fetch->roots_received = 0;
         if (fits)
             return;
     }
@@ -105,10 +106,10 @@ static bool ask_list(struct pccl_fetch *fetch, uint32_t number)
 
 static void ask_chunk(struct pccl_fetch *fetch, uint32_t number, struct pccl_fetch_chunk *chunk)
 {
-    PCCL_ASSERT(!chunk->done && chunk->writer == PCCL_FETCH_NOBODY);
+    PCCL_ASSERT(!chunk->done && chunk->writer == PCCL_FETCH_NO_DONOR);
     chunk->askers |= pccl_fetch_bit(number);
     pccl_fetch_place(fetch, chunk);
-    const struct pccl_fetch_owed owed = {
+    const struct pccl_fetch_outstanding owed = {
         .what = PCCL_WANT_DATA,
         .tensor = chunk->tensor,
         .bytes = pccl_state_chunk_length(pccl_fetch_tensor(fetch, chunk->tensor), chunk->index),
@@ -144,7 +145,7 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
 /* Returns true if there is room for one more whole chunk, or for a message of proofs, which is not larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
-    return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OWED_MAX &&
+    return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OUTSTANDING_MAX &&
            donor->owed_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
 }
 

@@ -55,7 +55,7 @@ void pccl_fetch_forget_tasks(struct pccl_fetch *fetch)
 
 void pccl_fetch_source_lost(struct pccl_fetch *fetch)
 {
-    fetch->source = PCCL_FETCH_NOBODY;
+    fetch->source = PCCL_FETCH_NO_DONOR;
     if (fetch->status != PCCL_FETCH_RUNNING || fetch->missing[1] == 0)
         return;
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++)
@@ -83,7 +83,8 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
 {
     PCCL_ASSERT(number < fetch->tasks[tensor].chunk_count);
     struct pccl_fetch_chunk *chunk = &fetch->tasks[tensor].chunks[number];
-    *chunk = (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NOBODY};
+    *chunk =
+        (struct pccl_fetch_chunk){.tensor = tensor, .index = index, .proof = *proof, .writer = PCCL_FETCH_NO_DONOR};
     pccl_list_init(&chunk->node);
     pccl_fetch_place(fetch, chunk);
 }
@@ -159,7 +160,7 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
         }
     }
     uint8_t donor = fetch->root_donor;
-    fetch->root_donor = PCCL_FETCH_NOBODY;
+    fetch->root_donor = PCCL_FETCH_NO_DONOR;
     if (!fetch->known[0])
         take_law(fetch, false);
     if (fetch->wanted[1] && !fetch->known[1] && fetch->donors[donor].holds_unequal) {
@@ -220,7 +221,7 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
 void pccl_fetch_place(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk)
 {
     pccl_list_remove(&chunk->node);
-    if (chunk->done || chunk->writer != PCCL_FETCH_NOBODY)
+    if (chunk->done || chunk->writer != PCCL_FETCH_NO_DONOR)
         return;
     bool unequal = pccl_fetch_tensor(fetch, chunk->tensor)->unequal;
     chunk->asked_us = fetch->now_us;
@@ -238,7 +239,7 @@ static struct pccl_proof *place_of(struct pccl_fetch *fetch, const struct pccl_f
 void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, uint32_t donor)
 {
     struct pccl_tensor *tensor = &fetch->state->tensors[chunk->tensor];
-    PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !chunk->done && chunk->writer == PCCL_FETCH_NOBODY);
+    PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !chunk->done && chunk->writer == PCCL_FETCH_NO_DONOR);
     chunk->writer = (uint8_t)donor;
     pccl_list_remove(&chunk->node);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
@@ -261,8 +262,8 @@ enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_
         return PCCL_MALFORMED;
     }
     *place_of(fetch, chunk) = *proof;
-    PCCL_ASSERT(!chunk->done && chunk->writer != PCCL_FETCH_NOBODY && task->missing > 0);
-    chunk->writer = PCCL_FETCH_NOBODY;
+    PCCL_ASSERT(!chunk->done && chunk->writer != PCCL_FETCH_NO_DONOR && task->missing > 0);
+    chunk->writer = PCCL_FETCH_NO_DONOR;
     chunk->done = true;
     fetch->bytes += pccl_state_chunk_length(tensor, chunk->index);
     if (--task->missing == 0) {

@@ -18,11 +18,11 @@ struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struc
 /* ---- fetch ---- */
 
 enum {
-    PCCL_FETCH_NOBODY = UINT8_MAX, /* no donor */
-    PCCL_FETCH_WINDOW = 4,         /* whole chunks in flight on a donor */
-    PCCL_FETCH_WINDOW_LONG = 16,   /* ... over a long path */
-    PCCL_FETCH_OWED_MAX = 1024,    /* outstanding answers of a donor with small chunks; a power of two */
-    PCCL_FETCH_PATIENCE_MS = 100,  /* time after which a requested chunk may be requested from an idle donor, too */
+    PCCL_FETCH_NO_DONOR = UINT8_MAX,   /* no donor */
+    PCCL_FETCH_WINDOW = 4,             /* whole chunks in flight on a donor */
+    PCCL_FETCH_WINDOW_LONG = 16,       /* ... over a long path */
+    PCCL_FETCH_OUTSTANDING_MAX = 1024, /* outstanding answers of a donor with small chunks; a power of two */
+    PCCL_FETCH_PATIENCE_MS = 100,      /* time after which a requested chunk may be requested from an idle donor, too */
     PCCL_FETCH_GRACE_MS =
         50, /* time to be heard before a suspected donor is dropped, at the end of PCCL_FETCH_STALL_MS */
 };
@@ -52,8 +52,8 @@ struct pccl_fetch_task {
 };
 
 /* An outstanding answer of a donor. */
-struct pccl_fetch_owed {
-    uint8_t what;   /* enum pccl_want_what */
+struct pccl_fetch_outstanding {
+    uint8_t what;   /* enum pccl_want_kind */
     uint32_t count; /* of proofs */
     uint32_t tensor;
     uint32_t bytes;
@@ -63,15 +63,15 @@ struct pccl_fetch_owed {
 
 struct pccl_fetch_donor {
     bool up, holds_unequal;
-    bool arriving;                /* the bytes of the first outstanding chunk are arriving ... */
-    bool writes;                  /* ... and are written to the tensor */
-    bool idle;                    /* no answer was outstanding when a round of requests began */
-    bool suspected;               /* has been silent, and is dropped at expires_us if another one can take over */
-    uint32_t window;              /* bytes */
-    struct pccl_fetch_owed *owed; /* owned; OWED_MAX, a ring */
+    bool arriving;   /* the bytes of the first outstanding chunk are arriving ... */
+    bool writes;     /* ... and are written to the tensor */
+    bool idle;       /* no answer was outstanding when a round of requests began */
+    bool suspected;  /* has been silent, and is dropped at expires_us if another one can take over */
+    uint32_t window; /* bytes */
+    struct pccl_fetch_outstanding *owed; /* owned; OWED_MAX, a ring */
     uint32_t owed_first, owed_count;
     uint64_t owed_bytes;
-    uint64_t heard_us, expires_us;
+    uint64_t received_us, expires_us;
     struct pccl_fetch_task *listing; /* task with unrequested pages of its list */
     uint64_t listing_asked;
 };
@@ -98,16 +98,16 @@ struct pccl_fetch {
     uint8_t source;                    /* donor whose roots are binding for unequal tensors */
 
     struct pccl_proof *roots; /* owned; from root_donor */
-    uint32_t roots_asked, roots_heard;
+    uint32_t roots_asked, roots_received;
     uint8_t root_donor;
 
     struct pccl_fetch_donor donors[PCCL_FETCH_DONORS];
 };
 
 static inline uint32_t pccl_fetch_bit(uint32_t donor) { return UINT32_C(1) << donor; }
-static inline struct pccl_fetch_owed *pccl_fetch_owed_at(const struct pccl_fetch_donor *donor, uint32_t i)
+static inline struct pccl_fetch_outstanding *pccl_fetch_outstanding_at(const struct pccl_fetch_donor *donor, uint32_t i)
 {
-    return &donor->owed[(donor->owed_first + i) & (PCCL_FETCH_OWED_MAX - 1)];
+    return &donor->owed[(donor->owed_first + i) & (PCCL_FETCH_OUTSTANDING_MAX - 1)];
 }
 static inline const struct pccl_tensor *pccl_fetch_tensor(const struct pccl_fetch *fetch, uint32_t tensor)
 {

@@ -5,7 +5,7 @@
 #include "core/prng.h"
 #include "topology/solve.h"
 
-#define PCCL_SOLVE_NOBODY UINT32_MAX
+#define PCCL_SOLVE_NO_MEMBER UINT32_MAX
 
 /* ---- the limit on the work (solve_worth.c) ---- */
 

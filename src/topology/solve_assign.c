@@ -5,7 +5,7 @@
  */
 #include "topology/internal.h"
 
-#define NOBODY PCCL_SOLVE_NOBODY
+#define NOBODY PCCL_SOLVE_NO_MEMBER
 
 static int64_t price_of(const struct pccl_assign *assign, uint32_t from, uint32_t to)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define NOBODY PCCL_SOLVE_NOBODY
+#define NOBODY PCCL_SOLVE_NO_MEMBER
 
 static uint64_t bit_of(uint32_t member) { return UINT64_C(1) << (member & 63); }
 static uint32_t lowest(uint64_t word)

@@ -142,7 +142,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
 /* Returns the longer time; unknown if either is. */
 static uint32_t longest(uint32_t a_us, uint32_t b_us) { return a_us == 0 || b_us == 0 ? 0 : pccl_max_u32(a_us, b_us); }
 
-void pccl_choice_hear(struct pccl_choice *used, const struct pccl_choice *told)
+void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *told)
 {
     used->gap_us = longest(used->gap_us, told->gap_us);
     used->gap_1_us = longest(used->gap_1_us, told->gap_1_us);

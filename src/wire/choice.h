@@ -33,7 +33,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
  * launched last waited longest, and an exaggeration costs time but no bits. A time that one peer does not know is
  * unknown.
  */
-void pccl_choice_hear(struct pccl_choice *used, const struct pccl_choice *told);
+void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *told);
 /* Returns the choice after a use launched with `used`, into which all choices were merged, that took took_us. */
 struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, const struct pccl_choice *used,
                                     uint32_t took_us);

@@ -170,7 +170,7 @@ static const struct {
      "call " UPDATE " on all peers or on no peer before the optimization" NEWCOMER},
     {PCCL_CALL_UPDATE, PCCL_CALL_PENDING,
      "call " PENDING " on all peers or on no peer before the update; a newcomer begins with the calls that members "
-                     "make after the update that admitted it"},
+     "make after the update that admitted it"},
     {PCCL_CALL_SYNC, PCCL_CALL_OPERATION, "call " SYNC " on all peers of the group or on no peer before the operation"},
     {PCCL_CALL_SYNC, PCCL_CALL_OPTIMIZE, "call " OPTIMIZE " on all peers or on no peer before the synchronization"},
     {PCCL_CALL_SYNC, PCCL_CALL_PENDING, "call " PENDING " on all peers or on no peer before the synchronization"},
@@ -181,7 +181,7 @@ static const struct {
      "call both operations in the same order on all peers, or launch both before awaiting one"},
 };
 
-const char *pccl_remedy(uint8_t call, uint8_t other)
+const char *pccl_describe_correction(uint8_t call, uint8_t other)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(remedies); i++)
         if ((remedies[i].one == call && remedies[i].two == other) ||

@@ -29,7 +29,7 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
 /* Appends "peer a (silent for 3 s; in its own work), peer b (...) and 7 more". */
 void pccl_describe_places(struct pccl_text *text, const struct pccl_place *places, uint32_t count, uint32_t missing);
 /* Returns the correction for a program whose peers wait in these two calls (enum pccl_call), which can never meet. */
-const char *pccl_remedy(uint8_t call, uint8_t other);
+const char *pccl_describe_correction(uint8_t call, uint8_t other);
 
 /* Returns the class of a verdict: "slow link". */
 const char *pccl_verdict_name(uint8_t class);

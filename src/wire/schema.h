@@ -139,7 +139,7 @@
 
 #define PCCL_FIELDS_seen_wait(F)                    /* an operation's wait */                                          \
     F(ID, peer, , )                                 /* 0: waits for the outcome, that is for members' contributions */ \
-    F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_what */                                          \
+    F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_kind */                                          \
     F(U8, begun, 0, 1)                              /* data of it has moved between the two, in this direction */      \
     F(U32, for_ms, , )
 
@@ -346,13 +346,13 @@
 
 #define PCCL_FIELDS_sight(F) /* operations of the whole group since the previous report: PROTOCOL 9.8 */               \
     F(U32, window_ms, 1, 3600000)                                                                                      \
-    F(U32, stalled_ms, , )                          /* time in which the process was ready and not running */          \
-    F(U32, operations, , )                          /* number of operations that ended */                              \
-    F(U64, took_us, , )                             /* sum of their times from launch to outcome */                    \
-    F(U64, took_squares, , )                        /* sum of the squares, in units of 100 us */                       \
-    F(LIST, links, seen_link, PCCL_SIGHT_LINKS_MAX) /* one for each peer, in ascending order of the ids */             \
-    F(STRUCT, instance, instance, )                 /* longest waiting operation, with `waits` */                      \
-    F(LIST, waits, seen_wait, PCCL_SIGHT_WAITS_MAX)                                                                    \
+    F(U32, stalled_ms, , )                              /* time in which the process was ready and not running */      \
+    F(U32, operations, , )                              /* number of operations that ended */                          \
+    F(U64, took_us, , )                                 /* sum of their times from launch to outcome */                \
+    F(U64, took_squares, , )                            /* sum of the squares, in units of 100 us */                   \
+    F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX) /* one for each peer, in ascending order of the ids */         \
+    F(STRUCT, instance, instance, )                     /* longest waiting operation, with `waits` */                  \
+    F(LIST, waits, seen_wait, PCCL_TELEMETRY_WAITS_MAX)                                                                \
     F(U64, ring_bytes, , ) /* approximate size of operations under way with one receiver */                            \
     F(U64, ring_left, , )  /* ... and the unsent part of it */
 
@@ -447,7 +447,7 @@
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer with links has left */
 
 #define PCCL_FIELDS_names(F) /* sent before the epoch, welcome or warm_up that mentions these peers */                 \
-    F(LIST, names, named, PCCL_NAMES_TOLD_MAX)
+    F(LIST, names, named, PCCL_NAMES_SENT_MAX)
 
 #define PCCL_FIELDS_who_is_where(F) /* answer to `where` */                                                            \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)                                                                    \
@@ -496,7 +496,7 @@
 
 #define PCCL_FIELDS_state_want(F) /* on a link of kind STATE; answered in order */                                     \
     F(U64, round, , )                                                                                                  \
-    F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_what */                                             \
+    F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_kind */                                             \
     F(U32, tensor, , )                           /* ROOTS: the first one */                                            \
     F(U64, first, , )                            /* CHUNKS: the first chunk; DATA: the chunk; ROOTS: 0 */              \
     F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* number of proofs; DATA: 1 */
@@ -703,11 +703,11 @@ enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
     V(CALL_OPTIMIZE, 6, "optimization of the topology")
 enum pccl_call { PCCL_ENUM_call(PCCL_ENUM_VALUE) };
 
-#define PCCL_ENUM_want_what(V)                                                                                         \
+#define PCCL_ENUM_want_kind(V)                                                                                         \
     V(WANT_ROOTS, 1, "one proof per tensor")                                                                           \
     V(WANT_CHUNKS, 2, "the proofs of a tensor's chunks")                                                               \
     V(WANT_DATA, 3, "a chunk")
-enum pccl_want_what { PCCL_ENUM_want_what(PCCL_ENUM_VALUE) };
+enum pccl_want_kind { PCCL_ENUM_want_kind(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_place_state(V)                                                                                       \
     V(PLACE_HERE, 0, "it has made this call")                                                                          \
@@ -722,13 +722,13 @@ enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
     V(STUCK_CERTAIN, 2, "a cycle that no thread can break; it contains an update, an optimization or a synchronization")
 enum pccl_stuck { PCCL_ENUM_stuck(PCCL_ENUM_VALUE) };
 
-#define PCCL_ENUM_wait_what(V)                                                                                         \
+#define PCCL_ENUM_wait_kind(V)                                                                                         \
     V(WAIT_READY, 1, "its ready message: it has not entered, as far as known")                                         \
     V(WAIT_CREDIT, 2, "its credit for more data")                                                                      \
     V(WAIT_ROOM, 3, "its receiving of sent data")                                                                      \
     V(WAIT_DATA, 4, "its data")                                                                                        \
     V(WAIT_OUTCOME, 5, "the outcome")
-enum pccl_wait_what { PCCL_ENUM_wait_what(PCCL_ENUM_VALUE) };
+enum pccl_wait_kind { PCCL_ENUM_wait_kind(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_verdict_class(V)                                                                                     \
     V(VERDICT_NOT_ENTERED, 1, "others wait in an operation that this peer has not entered")                            \
@@ -763,8 +763,8 @@ enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
     X(stuck, "field `stuck` of who_is_where")                                                                          \
     X(place_state, "field `state` of place")                                                                           \
     X(resume_state, "field `state` of resume_operation")                                                               \
-    X(wait_what, "field `what` of seen_wait")                                                                          \
+    X(wait_kind, "field `what` of seen_wait")                                                                          \
     X(verdict_class, "field `class` of verdict")                                                                       \
-    X(want_what, "field `what` of state_want and state_proofs")
+    X(want_kind, "field `what` of state_want and state_proofs")
 
 #endif

@@ -618,10 +618,10 @@ void rig_start(struct rig_rank *rank, uint32_t op)
               attempt->view_number);
     rank->running[op] = attempt;
     struct pccl_text reason = {0};
-    const size_t held = pccl_exchange_ahead_bytes(rank->exchange);
+    const size_t held = pccl_exchange_early_bytes(rank->exchange);
     const enum pccl_status status = pccl_exchange_start(rank->exchange, &attempt->config, &attempt->transfer, &reason);
-    world->totals->used += pccl_exchange_ahead_bytes(rank->exchange) < held;
-    world->totals->odd_held += pccl_exchange_ahead_bytes(rank->exchange) < held && is_mismatched(attempt);
+    world->totals->used += pccl_exchange_early_bytes(rank->exchange) < held;
+    world->totals->odd_held += pccl_exchange_early_bytes(rank->exchange) < held && is_mismatched(attempt);
     if (status == PCCL_OK)
         return;
     attempt->transfer = NULL;
@@ -649,7 +649,7 @@ static void check_stopped(struct rig_attempt *attempt, bool committed)
     for (uint32_t op = 0; op < world->spec->op_count; op++)
         idle = idle && rank->running[op] == NULL;
     size_t peak;
-    if (idle && pccl_exchange_scratch_bytes(rank->exchange, &peak) != pccl_exchange_ahead_bytes(rank->exchange))
+    if (idle && pccl_exchange_scratch_bytes(rank->exchange, &peak) != pccl_exchange_early_bytes(rank->exchange))
         rig_violation(world, "rank %u holds scratch, and no operation runs", attempt->rank);
 }
 

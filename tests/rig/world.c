@@ -251,7 +251,7 @@ static void expel(struct rig_world *world, struct rig_rank *rank)
 static void go_on(struct rig_rank *rank)
 {
     rank->rests = false;
-    pccl_exchange_go_on(rank->exchange);
+    pccl_exchange_continue(rank->exchange);
 }
 
 static void step_rank(struct rig_world *world, const struct step *step)

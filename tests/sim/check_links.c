@@ -274,7 +274,7 @@ void sim_check_unreachable(struct sim *sim, const struct sim_master *master, con
 static bool is_well(const struct pccl_master *m, const struct sim_peer *peer, const struct pccl_remote *remote,
                     uint64_t *since)
 {
-    bool heard = remote->conn != 0 && m->now_us < remote->heard_us + m->config.heartbeat_ms * UINT64_C(2000);
+    bool heard = remote->conn != 0 && m->now_us < remote->received_us + m->config.heartbeat_ms * UINT64_C(2000);
     if (peer == NULL || !peer->process.alive || !sim_process_runs(&peer->process) || !heard)
         return false;
     *since = pccl_max_u64(*since, pccl_max_u64(peer->unwell_until, peer->master_unwell_until));

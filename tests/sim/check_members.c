@@ -228,7 +228,8 @@ static void check_departures(struct sim *sim, const struct sim_peer *peer)
         if (before->group != peer->group || has_member(p->members, p->member_count, &before->peer))
             continue;
         gone++;
-        bool remembered = departed.count > PCCL_DEPARTED_TOLD_MAX; /* then it may be one of those that are not listed */
+        bool remembered =
+            departed.count > PCCL_DEPARTED_LISTED_MAX; /* then it may be one of those that are not listed */
         for (uint32_t k = 0; k < departed.count && !remembered; k++)
             remembered = pccl_id_equal(&departed.ids[k], &before->peer);
         if (!remembered)
@@ -396,8 +397,8 @@ static void check_attributes(struct sim *sim, struct sim_peer *peer)
     uint32_t count;
     const struct pccl_member *list = pccl_peer_members(peer->machine, &count);
     uint64_t roll = hash_of_list(list, count);
-    same = same && roll == peer->seen_roll;
-    peer->seen_roll = roll;
+    same = same && roll == peer->seen_member_list;
+    peer->seen_member_list = roll;
     bool may_change = peer->attributes_may_change;
     peer->attributes_may_change = false;
     if (same)

@@ -11,7 +11,7 @@ enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, SOUND_MS = 40, SLOW_MS = 100, FAST_MS 
 /* A report of one second. */
 struct report {
     struct pccl_msg_sight sight;
-    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
 };
 
 static struct report report_of(uint32_t took_ms)
@@ -34,7 +34,7 @@ static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
 static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
 {
     report->sight.links = report->links;
-    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &report->sight});
+    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &report->sight});
 }
 
 /* Sends the report of an honest member: its link in the ring, or its links to all. */

@@ -106,7 +106,7 @@ void scenario_anybody_turns(struct sim *sim)
 /* More sends of a tag than the master is asked for at once; and sends of another tag wait for its own receives. */
 void scenario_anybody_many(struct sim *sim)
 {
-    enum { MANY = 3 * PCCL_OFFERS_AHEAD };
+    enum { MANY = 3 * PCCL_EARLY_OFFERS };
     static struct pccl_peer_op *out[MANY];
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < MANY; i++)
@@ -115,7 +115,7 @@ void scenario_anybody_many(struct sim *sim)
     for (uint32_t i = 0; i < MANY; i++) {
         struct pccl_peer_op *in = receive(sim, 2, true);
         WAIT(sim, 1000, scenario_is_decided(in));
-        MUST(sim, in->class == PCCL_CLASS_NONE && p[2]->machine->announcements.count <= 2 * PCCL_OFFERS_AHEAD);
+        MUST(sim, in->class == PCCL_CLASS_NONE && p[2]->machine->announcements.count <= 2 * PCCL_EARLY_OFFERS);
         (void)scenario_take(sim, p[2], in);
     }
     for (uint32_t i = 0; i < MANY; i++)

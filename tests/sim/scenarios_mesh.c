@@ -682,19 +682,19 @@ static void expect_bounds(struct sim *sim)
 {
     struct pccl_id stranger = p[0]->id;
     const struct pccl_id member = ticket_of(&p[0]->id, p[1]);
-    for (uint32_t i = 0; i <= PCCL_LINKS_AHEAD_MAX; i++) {
+    for (uint32_t i = 0; i <= PCCL_EARLY_LINKS_MAX; i++) {
         stranger.bytes[15] = (uint8_t)(p[0]->id.bytes[15] + 1 + i);
         const struct pccl_id ticket = ticket_of(&stranger, p[1]);
-        bool fits = i < PCCL_LINKS_AHEAD_MAX;
+        bool fits = i < PCCL_EARLY_LINKS_MAX;
         MUST(sim, answer(&stranger, PCCL_LINK_STATE, 0, &ticket) == PCCL_REFUSAL_IDENTITY);
         MUST(sim, answer(&stranger, PCCL_LINK_RING, 0, &ticket) == (fits ? 0 : PCCL_REFUSAL_FULL));
-        MUST(sim, answer(&stranger, PCCL_LINK_RING, PCCL_POOL_AHEAD_MAX, &ticket) == PCCL_REFUSAL_FULL);
+        MUST(sim, answer(&stranger, PCCL_LINK_RING, PCCL_EARLY_POOL_MAX, &ticket) == PCCL_REFUSAL_FULL);
         if (fits)
             link_with(sim, &stranger, true);
         MUST(sim, answer(&stranger, PCCL_LINK_RING, 1, &ticket) == (fits ? 0 : PCCL_REFUSAL_FULL));
     }
     MUST(sim, answer(&p[0]->id, PCCL_LINK_RING, 0, &member) == 0);
-    for (uint32_t i = 0; i < PCCL_LINKS_AHEAD_MAX; i++) {
+    for (uint32_t i = 0; i < PCCL_EARLY_LINKS_MAX; i++) {
         stranger.bytes[15] = (uint8_t)(p[0]->id.bytes[15] + 1 + i);
         link_with(sim, &stranger, false);
     }

@@ -47,7 +47,7 @@ static void work_over(struct sim *sim, uint32_t count, bool directly)
                                        .links_count = used,
                                        .ring_bytes = ring_bytes,
                                        .ring_left = ring_left};
-        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
     }
     scenario_run_ms(sim, 1100);
 }

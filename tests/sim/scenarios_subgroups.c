@@ -633,7 +633,7 @@ static void wait_and_tell(struct sim *sim, uint32_t first, uint32_t end, const s
         struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
         struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
         for (uint32_t i = first; i < end; i++)
-            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
         scenario_run_ms(sim, 1100);
     }
 }

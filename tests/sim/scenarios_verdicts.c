@@ -150,8 +150,8 @@ static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *si
 /* Takes the report of this peer for the last second; with links only if it sends. */
 static void report_links(struct world *world, uint32_t i, bool planted, uint32_t for_ms, bool sends)
 {
-    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
-    struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
+    struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
+    struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
     struct pccl_msg_sight sight = {.window_ms = 1000,
                                    .links = links,
                                    .instance = {.subgroup = world->group > world->peers ? 7 : 0},
@@ -384,9 +384,9 @@ void scenario_verdicts_lies(struct sim *sim)
     begin(sim, &world, 3, NOTHING);
     for (uint32_t k = 0; k < 200; k++) {
         for (uint32_t i = 0; i < world.peers; i++) {
-            struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
-            struct pccl_seen_wait waits[PCCL_SIGHT_WAITS_MAX];
-            for (uint32_t n = 0; n < PCCL_SIGHT_LINKS_MAX; n++) {
+            struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
+            struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
+            for (uint32_t n = 0; n < PCCL_TELEMETRY_LINKS_MAX; n++) {
                 uint64_t wild = pccl_prng_u64(&world.prng);
                 struct pccl_id id = {{(uint8_t)(1 + n)}};
                 links[n] = (struct pccl_seen_link){id, wild, pccl_prng_u64(&world.prng), (uint32_t)wild, 1, 1};
@@ -398,9 +398,9 @@ void scenario_verdicts_lies(struct sim *sim)
                                            .took_us = pccl_prng_u64(&world.prng),
                                            .took_squares = pccl_prng_u64(&world.prng),
                                            .links = links,
-                                           .links_count = PCCL_SIGHT_LINKS_MAX,
+                                           .links_count = PCCL_TELEMETRY_LINKS_MAX,
                                            .waits = waits,
-                                           .waits_count = k % 2 == 0 ? PCCL_SIGHT_WAITS_MAX : 0};
+                                           .waits_count = k % 2 == 0 ? PCCL_TELEMETRY_WAITS_MAX : 0};
             pccl_witness_take(&world.witnesses[i], world.now_us, &sight);
         }
         world.now_us += SECOND_US;
@@ -415,7 +415,7 @@ void scenario_verdicts_lies(struct sim *sim)
 static void report_lie(struct world *world, uint32_t i)
 {
     static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
-    struct pccl_seen_link links[PCCL_SIGHT_LINKS_MAX];
+    struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 4, .links = links};
     for (uint32_t to = 0; to < world->peers; to++)
         if (to != i && pccl_prng_chance(&world->prng, 700000))
@@ -498,7 +498,7 @@ static void report_all(struct sim *sim, uint32_t count, uint32_t stalled_ms)
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_msg_sight sight = {
             .window_ms = 1000, .stalled_ms = i == 0 ? stalled_ms : 0, .operations = 5, .took_us = 500000};
-        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
     }
     scenario_run_ms(sim, 1100);
 }
@@ -614,7 +614,7 @@ void scenario_slow_peer_goes(struct sim *sim)
     MUST(sim, is_out(p[0]) && pccl_peer_why_over(p[0]->machine) == PCCL_EXPELLED);
     MUST(sim, strstr(pccl_peer_last_reason(p[0]->machine)->bytes, "slow peer for") != NULL);
     MUST(sim, known(p[1]) == 0 && sim->master->machine->member_count == 2);
-    MUST(sim, sim->master->machine->tally.members_gone[PCCL_REFUSAL_SLOW] == 1);
+    MUST(sim, sim->master->machine->tally.members_removed[PCCL_REFUSAL_SLOW] == 1);
     scenario_commit_all(sim, &p[1], 2, 1, 1);
     stays_out(sim, COOL_DOWN_MS);
     comes_back(sim);
@@ -700,7 +700,7 @@ void scenario_verdicts_of_nobody(struct sim *sim)
     struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 5, .took_us = 500000};
     for (uint32_t k = 0; k < 2; k++) /* the first one is compared at once */
         for (uint32_t i = 1; i < 4; i += 2)
-            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
     scenario_run_ms(sim, 10);
     sim_peer_kill(sim, p[1], false);
     sim_peer_kill(sim, p[3], false);
@@ -713,7 +713,7 @@ static void report_wait(struct sim *sim, struct sim_peer *peer, const struct pcc
                         struct pccl_seen_wait wait)
 {
     struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
-    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SIGHT, .sight = &sight});
+    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
 }
 
 /*

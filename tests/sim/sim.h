@@ -409,7 +409,7 @@ struct sim_peer {
     uint64_t told_ring; /* hash of the ring that the machine sent to its driver */
     uint32_t ops_gone;
     struct pccl_id seen_lineage;
-    uint64_t seen_roll;               /* the hash of the members that its callers count on */
+    uint64_t seen_member_list;        /* the hash of the members that its callers count on */
     struct pccl_member *seen_members; /* owned */
     uint32_t seen_count;
     struct pccl_id *gone; /* owned: removed from its list */

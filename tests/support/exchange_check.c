@@ -90,14 +90,14 @@ static const char *check_held(const struct pccl_lane *lane)
     uint32_t segments = 0;
     for (struct pccl_table_node *node = pccl_table_first(&lane->held); node != NULL;
          node = pccl_table_after(&lane->held, node)) {
-        struct pccl_held *held = PCCL_CONTAINER_OF(node, struct pccl_held, by_instance);
+        struct pccl_buffered *held = PCCL_CONTAINER_OF(node, struct pccl_buffered, by_instance);
         uint32_t before = segments;
         for (struct pccl_list_node *i = held->segments.next; i != &held->segments; i = i->next, segments++)
-            bytes += pccl_scratch_size(PCCL_CONTAINER_OF(i, struct pccl_held_segment, node)->length);
+            bytes += pccl_scratch_size(PCCL_CONTAINER_OF(i, struct pccl_buffered_segment, node)->length);
         PCCL_RULE(segments > before, "an operation in the table of held segments has some");
     }
-    PCCL_RULE(lane->ahead_bytes == bytes && lane->ahead_segments == segments, "the amount that is held ahead is right");
-    PCCL_RULE(bytes <= PCCL_AHEAD_HELD_BYTES && segments <= PCCL_AHEAD_HELD_SEGMENTS,
+    PCCL_RULE(lane->early_bytes == bytes && lane->early_segments == segments, "the amount that is held ahead is right");
+    PCCL_RULE(bytes <= PCCL_EARLY_BUFFER_BYTES && segments <= PCCL_EARLY_BUFFER_SEGMENTS,
               "the amount that is held ahead is within limits");
     return NULL;
 }
@@ -106,9 +106,9 @@ static const char *check_promised(const struct pccl_lane *lane)
 {
     size_t bytes = 0;
     for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next)
-        bytes += PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane)->ahead_bytes;
-    PCCL_RULE(lane->ahead_bytes == bytes, "the amount that may be sent ahead is right");
-    PCCL_RULE(bytes <= PCCL_AHEAD_BYTES && lane->ahead_segments <= PCCL_AHEAD_SEGMENTS,
+        bytes += PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane)->early_bytes;
+    PCCL_RULE(lane->early_bytes == bytes, "the amount that may be sent ahead is right");
+    PCCL_RULE(bytes <= PCCL_EARLY_BYTES && lane->early_segments <= PCCL_EARLY_SEGMENTS,
               "the amount that may be sent ahead is within limits");
     return NULL;
 }
@@ -116,7 +116,7 @@ static const char *check_promised(const struct pccl_lane *lane)
 static const char *check_lane(const struct pccl_lane *lane)
 {
     uint32_t held = 0;
-    for (struct pccl_list_node *node = lane->held_list.next; node != &lane->held_list; node = node->next)
+    for (struct pccl_list_node *node = lane->buffered_list.next; node != &lane->buffered_list; node = node->next)
         held++;
     PCCL_RULE(held == lane->held.count, "the table of what is held is complete");
     PCCL_RULE(!lane->outgoing || held <= PCCL_OPS_PER_PEER_MAX, "announcements are within limits.h");
@@ -141,7 +141,7 @@ const char *pccl_exchange_check(const struct pccl_exchange *exchange)
     for (struct pccl_table_node *node = pccl_table_first(&exchange->lanes); broken == NULL && node != NULL;
          node = pccl_table_after(&exchange->lanes, node)) {
         const struct pccl_lane *lane = PCCL_CONTAINER_OF(node, struct pccl_lane, by_peer);
-        ahead += lane->outgoing ? 0 : lane->ahead_bytes;
+        ahead += lane->outgoing ? 0 : lane->early_bytes;
         broken = check_lane(lane);
     }
     if (broken != NULL)
@@ -149,7 +149,7 @@ const char *pccl_exchange_check(const struct pccl_exchange *exchange)
     PCCL_RULE(exchange->scratch.reserved_bytes == reserved, "scratch is reserved for exactly the open stripes");
     PCCL_RULE(exchange->short_path_bytes == on_short_paths, "what of it belongs to transfers on short paths is right");
     PCCL_RULE(exchange->moving_bytes == moving, "what of that belongs to transfers that move is right");
-    PCCL_RULE(exchange->ahead_bytes == ahead, "the amount that all lanes hold ahead is right");
+    PCCL_RULE(exchange->early_bytes == ahead, "the amount that all lanes hold ahead is right");
     PCCL_RULE(exchange->ended.count <= PCCL_OPS_PER_PEER_MAX, "the memory of ended operations is within limits");
     return NULL;
 }

@@ -50,7 +50,7 @@ static const char *check_member(const struct pccl_remote *remote)
     PCCL_RULE(!remote->untried || member, "only a member may be untried");
     PCCL_RULE(remote->witness == NULL || member, "only what members report is kept");
     PCCL_RULE(!remote->unwelcomed || (member && remote->departing), "a new member is welcomed in the same step");
-    PCCL_RULE(remote->lone_aborts <= PCCL_OPS_LONE_MAX || remote->departing,
+    PCCL_RULE(remote->sole_aborts <= PCCL_OPS_LONE_MAX || remote->departing,
               "a peer that ends too many operations alone is removed");
     PCCL_RULE(!remote->owes_view_ack || member, "only members have views to acknowledge");
     PCCL_RULE(!pccl_master_is_fetching(remote) || remote->group->sync_planned,
@@ -388,13 +388,13 @@ static const char *check_ring(const struct pccl_master *m, const struct pccl_pee
                       "ranks are in the order of admission");
         PCCL_RULE(remote->place < group->place_count && group->by_place[remote->place] == remote,
                   "a member is at its place");
-        PCCL_RULE(remote->decision_known <= remote->decision_told && remote->decision_told <= group->decisions,
+        PCCL_RULE(remote->decision_known <= remote->decision_sent && remote->decision_sent <= group->decisions,
                   "no member knows an outcome that it was not told, nor one that is not decided");
         PCCL_RULE(pccl_epoch_compare(&remote->view_acknowledged, &group->view) <= 0,
                   "no member acknowledges a view before it is made");
         PCCL_RULE(!remote->test.running || (to != NULL && to != remote && to->group == group && to->test.loaded),
                   "a test loads the path to another member");
-        behind += remote->decision_known < remote->decision_told && remote->decision_known <= group->stable;
+        behind += remote->decision_known < remote->decision_sent && remote->decision_known <= group->stable;
         loading += remote->test.running;
         loaded += remote->test.loaded;
     }
@@ -490,7 +490,7 @@ static const char *check_deadlines_of(const struct pccl_master *m, const struct 
 {
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000), heartbeat_us = m->config.heartbeat_ms * UINT64_C(1000);
     bool tests = remote->test.running && remote->group->tuning.phase == PCCL_TUNING_TESTS;
-    PCCL_RULE(wakes_for(m, remote->heard_us + silence_us), "silence is noticed in time");
+    PCCL_RULE(wakes_for(m, remote->received_us + silence_us), "silence is noticed in time");
     PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->spoke_us + heartbeat_us), "heartbeats are sent in time");
     PCCL_RULE(remote->look_again_us == 0 || m->shut || wakes_for(m, remote->look_again_us),
               "a port is dialed again in time");

@@ -362,7 +362,8 @@ static const char *check_deadlines(const struct pccl_peer *p)
         (p->state == PCCL_PEER_CONNECTING ? p->config.connect_retry_ms : p->config.master_lost_ms) * UINT64_C(1000);
     PCCL_RULE(p->lost_us == 0 || p->greeted || p->deadline_us <= p->lost_us + patience_us,
               "the peer gives up a lost master in time");
-    PCCL_RULE(!p->up || p->deadline_us <= p->heard_us + p->silence_ms * UINT64_C(1000), "silence is noticed in time");
+    PCCL_RULE(!p->up || p->deadline_us <= p->received_us + p->silence_ms * UINT64_C(1000),
+              "silence is noticed in time");
     for (uint32_t i = 0; i < p->link_count; i++) {
         const struct pccl_peer_link *link = &p->links[i];
         PCCL_RULE(link->retry_us == 0 || p->deadline_us <= link->retry_us, "a link is dialed again when that is due");

@@ -167,7 +167,7 @@ class Rules(Tree):
         self.planted("src/core/a.c", "int a; // other.h knows\n", "names other.h")
 
     def test_comment_names_no_function(self):
-        self.planted("src/core/a.c", "/* pccl_name, but not pccl_gone. */\nint a;\n", "names pccl_gone")
+        self.planted("src/core/a.c", "/* pccl_name, but not pccl_removed. */\nint a;\n", "names pccl_removed")
 
     def test_dead_link(self):
         self.planted("docs/A.md", "text\n[x](B.md)\n", "dead link B.md", "docs/A.md:2:")

@@ -191,7 +191,7 @@ static inline void world_fini(struct world *w)
     }
     for (uint32_t i = 0; i < w->ranks; i++) {
         PCCL_ASSERT(pccl_exchange_scratch_bytes(exchange_of(w, i), NULL) ==
-                    pccl_exchange_ahead_bytes(exchange_of(w, i)));
+                    pccl_exchange_early_bytes(exchange_of(w, i)));
         pccl_exchange_destroy(exchange_of(w, i));
         PCCL_ASSERT(w->peers[i].memory.live_blocks == 0);
     }
@@ -312,7 +312,7 @@ static inline bool world_go_on(struct world *w)
             continue;
         moved = true;
         peer->rests = false;
-        pccl_exchange_go_on(peer->exchange);
+        pccl_exchange_continue(peer->exchange);
     }
     return moved;
 }

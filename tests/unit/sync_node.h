@@ -217,7 +217,7 @@ static inline void expect_failure(struct node *node, const char *reason)
 
 /* ---- peers by hand ---- */
 
-static inline void bare_want(int bare, const struct node *of, enum pccl_want_what what, uint32_t tensor, uint64_t first,
+static inline void bare_want(int bare, const struct node *of, enum pccl_want_kind what, uint32_t tensor, uint64_t first,
                              uint32_t count)
 {
     struct pccl_msg msg = {

@@ -297,7 +297,7 @@ TEST(noise_does_not_make_a_share_flap)
 TEST(of_all_peers_the_longest_gap_counts)
 {
     struct pccl_choice heard = {.gap_us = 5, .gap_1_us = 7, .gap_2_us = 9, .took_us = 3};
-    pccl_choice_hear(&heard, &(struct pccl_choice){.gap_us = 6, .gap_1_us = 1, .gap_2_us = 0, .gap_3_us = 4});
+    pccl_choice_merge(&heard, &(struct pccl_choice){.gap_us = 6, .gap_1_us = 1, .gap_2_us = 0, .gap_3_us = 4});
     assert_true(heard.gap_us == 6 && heard.gap_1_us == 7 && heard.gap_2_us == 0 && heard.gap_3_us == 0);
     assert_int_equal(heard.took_us, 0);
 }

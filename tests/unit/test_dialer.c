@@ -6,7 +6,7 @@
 
 #include <sys/resource.h>
 
-#include "held.h"
+#include "buffered.h"
 #include "local_folder.h"
 #include "loopback.h"
 #include "net/dialer.h"
@@ -347,7 +347,7 @@ TEST(a_peer_on_this_host_is_reached_at_its_door)
     welcome(bare, 7);
     until_done();
     assert_non_null(f.connection);
-    assert_true(pccl_socket_is_here(f.connection->channel.socket));
+    assert_true(pccl_socket_is_local(f.connection->channel.socket));
     close(tcp);
     close(bare);
     close_door(door);
@@ -364,7 +364,7 @@ static void reach_over_tcp(void)
     welcome(bare, 7);
     until_done();
     assert_non_null(f.connection);
-    assert_false(pccl_socket_is_here(f.connection->channel.socket));
+    assert_false(pccl_socket_is_local(f.connection->channel.socket));
     assert_true(pccl_address_equal(&f.connection->address, &address));
     close(bare);
     close(listening);
@@ -504,7 +504,7 @@ static void begin_host(void)
                                            .greeting_ms = 60000,
                                            .role = PCCL_SECURE_ACCEPTED};
     assert_int_equal(pccl_listener_open(&host.listener, &loopback, 1, 0, 1, &reason), 0);
-    pccl_listener_open_here(&host.listener, &self);
+    pccl_listener_open_local(&host.listener, &self);
 }
 
 /* A dialer and the peer that it dials, on one loop. */

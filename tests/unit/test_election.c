@@ -197,7 +197,7 @@ static struct result plain_elect(const struct pccl_ballot *members, uint32_t cou
     plain.revision = plain_revision(members, count, next);
     plain.winner = plain_winner(members, count, plain.revision);
     if (plain.winner == MEMBERS_MAX) {
-        plain.end = PCCL_NOBODY_ELECTED;
+        plain.end = PCCL_NONE_ELECTED;
         return plain;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -221,7 +221,7 @@ static void expect_plain(const struct result *result, const struct result *plain
         assert_int_equal(result->winner, plain->winner);
         assert_true(result->revision == plain->revision);
     }
-    assert_int_equal(result->reason.length > 0, plain->end == PCCL_NOBODY_ELECTED);
+    assert_int_equal(result->reason.length > 0, plain->end == PCCL_NONE_ELECTED);
     for (uint32_t i = 0; i < count; i++) {
         const struct verdict *a = &result->verdicts[i], *b = &plain->verdicts[i];
         assert_int_equal(a->expelled, b->expelled);
@@ -521,7 +521,7 @@ static void run_example(const struct example *example)
     char letters[2 * MEMBERS_MAX];
     uint32_t count = parse_members(example->members, members);
     struct course course = elect_until_settled(members, count, example->next, NULL);
-    bool fails = course.last.end == PCCL_NOBODY_ELECTED;
+    bool fails = course.last.end == PCCL_NONE_ELECTED;
     if (fails != (example->verdicts == NULL))
         fail_msg("%s: %s", example->name, fails ? "nobody is elected" : "somebody is elected, or nobody is left");
     if (fails && strstr(course.last.reason.bytes, example->reason) == NULL)

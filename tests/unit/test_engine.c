@@ -469,9 +469,9 @@ TEST(a_part_of_a_line_is_no_rate)
 /* The bytes that a connection from one to the other has carried, as others see it. */
 static uint64_t delivered(void)
 {
-    struct pccl_sight_connection connections[2];
+    struct pccl_telemetry_connection connections[2];
     assert_int_equal(pccl_engine_connections(world.nodes[0].engine, connections, 2), 2);
-    const struct pccl_sight_connection *to = &connections[connections[1].outgoing];
+    const struct pccl_telemetry_connection *to = &connections[connections[1].outgoing];
     assert_true(to->outgoing && to->known);
     assert_int_equal(to->lately_us, 0);
     return to->delivered_bytes;

@@ -377,7 +377,7 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
  */
 TEST(who_finds_no_room_waits_for_it)
 {
-    enum { LANES = 12, EACH = PCCL_AHEAD_SPARE_COST / (PCCL_AHEAD_SEGMENT_COST + 256) / LANES };
+    enum { LANES = 12, EACH = PCCL_EARLY_SPARE_COST / (PCCL_EARLY_SEGMENT_COST + 256) / LANES };
     for (int end = 0; end < 2; end++) {
         struct scene scene;
         int bare[LANES + 2];

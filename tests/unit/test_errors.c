@@ -155,7 +155,7 @@ TEST(details_go_with_the_failure)
     pcclFailure_t failure = PCCL_FAILURE_INIT;
     struct pccl_why why = {.details = {.launched = true, .tag = 9, .sequence = 3, .departed = {.count = 20}}};
     pccl_text_format(&why.reason, "lost");
-    for (unsigned i = 0; i < PCCL_DEPARTED_TOLD_MAX; i++)
+    for (unsigned i = 0; i < PCCL_DEPARTED_LISTED_MAX; i++)
         memset(&why.details.departed.ids[i], (int)(0xf0 - 3 * i), sizeof(struct pccl_id));
     assert_int_equal(pccl_errors_fail(60, PCCL_FAMILY_REDUCE, false, PCCL_PEER_LOST, &why), pcclRankConnectionLost);
     assert_string_equal(pccl_errors_last(60), "lost");

@@ -302,7 +302,7 @@ static void check_scratch(const struct trial *trial, size_t budget)
     if (bound < budget + departing * segment)
         bound = budget + departing * segment;
     if (plan.long_path)
-        bound += (ring || plan.turns == 1 ? 1 : plan.seat.ranks - 1) * PCCL_AHEAD_BYTES;
+        bound += (ring || plan.turns == 1 ? 1 : plan.seat.ranks - 1) * PCCL_EARLY_BYTES;
     for (uint32_t rank = 0; rank < trial->ranks; rank++) {
         size_t peak;
         assert_int_equal(pccl_exchange_scratch_bytes(exchange_of(&world, rank), &peak), 0);

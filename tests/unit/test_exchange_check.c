@@ -22,7 +22,7 @@ TEST(exchange_rules)
            "what of it belongs to transfers on short paths is right");
     BREAKS(pccl_exchange_check, exchange, exchange->moving_bytes, 1,
            "what of that belongs to transfers that move is right");
-    BREAKS(pccl_exchange_check, exchange, exchange->ahead_bytes, 1, "the amount that all lanes hold ahead is right");
+    BREAKS(pccl_exchange_check, exchange, exchange->early_bytes, 1, "the amount that all lanes hold ahead is right");
     BREAKS(pccl_exchange_check, exchange, transfer->complete, 1, "the number of open stripes is right");
     BREAKS(pccl_exchange_check, exchange, transfer->unheard, 0,
            "the number of receivers that have not said `ready` is right");

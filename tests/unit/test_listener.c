@@ -263,7 +263,7 @@ static bool comes_to(const struct pccl_id *id)
     }
     accept_more(1);
     assert_int_equal(pccl_local_is_let_in(dialed, &takes), 0);
-    assert_true(pccl_socket_is_here(f.newest->channel.socket));
+    assert_true(pccl_socket_is_local(f.newest->channel.socket));
     pccl_socket_close(dialed);
     return true;
 }
@@ -277,10 +277,10 @@ TEST(the_door_on_this_host_has_the_latest_id)
     f.listener.local = &folder.local;
     open_anywhere();
     assert_false(comes_to(&first));
-    pccl_listener_open_here(&f.listener, &first);
-    pccl_listener_open_here(&f.listener, &first); /* nothing changes */
+    pccl_listener_open_local(&f.listener, &first);
+    pccl_listener_open_local(&f.listener, &first); /* nothing changes */
     assert_true(comes_to(&first));
-    pccl_listener_open_here(&f.listener, &second);
+    pccl_listener_open_local(&f.listener, &second);
     assert_false(comes_to(&first));
     assert_true(comes_to(&second));
     pccl_listener_close(&f.listener);

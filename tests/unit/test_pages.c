@@ -35,7 +35,7 @@ static struct pccl_figures figures(void)
                                              .rank = i,
                                              .position = i,
                                              .address = pccl_address_v4(10, 0, 0, (uint8_t)i, 48149),
-                                             .heard_us = 1500000,
+                                             .received_us = 1500000,
                                              .rate = 125000000,
                                              .rtt_us = 900,
                                              .told_us = UINT64_MAX};
@@ -52,7 +52,7 @@ static struct pccl_figures figures(void)
     peers[0].place = (struct pccl_place){
         .peer = peers[0].id, .state = PCCL_PLACE_ELSEWHERE, .call = PCCL_CALL_OPERATION, .detail = 5};
     peers[2].place = (struct pccl_place){.peer = peers[2].id, .state = PCCL_PLACE_SILENT, .since_us = 65000000};
-    peers[2].heard_us = 65000000;
+    peers[2].received_us = 65000000;
     groups[0] = (struct pccl_group_figure){.number = 7, .members = PEERS, .view = {2, 9}, .sync_round = 4};
     waits[0] = (struct pccl_wait){.call = PCCL_CALL_UPDATE,
                                   .round = 3,
@@ -106,7 +106,7 @@ static struct pccl_figures figures(void)
     f.tally.committed[PCCL_ALL_REDUCE] = 40;
     f.tally.aborted[PCCL_ALL_REDUCE] = 2;
     f.tally.bytes[PCCL_ALL_REDUCE] = UINT64_C(1) << 40;
-    f.tally.members_gone[PCCL_REFUSAL_NOT_WARM] = 1;
+    f.tally.members_removed[PCCL_REFUSAL_NOT_WARM] = 1;
     f.tally.rounds_failed[PCCL_ROUND_SYNC] = 2;
     return f;
 }
@@ -373,7 +373,7 @@ TEST(the_largest_run_fits)
         many[i].told_step = many[i].predicted = many[i].achieved = UINT64_MAX;
         many[i].told_loss = -1.23456789e-300;
         many[i].donors = UINT32_MAX;
-        many[i].rate = many[i].heard_us = many[i].place.detail = many[i].place.since_us = UINT64_MAX;
+        many[i].rate = many[i].received_us = many[i].place.detail = many[i].place.since_us = UINT64_MAX;
         many[i].place.collective = PCCL_COALESCED;
         memset(many[i].address.ip, 0xff, sizeof many[i].address.ip);
         memset(many[i].name, '"', PCCL_NAME_MAX);

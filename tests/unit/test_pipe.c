@@ -11,7 +11,7 @@
 #include "support.h"
 
 #ifdef __linux__
-#include "held.h"
+#include "buffered.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -623,7 +623,7 @@ PIPE_TEST(bells_are_heard_and_wake_nobody_twice)
         assert_int_equal(write_some(&f.dialed, 1), 1);
         assert_int_equal(read_some(&f.taking, 1), 1);
     }
-    pccl_pipe_hear(f.taking.pipe, f.taking.socket);
+    pccl_pipe_read_wake_bytes(f.taking.pipe, f.taking.socket);
     assert_int_equal(bells(&f.taking), 0);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
 }
@@ -637,7 +637,7 @@ PIPE_TEST(bells_that_nobody_hears_are_no_failure)
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 1), 1);
     assert_int_equal(read_some(&f.taking, 1), 1);
-    pccl_pipe_hear(f.taking.pipe, f.taking.socket);
+    pccl_pipe_read_wake_bytes(f.taking.pipe, f.taking.socket);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
 }
 
@@ -646,7 +646,7 @@ static void sleep_until_rung(struct end *end)
 {
     struct pollfd rung = {.fd = end->socket, .events = POLLIN};
     assert_int_equal(poll(&rung, 1, LOOPBACK_HANG_MS), 1);
-    pccl_pipe_hear(end->pipe, end->socket);
+    pccl_pipe_read_wake_bytes(end->pipe, end->socket);
 }
 
 static void write_all(void *argument)
@@ -729,11 +729,11 @@ TEST(what_was_written_before_the_end_is_read)
         goes->pipe = NULL;
         hang_up(goes);
         assert_false(pccl_pipe_has_ended(stays->pipe)); /* no end has looked */
-        pccl_pipe_hear(stays->pipe, stays->socket);
+        pccl_pipe_read_wake_bytes(stays->pipe, stays->socket);
         assert_true(pccl_pipe_has_ended(stays->pipe));
         assert_int_equal(write_some(stays, 1), UV_EPIPE);
         assert_int_equal(read_some(stays, 5), 5);
-        pccl_pipe_hear(stays->pipe, stays->socket);
+        pccl_pipe_read_wake_bytes(stays->pipe, stays->socket);
         assert_int_equal(read_some(stays, 5), 4);
         assert_int_equal(read_some(stays, 5), UV_EOF);
         assert_int_equal(write_some(stays, 1), UV_EPIPE);
@@ -748,7 +748,7 @@ PIPE_TEST(a_bell_that_was_not_heard_is_no_reset)
     assert_int_equal(write_some(&f.dialed, 3), 3);
     assert_int_equal(write_some(&f.taking, 3), 3);
     hang_up(&f.taking);
-    pccl_pipe_hear(f.dialed.pipe, f.dialed.socket);
+    pccl_pipe_read_wake_bytes(f.dialed.pipe, f.dialed.socket);
     assert_int_equal(read_some(&f.dialed, 5), 3);
     assert_int_equal(read_some(&f.dialed, 5), UV_EOF);
 }

@@ -243,10 +243,10 @@ TEST(what_is_read_then_may_set_the_time_anew)
 
 static void note_polling(struct pccl_reactor *reactor) { world_of(reactor)->polling_us = pccl_now_us(); }
 
-static void note_polled(struct pccl_reactor *reactor, uint64_t heard_us)
+static void note_polled(struct pccl_reactor *reactor, uint64_t received_us)
 {
     struct world *world = world_of(reactor);
-    assert_true(heard_us >= world->polling_us && heard_us <= pccl_now_us());
+    assert_true(received_us >= world->polling_us && received_us <= pccl_now_us());
     if (++world->polls == 100)
         pccl_reactor_stop(reactor);
     else
@@ -266,9 +266,9 @@ TEST(who_is_in_a_hurry_does_not_wait)
     pccl_reactor_close(&world.reactor);
 }
 
-static void count_polls(struct pccl_reactor *reactor, uint64_t heard_us)
+static void count_polls(struct pccl_reactor *reactor, uint64_t received_us)
 {
-    (void)heard_us;
+    (void)received_us;
     world_of(reactor)->polls++;
 }
 

@@ -27,13 +27,13 @@ static int tear_down(void **state)
 /* Adds an operation of `members` members that has succeeded. */
 static struct pccl_recorder_entry *add(struct pccl_recorder *recorder, uint64_t number, uint32_t members)
 {
-    struct pccl_id ids[PCCL_SIGHT_FLOWS_MAX];
+    struct pccl_id ids[PCCL_TELEMETRY_FLOWS_MAX];
     for (uint32_t i = 0; i < members; i++)
         ids[i] = id_of((uint8_t)(i + 1));
     struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, ids, members);
     entry->number = number;
     entry->instance.tag = 7;
-    entry->state = PCCL_SIGHT_ENDED;
+    entry->state = PCCL_TELEMETRY_ENDED;
     entry->entered_us = 1000 * number;
     entry->ended_us = entry->entered_us + 500;
     return entry;
@@ -42,14 +42,14 @@ static struct pccl_recorder_entry *add(struct pccl_recorder *recorder, uint64_t 
 /* Adds flows to one neighbor and from the next one, in turn. */
 static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry, uint32_t count)
 {
-    struct pccl_sight_flow flows[PCCL_SIGHT_FLOWS_MAX + 1];
-    struct pccl_id ring[PCCL_SIGHT_FLOWS_MAX];
+    struct pccl_telemetry_flow flows[PCCL_TELEMETRY_FLOWS_MAX + 1];
+    struct pccl_id ring[PCCL_TELEMETRY_FLOWS_MAX];
     memset(flows, 0, sizeof flows);
     for (uint32_t i = 0; i < count; i++) {
         ring[i] = id_of((uint8_t)(i + 1));
-        pccl_sight_open(&flows[i], i, i % 2 == 0, 1);
-        pccl_sight_expect(&flows[i], 0, 1, entry->entered_us);
-        PCCL_SIGHT_SET(flows[i].bytes, entry->number);
+        pccl_telemetry_open(&flows[i], i, i % 2 == 0, 1);
+        pccl_telemetry_expect(&flows[i], 0, 1, entry->entered_us);
+        PCCL_TELEMETRY_SET(flows[i].bytes, entry->number);
     }
     pccl_recorder_add_flows(recorder, entry, flows, count + 1, ring);
 }
@@ -108,7 +108,7 @@ TEST_IN(test_flows_and_reasons_are_forgotten_first, set_up, tear_down)
     struct pccl_text reason;
     for (uint64_t number = 1; number <= 100; number++) {
         struct pccl_recorder_entry *entry = add(recorder, number, 3);
-        add_flows(recorder, entry, PCCL_SIGHT_FLOWS_MAX);
+        add_flows(recorder, entry, PCCL_TELEMETRY_FLOWS_MAX);
         pccl_text_format(&reason, "reason %" PRIu64, number);
         pccl_recorder_add_reason(recorder, entry, &reason);
     }
@@ -117,14 +117,14 @@ TEST_IN(test_flows_and_reasons_are_forgotten_first, set_up, tear_down)
         const struct pccl_recorder_entry *entry = pccl_recorder_at(recorder, i);
         const struct pccl_recorder_flow *flows = pccl_recorder_flows(recorder, entry);
         const struct pccl_text *why = pccl_recorder_reason(recorder, entry);
-        assert_true(!flows || flows[PCCL_SIGHT_FLOWS_MAX - 1].counters.bytes == entry->number);
+        assert_true(!flows || flows[PCCL_TELEMETRY_FLOWS_MAX - 1].counters.bytes == entry->number);
         assert_true(!flows || flows[0].peer.bytes[0] == 1);
         pccl_text_format(&reason, "reason %" PRIu64, entry->number);
         assert_true(!why || strcmp(why->bytes, reason.bytes) == 0);
         with_flows += flows != NULL;
         with_reason += why != NULL;
     }
-    assert_int_equal(with_flows, 400 / PCCL_SIGHT_FLOWS_MAX);
+    assert_int_equal(with_flows, 400 / PCCL_TELEMETRY_FLOWS_MAX);
     assert_int_equal(with_reason, PCCL_RECORDER_REASONS);
     assert_non_null(pccl_recorder_flows(recorder, pccl_recorder_find(recorder, 100)));
     pccl_recorder_destroy(recorder);
@@ -141,8 +141,8 @@ TEST_IN(test_copy_has_room_for_what_is_under_way, set_up, tear_down)
     struct pccl_recorder *copy = pccl_recorder_copy(recorder, memory(), 50, 50 * 30);
     for (uint64_t number = 7; number <= 56; number++) {
         struct pccl_recorder_entry *entry = add(copy, number, 30);
-        entry->state = PCCL_SIGHT_MOVING;
-        add_flows(copy, entry, PCCL_SIGHT_FLOWS_MAX);
+        entry->state = PCCL_TELEMETRY_MOVING;
+        add_flows(copy, entry, PCCL_TELEMETRY_FLOWS_MAX);
     }
     assert_int_equal(pccl_recorder_kept(copy), 54);
     for (uint32_t i = 0; i < 54; i++) {
@@ -186,66 +186,66 @@ TEST_IN(test_memory_is_short, set_up, tear_down)
 /* ---- which member waits for which ---- */
 
 /* Checks the reason and the start of a wait. */
-static void expect_wait(const struct pccl_recorder_entry *entry, const struct pccl_sight_flow *flow,
-                        enum pccl_sight_wait wait, uint64_t since_us)
+static void expect_wait(const struct pccl_recorder_entry *entry, const struct pccl_telemetry_flow *flow,
+                        enum pccl_telemetry_wait wait, uint64_t since_us)
 {
-    struct pccl_sight_counters counters = pccl_sight_read(flow);
+    struct pccl_telemetry_counters counters = pccl_telemetry_read(flow);
     uint64_t found_us;
     assert_int_equal(pccl_recorder_entry_waits(entry, &counters, &found_us), wait);
-    if (wait != PCCL_SIGHT_NOTHING)
+    if (wait != PCCL_TELEMETRY_NOTHING)
         assert_int_equal(found_us, since_us);
 }
 
 TEST_IN(test_waiting_to_send, set_up, tear_down)
 {
-    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
-    struct pccl_sight_flow flow;
+    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_TELEMETRY_MOVING};
+    struct pccl_telemetry_flow flow;
     memset(&flow, 0, sizeof flow);
-    pccl_sight_open(&flow, 1, true, 1);
-    pccl_sight_expect(&flow, 0, 1, 11);
-    expect_wait(&entry, &flow, PCCL_SIGHT_READY, 10);
-    pccl_sight_grant(&flow, 1, 20);
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0); /* it is this peer's turn */
-    pccl_sight_begin_sending(&flow, 30);
-    PCCL_SIGHT_SET(flow.begun_stripes, 1);
-    expect_wait(&entry, &flow, PCCL_SIGHT_ROOM, 30);
-    pccl_sight_sent(&flow, 64, 50);
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
-    pccl_sight_expect(&flow, 1, 1, 55);
-    expect_wait(&entry, &flow, PCCL_SIGHT_CREDIT, 50);
-    pccl_sight_grant(&flow, 2, 60);
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
-    struct pccl_sight_counters counters = pccl_sight_read(&flow);
+    pccl_telemetry_open(&flow, 1, true, 1);
+    pccl_telemetry_expect(&flow, 0, 1, 11);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_READY, 10);
+    pccl_telemetry_grant(&flow, 1, 20);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0); /* it is this peer's turn */
+    pccl_telemetry_begin_sending(&flow, 30);
+    PCCL_TELEMETRY_SET(flow.begun_stripes, 1);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_ROOM, 30);
+    pccl_telemetry_sent(&flow, 64, 50);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
+    pccl_telemetry_expect(&flow, 1, 1, 55);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_CREDIT, 50);
+    pccl_telemetry_grant(&flow, 2, 60);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
+    struct pccl_telemetry_counters counters = pccl_telemetry_read(&flow);
     assert_int_equal(counters.waited_us, 20);
     assert_int_equal(counters.bytes, 64);
     assert_int_equal(counters.first_us, 30);
     assert_int_equal(counters.last_us, 50);
-    entry.state = PCCL_SIGHT_ENDED;
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
+    entry.state = PCCL_TELEMETRY_ENDED;
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
 }
 
 TEST_IN(test_waiting_for_data, set_up, tear_down)
 {
-    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_SIGHT_MOVING};
-    struct pccl_sight_flow flow;
+    struct pccl_recorder_entry entry = {.entered_us = 10, .state = PCCL_TELEMETRY_MOVING};
+    struct pccl_telemetry_flow flow;
     memset(&flow, 0, sizeof flow);
-    pccl_sight_open(&flow, 1, false, 1);
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
-    pccl_sight_expect(&flow, 0, 2, 15);
-    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 15);
-    pccl_sight_begin_receiving(&flow, 40);
-    pccl_sight_received(&flow, 8, 41);
-    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 41);
-    pccl_sight_begin_receiving(&flow, 61);
-    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 41); /* in the middle of a message */
-    pccl_sight_received(&flow, 8, 62);
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
-    pccl_sight_expect(&flow, 1, 1, 100);
-    expect_wait(&entry, &flow, PCCL_SIGHT_DATA, 100); /* not since before it was expected */
-    assert_int_equal(pccl_sight_read(&flow).waited_us, 25 + 20);
-    assert_int_equal(pccl_sight_read(&flow).moved, 2);
-    entry.state = PCCL_SIGHT_FAILED;
-    expect_wait(&entry, &flow, PCCL_SIGHT_NOTHING, 0);
+    pccl_telemetry_open(&flow, 1, false, 1);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
+    pccl_telemetry_expect(&flow, 0, 2, 15);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_DATA, 15);
+    pccl_telemetry_begin_receiving(&flow, 40);
+    pccl_telemetry_received(&flow, 8, 41);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_DATA, 41);
+    pccl_telemetry_begin_receiving(&flow, 61);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_DATA, 41); /* in the middle of a message */
+    pccl_telemetry_received(&flow, 8, 62);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
+    pccl_telemetry_expect(&flow, 1, 1, 100);
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_DATA, 100); /* not since before it was expected */
+    assert_int_equal(pccl_telemetry_read(&flow).waited_us, 25 + 20);
+    assert_int_equal(pccl_telemetry_read(&flow).moved, 2);
+    entry.state = PCCL_TELEMETRY_FAILED;
+    expect_wait(&entry, &flow, PCCL_TELEMETRY_NOTHING, 0);
 }
 
 /* ---- JSON ---- */
@@ -280,12 +280,12 @@ TEST_IN(test_json, set_up, tear_down)
 
 /* ---- a whole dump ---- */
 
-static struct pccl_sight_dump make_dump(struct pccl_recorder *recorder)
+static struct pccl_telemetry_dump make_dump(struct pccl_recorder *recorder)
 {
-    struct pccl_sight_dump dump = {.process = 1,
-                                   .now_us = 90000,
-                                   .wall_us = UINT64_C(1709210096789012), /* 2024-02-29, 12:34:56.789012 */
-                                   .recorder = recorder};
+    struct pccl_telemetry_dump dump = {.process = 1,
+                                       .now_us = 90000,
+                                       .wall_us = UINT64_C(1709210096789012), /* 2024-02-29, 12:34:56.789012 */
+                                       .recorder = recorder};
     pccl_text_format(&dump.waits, "a \"quoted\" word");
     return dump;
 }
@@ -295,17 +295,17 @@ TEST_IN(test_dump_is_bounded, set_up, tear_down)
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 8);
     for (uint64_t number = 1; number <= 8; number++)
         add_flows(recorder, add(recorder, number, 3), 4);
-    struct pccl_sight_dump dump = make_dump(recorder);
-    size_t needed = pccl_sight_write(&dump, NULL, 0);
+    struct pccl_telemetry_dump dump = make_dump(recorder);
+    size_t needed = pccl_telemetry_write(&dump, NULL, 0);
     char *text = malloc(needed + 8);
     assert_non_null(text);
     for (size_t size = 0; size <= needed; size += size < 64 ? 1 : 97) {
         memset(text, 'x', needed + 8);
-        assert_int_equal(pccl_sight_write(&dump, text, size), needed);
+        assert_int_equal(pccl_telemetry_write(&dump, text, size), needed);
         assert_int_equal(text[size], 'x');
         assert_true(size == 0 || text[size - 1] == '\0');
     }
-    assert_int_equal(pccl_sight_write(&dump, text, needed), needed);
+    assert_int_equal(pccl_telemetry_write(&dump, text, needed), needed);
     assert_int_equal(strlen(text), needed - 1);
     assert_non_null(strstr(text, "\"time\":\"2024-02-29T12:34:56.789012Z\""));
     assert_non_null(strstr(text, "\"entered\":\"2024-02-29T12:34:56.700012Z\"")); /* the first one, 89 ms before */
@@ -327,11 +327,11 @@ TEST_IN(test_dates, set_up, tear_down)
                  {1798761599, "2026-12-31T23:59:59"},
                  {4107542400, "2100-03-01T00:00:00"}};
     struct pccl_recorder *recorder = pccl_recorder_create(memory(), 1);
-    struct pccl_sight_dump dump = make_dump(recorder);
+    struct pccl_telemetry_dump dump = make_dump(recorder);
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
         char text[4096];
         dump.wall_us = cases[i].seconds * 1000000;
-        assert_true(pccl_sight_write(&dump, text, sizeof text) < sizeof text);
+        assert_true(pccl_telemetry_write(&dump, text, sizeof text) < sizeof text);
         assert_non_null(strstr(text, cases[i].text));
     }
     pccl_recorder_destroy(recorder);

@@ -34,7 +34,7 @@ static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(
 /* A new peer receives slowly, and has not reported yet. */
 TEST(test_slow_receiver_that_is_silent)
 {
-    struct pccl_witness witnesses[SILENT] = {{.heard_us = 0}}, *all[PEERS] = {NULL};
+    struct pccl_witness witnesses[SILENT] = {{.received_us = 0}}, *all[PEERS] = {NULL};
     struct pccl_witnesses they = {.all = all, .count = PEERS, .find = find, .takes_part = takes_part, .uses = uses};
     struct pccl_verdicts verdicts = {.count = 0};
     uint64_t now_us = 1000000, last_number = 0;

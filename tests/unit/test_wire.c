@@ -338,13 +338,13 @@ TEST(test_everything_at_its_cap)
 
 TEST(test_names_at_their_caps)
 {
-    static struct pccl_named names[PCCL_NAMES_TOLD_MAX];
+    static struct pccl_named names[PCCL_NAMES_SENT_MAX];
     static uint8_t name[PCCL_NAME_MAX];
     memset(name, 'n', sizeof name);
-    for (uint32_t i = 0; i < PCCL_NAMES_TOLD_MAX; i++)
+    for (uint32_t i = 0; i < PCCL_NAMES_SENT_MAX; i++)
         names[i] = (struct pccl_named){.peer = {{1, (uint8_t)i}}, .name = {name, sizeof name}};
     struct pccl_msg msg = {.type = PCCL_MSG_names};
-    msg.as.names = (struct pccl_msg_names){.names = names, .names_count = PCCL_NAMES_TOLD_MAX};
+    msg.as.names = (struct pccl_msg_names){.names = names, .names_count = PCCL_NAMES_SENT_MAX};
     round_trip(&msg);
 }
 

@@ -1,6 +1,6 @@
 #include "token.h"
 
-#include "ops/book.h"
+#include "ops/token_file.h"
 #include "ops/tokens.h"
 #include "os/socket.h"
 

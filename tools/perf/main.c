@@ -2,7 +2,7 @@
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
-#include "system/sight.h"
+#include "system/telemetry.h"
 #include "system/signals.h"
 #include "solve.h"
 #include "spawn.h"

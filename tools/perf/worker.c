@@ -1,6 +1,6 @@
 #include "worker.h"
 
-#include "system/sight.h"
+#include "system/telemetry.h"
 #include "values.h"
 
 #include <errno.h>

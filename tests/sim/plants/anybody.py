@@ -47,7 +47,7 @@ PLANTS = [
         [], ["anybody-restart"],
         [
             ("src/peer/resume.c",
-             "pccl_peer_forget_asks(p);",
+             "pccl_peer_forget_requests(p);",
              ";"),
         ]),
     Bug("later_sends_are_not_offered",

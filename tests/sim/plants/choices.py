@@ -87,7 +87,7 @@ PLANTS = [
         [], ["choice-share-liar"],
         [
             ("src/master/operations.c",
-             "pccl_choice_hear(&op->choice, choice);",
+             "pccl_choice_merge(&op->choice, choice);",
              ";"),
         ]),
 ]

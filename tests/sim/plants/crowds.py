@@ -61,7 +61,7 @@ PLANTS = [
         [], ["crowd-says-hello-only"],
         [
             ("src/master/membership_newcomers.c",
-             "return remote->heard_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);",
+             "return remote->received_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);",
              "return true;"),
         ]),
     Bug("who_has_called_is_untried",

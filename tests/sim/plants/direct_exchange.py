@@ -15,7 +15,7 @@ PLANTS = [
         ["D3"], ["mesh-cut", "mesh-cut-stuck"],
         [
             ("src/master/links_failed.c",
-             "bool mesh = pccl_master_goes_directly(from, to) &&",
+             "bool mesh = pccl_master_exchanges_directly(from, to) &&",
              "bool mesh = false &&"),
         ], last=12000),
     Bug("mesh_edge_removes_its_end",
@@ -91,7 +91,7 @@ PLANTS = [
         [], ["gone-words"],
         [
             ("src/master/membership.c",
-             "pccl_master_note_gone(m, remote);",
+             "pccl_master_note_removed(m, remote);",
              ""),
         ]),
     Bug("newcomer_waits_for_the_mesh",
@@ -177,7 +177,7 @@ PLANTS = [
         [], ["tickets"],
         [
             ("src/peer/links.c",
-             "(is_here || ahead < PCCL_LINKS_AHEAD_MAX)",
+             "(is_here || ahead < PCCL_EARLY_LINKS_MAX)",
              "true"),
         ]),
 ]

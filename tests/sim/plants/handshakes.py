@@ -7,8 +7,8 @@ PLANTS = [
         [], ["handshake-join"],
         [
             ("src/peer/control.c",
-             "if (p->now_us >= p->heard_us + silence_us) {",
-             "if (p->greeted && p->now_us >= p->heard_us + silence_us) {"),
+             "if (p->now_us >= p->received_us + silence_us) {",
+             "if (p->greeted && p->now_us >= p->received_us + silence_us) {"),
         ]),
     Bug("failed_handshake_ends_a_member",
         "a member tries anew when the way to its master failed before the answer to its hello",

@@ -103,10 +103,10 @@ PLANTS = [
         [], ["lone-aborts", "lying-ends"],
         [
             ("src/master/operations.c",
-             "if (from->lone_aborts <= PCCL_OPS_LONE_MAX)",
+             "if (from->sole_aborts <= PCCL_OPS_LONE_MAX)",
              "if (true)"),
             ("src/master/operations.c",
-             "if (remote->group == NULL || remote->lone_aborts <= PCCL_OPS_LONE_MAX)",
+             "if (remote->group == NULL || remote->sole_aborts <= PCCL_OPS_LONE_MAX)",
              "if (true)"),
         ]),
     Bug("first_report_is_blamed",
@@ -115,7 +115,7 @@ PLANTS = [
         [
             ("src/master/recovery_rebuild.c",
              "pccl_master_note_lone_abort(from, op);",
-             "{ pccl_master_note_lone_abort(from, op); if (from->lone_aborts > PCCL_OPS_LONE_MAX) { "
+             "{ pccl_master_note_lone_abort(from, op); if (from->sole_aborts > PCCL_OPS_LONE_MAX) { "
              "pccl_master_remove(m, from, PCCL_REFUSAL_FULL, \"it ended too many\"); return; } }"),
         ]),
     Bug("launches_do_not_confirm_ends",
@@ -230,7 +230,7 @@ PLANTS = [
         [], ["endless-report"],
         [
             ("src/master/recovery.c",
-             "report->heard_us + m->config.silence_ms * UINT64_C(1000)",
+             "report->received_us + m->config.silence_ms * UINT64_C(1000)",
              "UINT64_MAX"),
         ]),
     Bug("first_report_is_law_at_once",

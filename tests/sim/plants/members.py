@@ -88,8 +88,8 @@ PLANTS = [
         "5.1: as many members, or in another order, are not the same",
         [], ["members-order"],
         [
-            ("src/peer/roll.c",
-             "if (!pccl_id_equal(&p->view_roll->members[i].peer, &members[i]))",
+            ("src/peer/member_list.c",
+             "if (!pccl_id_equal(&p->view_member_list->members[i].peer, &members[i]))",
              "if (false)"),
         ]),
     Bug("refused_list_contributes",
@@ -137,15 +137,15 @@ PLANTS = [
         "8: callers count on the members of long ago",
         ["R8"], ["members-changed"],
         [
-            ("src/peer/roll.c",
-             "pccl_peer_drop_roll(p, p->roll); p->roll = roll;",
-             "if (p->roll == NULL) p->roll = roll; else pccl_peer_drop_roll(p, roll);"),
+            ("src/peer/member_list.c",
+             "pccl_peer_drop_member_list(p, p->roll); p->roll = roll;",
+             "if (p->roll == NULL) p->roll = roll; else pccl_peer_drop_member_list(p, roll);"),
         ]),
     Bug("list_follows_views",
         "8: callers of one step count on different members",
         ["R8"], ["members-alone"],
         [
-            ("src/peer/roll.c",
+            ("src/peer/member_list.c",
              "*count = p->roll != NULL ? p->roll->count : 0; return p->roll != NULL ? p->roll->members : NULL;",
              "return pccl_peer_view_members(p, count);"),
         ]),
@@ -163,7 +163,7 @@ PLANTS = [
         [
             ("src/peer/operations.c",
              "pccl_peer_set_attributes(p, &op->attributes, op->roll);",
-             "pccl_peer_set_attributes(p, &op->attributes, p->view_roll);"),
+             "pccl_peer_set_attributes(p, &op->attributes, p->view_member_list);"),
         ]),
     Bug("positions_are_ranks",
         "7.7: parts lie in the order of the ring, which changes",
@@ -271,7 +271,7 @@ PLANTS = [
         [], ["blobs-in-two-steps"],
         [
             ("src/peer/launches.c",
-             "pccl_peer_let_op_go(p, launch->after); pccl_peer_forget_op(p, launch->after);",
+             "pccl_peer_release_op(p, launch->after); pccl_peer_forget_op(p, launch->after);",
              "pccl_peer_op_release(p, launch->after);"),
         ]),
     Bug("all_are_roots",

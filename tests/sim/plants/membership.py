@@ -41,7 +41,7 @@ PLANTS = [
         ["NAMES"], [],
         [
             ("src/master/membership_views.c",
-             "pccl_master_tell_names(m, remote, members, m->member_count);",
+             "pccl_master_send_names(m, remote, members, m->member_count);",
              ""),
         ]),
     Bug("names_behind_the_epoch",
@@ -49,8 +49,8 @@ PLANTS = [
         ["NAMES"], [],
         [
             ("src/master/membership_views.c",
-             "pccl_master_tell_names(m, to, change->added, change->added_count); pccl_master_send(m, to, &msg, 0);",
-             "pccl_master_send(m, to, &msg, 0); pccl_master_tell_names(m, to, change->added, change->added_count);"),
+             "pccl_master_send_names(m, to, change->added, change->added_count); pccl_master_send(m, to, &msg, 0);",
+             "pccl_master_send(m, to, &msg, 0); pccl_master_send_names(m, to, change->added, change->added_count);"),
         ]),
     Bug("the_gone_lose_their_names",
         "names: words speak of those who have just left",

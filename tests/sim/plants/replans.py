@@ -40,9 +40,9 @@ PLANTS = [
         [], ["replan-after-abort"],
         [
             ("src/peer/operations.c",
-             "p->effects.op_restart(p->effects.context, op); } } pccl_peer_tell(p, op);",
+             "p->effects.op_restart(p->effects.context, op); } } pccl_peer_report_progress(p, op);",
              "p->effects.op_restart(p->effects.context, op); } } "
-             "if (op->state != PCCL_OP_FAILED && !op->abort_sent) pccl_peer_tell(p, op);"),
+             "if (op->state != PCCL_OP_FAILED && !op->abort_sent) pccl_peer_report_progress(p, op);"),
         ]),
     Bug("a_link_fails_it_for_good",
         "5.4: what a link has failed does not begin again with the others",
@@ -66,8 +66,8 @@ PLANTS = [
         ["D6"], ["replan-and-choice"],
         [
             ("src/master/membership_views.c",
-             "pccl_master_await_anew(m, group); } else {",
-             "pccl_master_await_anew(m, group); decide_cost(m, group); } else {"),
+             "pccl_master_await_again(m, group); } else {",
+             "pccl_master_await_again(m, group); decide_cost(m, group); } else {"),
         ]),
     Bug("choices_end",
         "7.12: members forget the choices of automatic codecs at a re-plan behind a restart, and others launch later",

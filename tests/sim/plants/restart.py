@@ -33,7 +33,7 @@ PLANTS = [
         "F8: what one member has seen of the highest epoch counts",
         ["I1", "I2", "I9", "PEACE"], ["recover-then-crash"],
         [
-            ("src/master/recovery_law.c",
+            ("src/master/recovery_winner.c",
              "(best == NULL || pccl_epoch_compare(&remote->report->fields.epoch, &best->report->fields.epoch) >"
              " 0)) best = remote;",
              "best == NULL) best = remote;"),

@@ -25,7 +25,7 @@ PLANTS = [
         "R10.1: a round is decided as if all could take part: what the sick peer holds is not elected",
         ["S1"], ["unable-optimize", "unable-sync"],
         [
-            ("src/master/lacks.c",
+            ("src/master/shortages.c",
              "from->unable[kind] = unable.length > 0;",
              "from->unable[kind] = false;"),
         ]),

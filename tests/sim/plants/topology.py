@@ -237,7 +237,7 @@ PLANTS = [
         [], ["topology-traffic-again"],
         [
             ("src/peer/optimize.c",
-             "pccl_peer_note_told(p, peer, measurement->rtt_us, measurement->rate);",
+             "pccl_peer_note_figures(p, peer, measurement->rtt_us, measurement->rate);",
              ";"),
         ]),
     Bug("update_searches_without_end",

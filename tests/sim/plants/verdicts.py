@@ -7,7 +7,7 @@ PLANTS = [
         [], ["slow-link-is-left"],
         [
             ("src/master/rounds.c",
-             "|| pccl_master_slow_links_can_go(m) ||",
+             "|| pccl_master_can_leave_slow_links(m) ||",
              "||"),
         ]),
     Bug("a_slow_link_is_not_noted",
@@ -95,7 +95,7 @@ PLANTS = [
         [], ["slow-peer-goes"],
         [
             ("src/master/membership_admission.c",
-             "if (!pccl_master_may_come_again(m, hello, &stranger->address, stranger->pass, &reason))",
+             "if (!pccl_master_may_rejoin(m, hello, &stranger->address, stranger->pass, &reason))",
              "if (false)"),
         ]),
     Bug("never_for_longer",
@@ -122,7 +122,7 @@ PLANTS = [
         [], ["slow-peers-one-by-one"],
         [
             ("src/master/diagnosis_slow_peers.c",
-             "(group->slow_gone_us != 0 && m->now_us < group->slow_gone_us + limit_us(m))",
+             "(group->slow_removed_us != 0 && m->now_us < group->slow_removed_us + limit_us(m))",
              "false"),
         ]),
     Bug("enough_for_a_moment",

@@ -39,8 +39,8 @@ struct pccl_remote *pccl_master_highest_report(const struct pccl_master *m)
     return best;
 }
 
-bool pccl_master_is_law_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
-                                 const struct pccl_id *of)
+bool pccl_master_is_winning_reporter(const struct pccl_master *m, const struct pccl_remote *remote,
+                                     const struct pccl_id *of)
 {
     const struct pccl_remote *best = pccl_master_highest_report(m);
     if (best == NULL || !pccl_master_has_reported(remote) ||

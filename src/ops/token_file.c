@@ -1,4 +1,4 @@
-#include "ops/book.h"
+#include "ops/token_file.h"
 
 #include "core/siphash.h"
 
@@ -13,7 +13,7 @@ enum {
     DIGITS = 2 * HALF,
     CHECK_DIGITS = 8,
     PAD = 4096,
-    WORD_MAX = PCCL_BOOK_LABEL_MAX + 1 /* is too long */
+    WORD_MAX = PCCL_TOKEN_FILE_LABEL_MAX + 1 /* is too long */
 };
 
 enum { REVOKED_DIGITS = 20 }; /* the most that a revocation adds to the text */
@@ -33,21 +33,21 @@ bool pccl_role_find(const char *name, size_t length, enum pccl_role *role)
     return false;
 }
 
-void pccl_book_init(struct pccl_book *book, const struct pccl_memory *memory)
+void pccl_token_file_init(struct pccl_token_file *book, const struct pccl_memory *memory)
 {
-    *book = (struct pccl_book){.memory = memory};
+    *book = (struct pccl_token_file){.memory = memory};
 }
 
-void pccl_book_fini(struct pccl_book *book)
+void pccl_token_file_fini(struct pccl_token_file *book)
 {
     pccl_release(book->memory, book->passes, book->capacity * sizeof *book->passes);
-    pccl_release(book->memory, book->guests, book->guest_capacity * sizeof *book->guests);
-    pccl_book_init(book, book->memory);
+    pccl_release(book->memory, book->guests, book->invitation_capacity * sizeof *book->guests);
+    pccl_token_file_init(book, book->memory);
 }
 
 /* ---- passes ---- */
 
-struct pccl_pass *pccl_book_find(const struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES])
+struct pccl_pass *pccl_token_file_find(const struct pccl_token_file *book, const uint8_t key[PCCL_PUBLIC_BYTES])
 {
     for (uint32_t i = 0; i < book->count; i++)
         if (memcmp(book->passes[i].key, key, PCCL_PUBLIC_BYTES) == 0)
@@ -55,7 +55,7 @@ struct pccl_pass *pccl_book_find(const struct pccl_book *book, const uint8_t key
     return NULL;
 }
 
-struct pccl_pass *pccl_book_numbered(const struct pccl_book *book, uint32_t number)
+struct pccl_pass *pccl_token_file_numbered(const struct pccl_token_file *book, uint32_t number)
 {
     for (uint32_t i = 0; i < book->count; i++)
         if (book->passes[i].number == number)
@@ -77,15 +77,16 @@ static bool take_number(const char **at, const char *end, uint64_t most, uint64_
     return *at > begin && (*begin != '0' || *at == begin + 1); /* one text for each number */
 }
 
-struct pccl_pass *pccl_book_named(const struct pccl_book *book, const char *name)
+struct pccl_pass *pccl_token_file_named(const struct pccl_token_file *book, const char *name)
 {
     size_t length = pccl_string_length(name, WORD_MAX);
     const char *at = name, *end = name + length;
     uint64_t number;
     for (uint32_t i = book->count; i-- > 0;)
-        if (length > 0 && length <= PCCL_BOOK_LABEL_MAX && memcmp(book->passes[i].label, name, length + 1) == 0)
+        if (length > 0 && length <= PCCL_TOKEN_FILE_LABEL_MAX && memcmp(book->passes[i].label, name, length + 1) == 0)
             return &book->passes[i];
-    return take_number(&at, end, UINT32_MAX, &number) && at == end ? pccl_book_numbered(book, (uint32_t)number) : NULL;
+    return take_number(&at, end, UINT32_MAX, &number) && at == end ? pccl_token_file_numbered(book, (uint32_t)number)
+                                                                   : NULL;
 }
 
 static bool has_expired(const struct pccl_pass *pass, uint64_t now_s)
@@ -101,18 +102,18 @@ static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
 }
 
 /* They cannot come back, so others can have their places. */
-static void forget_guests(struct pccl_book *book, uint32_t number)
+static void forget_guests(struct pccl_token_file *book, uint32_t number)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < book->guest_count; i++)
+    for (uint32_t i = 0; i < book->invitation_count; i++)
         if (book->guests[i].pass != number)
             book->guests[kept++] = book->guests[i];
-    book->guest_count = kept;
+    book->invitation_count = kept;
 }
 
-void pccl_book_drop(struct pccl_book *book, uint32_t number)
+void pccl_token_file_drop(struct pccl_token_file *book, uint32_t number)
 {
-    struct pccl_pass *pass = pccl_book_numbered(book, number);
+    struct pccl_pass *pass = pccl_token_file_numbered(book, number);
     if (pass == NULL)
         return;
     uint32_t index = (uint32_t)(pass - book->passes);
@@ -122,10 +123,10 @@ void pccl_book_drop(struct pccl_book *book, uint32_t number)
 }
 
 /* Takes a revoked pass first: peers of the other passes may still come back. */
-static bool make_room(struct pccl_book *book, uint64_t now_s)
+static bool make_room(struct pccl_token_file *book, uint64_t now_s)
 {
     const struct pccl_pass *found = NULL;
-    if (book->count < PCCL_BOOK_PASSES_MAX)
+    if (book->count < PCCL_TOKEN_FILE_PASSES_MAX)
         return true;
     for (uint32_t i = book->count; i-- > 0;) {
         const struct pccl_pass *pass = &book->passes[i];
@@ -133,17 +134,17 @@ static bool make_room(struct pccl_book *book, uint64_t now_s)
             found = pass;
     }
     if (found != NULL)
-        pccl_book_drop(book, found->number);
+        pccl_token_file_drop(book, found->number);
     return found != NULL;
 }
 
 /* NULL: these terms are good. */
 static const char *fault_of(const struct pccl_terms *terms)
 {
-    size_t length = pccl_string_length(terms->label, PCCL_BOOK_LABEL_MAX);
-    if (terms->ttl_s > PCCL_BOOK_TTL_S_MAX)
+    size_t length = pccl_string_length(terms->label, PCCL_TOKEN_FILE_LABEL_MAX);
+    if (terms->ttl_s > PCCL_TOKEN_FILE_TTL_S_MAX)
         return "invalid lifetime: expected at most ten years";
-    if (terms->uses > PCCL_BOOK_USES_MAX)
+    if (terms->uses > PCCL_TOKEN_FILE_USES_MAX)
         return "invalid number of uses: expected at most 4096";
     if (terms->uses != 0 && terms->role != PCCL_ROLE_JOIN)
         return "only tokens with the role join can have a number of uses";
@@ -158,7 +159,7 @@ static const char *fault_of(const struct pccl_terms *terms)
 }
 
 /* A place for another pass. NULL: memory is short. */
-static struct pccl_pass *append(struct pccl_book *book)
+static struct pccl_pass *append(struct pccl_token_file *book)
 {
     struct pccl_pass *passes =
         pccl_grow(book->memory, book->passes, &book->capacity, book->count + 1, sizeof *book->passes);
@@ -168,11 +169,11 @@ static struct pccl_pass *append(struct pccl_book *book)
     return &passes[book->count];
 }
 
-struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_PUBLIC_BYTES],
-                                const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason)
+struct pccl_pass *pccl_token_file_add(struct pccl_token_file *book, const uint8_t key[PCCL_PUBLIC_BYTES],
+                                      const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason)
 {
     const char *fault = fault_of(terms);
-    if (fault == NULL && pccl_book_find(book, key) != NULL)
+    if (fault == NULL && pccl_token_file_find(book, key) != NULL)
         fault = "this token already exists";
     if (fault == NULL && (book->last_number == UINT32_MAX || !make_room(book, now_s)))
         fault = "too many valid tokens (1000): revoke one that is not needed";
@@ -192,7 +193,7 @@ struct pccl_pass *pccl_book_add(struct pccl_book *book, const uint8_t key[PCCL_P
     return pass;
 }
 
-bool pccl_book_revoke(struct pccl_book *book, struct pccl_pass *pass, uint64_t now_s)
+bool pccl_token_file_revoke(struct pccl_token_file *book, struct pccl_pass *pass, uint64_t now_s)
 {
     if (pass->revoked_s != 0)
         return false;
@@ -203,16 +204,16 @@ bool pccl_book_revoke(struct pccl_book *book, struct pccl_pass *pass, uint64_t n
 
 /* ---- who may ---- */
 
-static bool is_guest(const struct pccl_book *book, const struct pccl_pass *pass, const struct pccl_id *digest)
+static bool is_guest(const struct pccl_token_file *book, const struct pccl_pass *pass, const struct pccl_id *digest)
 {
-    for (uint32_t i = 0; i < book->guest_count; i++)
+    for (uint32_t i = 0; i < book->invitation_count; i++)
         if (book->guests[i].pass == pass->number && pccl_id_equal(&book->guests[i].digest, digest))
             return true;
     return false;
 }
 
 /* The pass with the most guests, of those without a number of uses; `pass` if no other one has more. NULL: none. */
-static struct pccl_pass *most_crowded(const struct pccl_book *book, struct pccl_pass *pass)
+static struct pccl_pass *most_crowded(const struct pccl_token_file *book, struct pccl_pass *pass)
 {
     struct pccl_pass *found = pass->uses == 0 && pass->used > 0 ? pass : NULL;
     for (uint32_t i = 0; i < book->count; i++)
@@ -225,7 +226,7 @@ static struct pccl_pass *most_crowded(const struct pccl_book *book, struct pccl_
  * Removes the oldest guest of the most crowded pass: that peer cannot come back after its token's end. So the
  * guests of one token cannot take more than an equal share from the others. Returns false if there is no guest.
  */
-static bool make_room_for_guest(struct pccl_book *book, struct pccl_pass *pass)
+static bool make_room_for_guest(struct pccl_token_file *book, struct pccl_pass *pass)
 {
     struct pccl_pass *crowded = most_crowded(book, pass);
     uint32_t at = 0;
@@ -236,47 +237,48 @@ static bool make_room_for_guest(struct pccl_book *book, struct pccl_pass *pass)
     book->forgotten = book->guests[at];
     book->forgotten_at = at;
     crowded->used--;
-    book->guest_count--;
-    memmove(&book->guests[at], &book->guests[at + 1], (book->guest_count - at) * sizeof *book->guests);
+    book->invitation_count--;
+    memmove(&book->guests[at], &book->guests[at + 1], (book->invitation_count - at) * sizeof *book->guests);
     return true;
 }
 
 /* false: no room or no memory. */
-static bool note_guest(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
+static bool note_guest(struct pccl_token_file *book, struct pccl_pass *pass, const struct pccl_id *digest)
 {
     book->forgotten.pass = 0;
-    struct pccl_guest *guests =
-        book->guest_count < PCCL_BOOK_GUESTS_MAX || make_room_for_guest(book, pass)
-            ? pccl_grow(book->memory, book->guests, &book->guest_capacity, book->guest_count + 1, sizeof *guests)
+    struct pccl_invitation *guests =
+        book->invitation_count < PCCL_TOKEN_FILE_INVITATIONS_MAX || make_room_for_guest(book, pass)
+            ? pccl_grow(book->memory, book->guests, &book->invitation_capacity, book->invitation_count + 1,
+                        sizeof *guests)
             : NULL;
     if (guests == NULL)
         return false;
     book->guests = guests;
-    guests[book->guest_count++] = (struct pccl_guest){.pass = pass->number, .digest = *digest};
+    guests[book->invitation_count++] = (struct pccl_invitation){.pass = pass->number, .digest = *digest};
     pass->used++;
     return true;
 }
 
-void pccl_book_take_back(struct pccl_book *book)
+void pccl_token_file_take_back(struct pccl_token_file *book)
 {
-    struct pccl_guest *at = &book->guests[book->forgotten_at];
-    pccl_book_numbered(book, book->guests[--book->guest_count].pass)->used--;
+    struct pccl_invitation *at = &book->guests[book->forgotten_at];
+    pccl_token_file_numbered(book, book->guests[--book->invitation_count].pass)->used--;
     if (book->forgotten.pass == 0)
         return;
-    memmove(at + 1, at, (book->guest_count++ - book->forgotten_at) * sizeof *at);
+    memmove(at + 1, at, (book->invitation_count++ - book->forgotten_at) * sizeof *at);
     *at = book->forgotten;
-    pccl_book_numbered(book, at->pass)->used++;
+    pccl_token_file_numbered(book, at->pass)->used++;
     book->forgotten.pass = 0;
 }
 
-void pccl_book_keep(struct pccl_book *book, struct pccl_pass *pass, const struct pccl_id *digest)
+void pccl_token_file_keep(struct pccl_token_file *book, struct pccl_pass *pass, const struct pccl_id *digest)
 {
     if (!is_guest(book, pass, digest))
         (void)note_guest(book, pass, digest);
 }
 
 /* NULL: it may. */
-static const char *objection(const struct pccl_book *book, const struct pccl_pass *pass, enum pccl_role role,
+static const char *objection(const struct pccl_token_file *book, const struct pccl_pass *pass, enum pccl_role role,
                              const struct pccl_id *digest, uint64_t now_s)
 {
     static const char *const wrong_role[PCCL_ROLES] = {"does not allow joining", "does not allow reading",
@@ -293,8 +295,9 @@ static const char *objection(const struct pccl_book *book, const struct pccl_pas
     return is_used_up(pass) ? "has no uses left: create another one with 'pccl-master token create'" : NULL;
 }
 
-enum pccl_status pccl_book_admit(struct pccl_book *book, struct pccl_pass *pass, enum pccl_role role,
-                                 const struct pccl_id *digest, uint64_t now_s, bool *noted, struct pccl_text *reason)
+enum pccl_status pccl_token_file_admit(struct pccl_token_file *book, struct pccl_pass *pass, enum pccl_role role,
+                                       const struct pccl_id *digest, uint64_t now_s, bool *noted,
+                                       struct pccl_text *reason)
 {
     const char *why = objection(book, pass, role, digest, now_s);
     bool limited = pass->ends_s != 0 || pass->uses != 0;
@@ -339,7 +342,7 @@ static void end_line_with_check(struct pccl_print *print, uint32_t begin, struct
     pccl_print_add(print, "\n");
 }
 
-void pccl_book_write(const struct pccl_book *book, struct pccl_print *print)
+void pccl_token_file_write(const struct pccl_token_file *book, struct pccl_print *print)
 {
     struct pccl_id chain = {{0}};
     uint32_t begin = print->length;
@@ -355,7 +358,7 @@ void pccl_book_write(const struct pccl_book *book, struct pccl_print *print)
         pccl_print_add(print, pass->label);
         end_line_with_check(print, begin, &chain);
     }
-    for (uint32_t i = 0; i < book->guest_count; i++) {
+    for (uint32_t i = 0; i < book->invitation_count; i++) {
         begin = print->length;
         pccl_print_format(print, "guest %u ", book->guests[i].pass);
         pccl_print_add_id(print, &book->guests[i].digest);
@@ -366,7 +369,7 @@ void pccl_book_write(const struct pccl_book *book, struct pccl_print *print)
     end_line_with_check(print, begin, &chain);
 }
 
-void pccl_book_pad(const struct pccl_book *book, struct pccl_print *print)
+void pccl_token_file_pad(const struct pccl_token_file *book, struct pccl_print *print)
 {
     uint32_t good = 0;
     for (uint32_t i = 0; i < book->count; i++)
@@ -443,9 +446,9 @@ static bool take_id(struct reader *reader, struct pccl_id *id)
     return true;
 }
 
-static bool read_pass(struct pccl_book *book, struct reader *reader)
+static bool read_pass(struct pccl_token_file *book, struct reader *reader)
 {
-    struct pccl_pass *pass = book->count < PCCL_BOOK_PASSES_MAX ? append(book) : NULL;
+    struct pccl_pass *pass = book->count < PCCL_TOKEN_FILE_PASSES_MAX ? append(book) : NULL;
     uint64_t number, uses;
     struct pccl_id halves[2];
     if (pass == NULL)
@@ -453,12 +456,12 @@ static bool read_pass(struct pccl_book *book, struct reader *reader)
     *pass = (struct pccl_pass){.number = 0};
     if (!take_field(reader, book->last_number, &number) || !take_role(reader, &pass->role) ||
         !take_field(reader, INT64_MAX, &pass->made_s) || !take_field(reader, INT64_MAX, &pass->ends_s) ||
-        !take_field(reader, INT64_MAX, &pass->revoked_s) || !take_field(reader, PCCL_BOOK_USES_MAX, &uses) ||
+        !take_field(reader, INT64_MAX, &pass->revoked_s) || !take_field(reader, PCCL_TOKEN_FILE_USES_MAX, &uses) ||
         !take_words(reader, " ") || !take_id(reader, &halves[0]) || !take_id(reader, &halves[1]) ||
         !take_words(reader, " "))
         return false;
     size_t length = (size_t)(reader->end - reader->at);
-    if (length > PCCL_BOOK_LABEL_MAX || memchr(reader->at, '\0', length) != NULL)
+    if (length > PCCL_TOKEN_FILE_LABEL_MAX || memchr(reader->at, '\0', length) != NULL)
         return false;
     memcpy(pass->label, reader->at, length);
     memcpy(pass->key, halves, sizeof halves);
@@ -467,26 +470,26 @@ static bool read_pass(struct pccl_book *book, struct reader *reader)
     struct pccl_terms terms = {.role = pass->role, .uses = pass->uses};
     memcpy(terms.label, pass->label, sizeof terms.label);
     uint32_t before = book->count > 0 ? pass[-1].number : 0;
-    if (pass->number <= before || fault_of(&terms) != NULL || pccl_book_find(book, pass->key) != NULL)
+    if (pass->number <= before || fault_of(&terms) != NULL || pccl_token_file_find(book, pass->key) != NULL)
         return false;
     book->count++;
     return true;
 }
 
-static bool read_guest(struct pccl_book *book, struct reader *reader)
+static bool read_guest(struct pccl_token_file *book, struct reader *reader)
 {
     uint64_t number;
     struct pccl_id digest;
     if (!take_field(reader, UINT32_MAX, &number) || !take_words(reader, " ") || !take_id(reader, &digest))
         return false;
-    struct pccl_pass *pass = pccl_book_numbered(book, (uint32_t)number);
-    return pass != NULL && reader->at == reader->end && book->guest_count < PCCL_BOOK_GUESTS_MAX &&
+    struct pccl_pass *pass = pccl_token_file_numbered(book, (uint32_t)number);
+    return pass != NULL && reader->at == reader->end && book->invitation_count < PCCL_TOKEN_FILE_INVITATIONS_MAX &&
            !is_guest(book, pass, &digest) && (pass->uses != 0 ? !is_used_up(pass) : pass->ends_s != 0) &&
            note_guest(book, pass, &digest);
 }
 
 /* Returns false if the line is not valid in a book or memory is short. *ended: it is the last line. */
-static bool read_line(struct pccl_book *book, struct reader *reader, bool *ended)
+static bool read_line(struct pccl_token_file *book, struct reader *reader, bool *ended)
 {
     uint64_t number;
     const char *begin = reader->at;
@@ -509,7 +512,8 @@ static bool read_line(struct pccl_book *book, struct reader *reader, bool *ended
                                        : take_words(reader, "guest") && read_guest(book, reader);
 }
 
-enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t length, struct pccl_text *reason)
+enum pccl_status pccl_token_file_read(struct pccl_token_file *book, const char *text, size_t length,
+                                      struct pccl_text *reason)
 {
     struct reader reader = {.line = 0};
     const char *rest = text, *end = text + length;
@@ -525,7 +529,7 @@ enum pccl_status pccl_book_read(struct pccl_book *book, const char *text, size_t
                          reader.damaged ? "damaged (wrong checksum)" : "malformed");
     else
         pccl_text_format(reason, "%s", ended ? "token file: data after the end" : "token file: the end is missing");
-    pccl_book_fini(book);
+    pccl_token_file_fini(book);
     return PCCL_MALFORMED;
 }
 
@@ -562,7 +566,7 @@ static void print_state(const struct pccl_pass *pass, uint64_t now_s, struct pcc
     }
 }
 
-void pccl_book_list(const struct pccl_book *book, uint64_t now_s, struct pccl_print *print)
+void pccl_token_file_list(const struct pccl_token_file *book, uint64_t now_s, struct pccl_print *print)
 {
     for (uint32_t i = 0; i < book->count; i++) {
         const struct pccl_pass *pass = &book->passes[i];

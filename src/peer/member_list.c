@@ -1,64 +1,65 @@
 /* Member lists of the group in the order of admission, which is also the order of parts and ranks. */
 #include "peer/members.h"
 #include "peer/queries.h"
-#include "peer/roll.h"
+#include "peer/member_list.h"
 
 #include <string.h>
 
-static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_roll) + count * sizeof(struct pccl_member); }
+static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_member_list) + count * sizeof(struct pccl_member); }
 
-struct pccl_roll *pccl_peer_hold_roll(struct pccl_peer *p)
+struct pccl_member_list *pccl_peer_hold_member_list(struct pccl_peer *p)
 {
-    PCCL_ASSERT(p->view_roll != NULL);
-    p->view_roll->references++;
-    return p->view_roll;
+    PCCL_ASSERT(p->view_member_list != NULL);
+    p->view_member_list->references++;
+    return p->view_member_list;
 }
 
-void pccl_peer_drop_roll(struct pccl_peer *p, struct pccl_roll *roll)
+void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *roll)
 {
     PCCL_ASSERT(roll == NULL || roll->references > 0);
     if (roll != NULL && --roll->references == 0)
         pccl_release(&p->memory, roll, bytes_of(roll->count));
 }
 
-void pccl_peer_free_rolls(struct pccl_peer *p)
+void pccl_peer_free_member_lists(struct pccl_peer *p)
 {
-    pccl_peer_drop_roll(p, p->view_roll);
-    pccl_peer_drop_roll(p, p->roll);
-    p->view_roll = p->roll = NULL;
+    pccl_peer_drop_member_list(p, p->view_member_list);
+    pccl_peer_drop_member_list(p, p->roll);
+    p->view_member_list = p->roll = NULL;
 }
 
-bool pccl_peer_make_roll(struct pccl_peer *p)
+bool pccl_peer_make_member_list(struct pccl_peer *p)
 {
     uint32_t count = p->live.group_world;
-    struct pccl_roll *roll = pccl_allocate(&p->memory, bytes_of(count));
+    struct pccl_member_list *roll = pccl_allocate(&p->memory, bytes_of(count));
     if (roll == NULL)
         return false;
     roll->number = ++p->rolls_made;
     roll->references = 1;
     roll->count = count;
     memcpy(roll->members, pccl_peer_group_members(p), count * sizeof *roll->members);
-    pccl_peer_drop_roll(p, p->view_roll);
-    p->view_roll = roll;
+    pccl_peer_drop_member_list(p, p->view_member_list);
+    p->view_member_list = roll;
     return true;
 }
 
-void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes, struct pccl_roll *roll)
+void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes,
+                              struct pccl_member_list *roll)
 {
     PCCL_ASSERT(roll != NULL && roll->references > 0);
     roll->references++;
-    pccl_peer_drop_roll(p, p->roll);
+    pccl_peer_drop_member_list(p, p->roll);
     p->roll = roll;
     p->attributes = *attributes;
 }
 
 bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count)
 {
-    PCCL_ASSERT(p->view_roll != NULL);
-    if (count != p->view_roll->count)
+    PCCL_ASSERT(p->view_member_list != NULL);
+    if (count != p->view_member_list->count)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        if (!pccl_id_equal(&p->view_roll->members[i].peer, &members[i]))
+        if (!pccl_id_equal(&p->view_member_list->members[i].peer, &members[i]))
             return false;
     return true;
 }
@@ -78,7 +79,7 @@ static void name(struct naming *naming, const struct pccl_id *id)
         pccl_text_add(naming->words, ", ...");
 }
 
-static bool is_in_roll(const struct pccl_roll *roll, const struct pccl_id *id)
+static bool is_in_roll(const struct pccl_member_list *roll, const struct pccl_id *id)
 {
     for (uint32_t i = 0; i < roll->count; i++)
         if (pccl_id_equal(&roll->members[i].peer, id))
@@ -89,17 +90,17 @@ static bool is_in_roll(const struct pccl_roll *roll, const struct pccl_id *id)
 void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                 struct pccl_text *words)
 {
-    PCCL_ASSERT(p->view_roll != NULL);
+    PCCL_ASSERT(p->view_member_list != NULL);
     struct pccl_text gone, come;
     pccl_text_clear(&gone);
     pccl_text_clear(&come);
     struct naming missing = {.words = &gone}, fresh = {.words = &come};
     for (uint32_t i = 0; i < count; i++)
-        if (!is_in_roll(p->view_roll, &members[i]))
+        if (!is_in_roll(p->view_member_list, &members[i]))
             name(&missing, &members[i]);
-    for (uint32_t i = 0; i < p->view_roll->count; i++)
-        if (pccl_id_find(members, count, &p->view_roll->members[i].peer) == count)
-            name(&fresh, &p->view_roll->members[i].peer);
+    for (uint32_t i = 0; i < p->view_member_list->count; i++)
+        if (pccl_id_find(members, count, &p->view_member_list->members[i].peer) == count)
+            name(&fresh, &p->view_member_list->members[i].peer);
     pccl_text_format(words, "its caller expected different members");
     if (missing.count > 0)
         pccl_text_append(words, "; not a current member: %s", gone.bytes);
@@ -119,13 +120,13 @@ const struct pccl_member *pccl_peer_members(const struct pccl_peer *p, uint32_t 
 
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *p, uint32_t *count)
 {
-    *count = p->view_roll != NULL ? p->view_roll->count : 0;
-    return p->view_roll != NULL ? p->view_roll->members : NULL;
+    *count = p->view_member_list != NULL ? p->view_member_list->count : 0;
+    return p->view_member_list != NULL ? p->view_member_list->members : NULL;
 }
 
 uint64_t pccl_peer_members_number(const struct pccl_peer *p, bool as_of_view)
 {
-    const struct pccl_roll *roll = as_of_view ? p->view_roll : p->roll;
+    const struct pccl_member_list *roll = as_of_view ? p->view_member_list : p->roll;
     return roll != NULL ? roll->number : 0;
 }
 

@@ -1,4 +1,4 @@
-#include "sight/recorder.h"
+#include "telemetry/recorder.h"
 
 #include <string.h>
 
@@ -7,17 +7,17 @@
 /*
  * Returns room for `count` adjacent items; the end of the ring may stay unused for that. Overwrites the oldest items.
  */
-static struct pccl_sight_range take(uint64_t *ever, uint32_t capacity, uint32_t count)
+static struct pccl_telemetry_range take(uint64_t *ever, uint32_t capacity, uint32_t count)
 {
     uint32_t at = (uint32_t)(*ever % capacity);
     if (at + count > capacity)
         *ever += capacity - at;
-    struct pccl_sight_range range = {*ever, count};
+    struct pccl_telemetry_range range = {*ever, count};
     *ever += count;
     return range;
 }
 
-static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_sight_range range)
+static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_telemetry_range range)
 {
     return range.count > 0 && ever - range.first <= capacity;
 }
@@ -59,7 +59,7 @@ struct pccl_recorder *pccl_recorder_create(const struct pccl_memory *memory, uin
 {
     PCCL_ASSERT(operations > 0);
     return create(memory, operations, operations * PCCL_RECORDER_IDS,
-                  pccl_max_u32(operations * PCCL_RECORDER_FLOWS, PCCL_SIGHT_FLOWS_MAX));
+                  pccl_max_u32(operations * PCCL_RECORDER_FLOWS, PCCL_TELEMETRY_FLOWS_MAX));
 }
 
 void pccl_recorder_destroy(struct pccl_recorder *recorder)
@@ -81,10 +81,10 @@ static void copy_entry(struct pccl_recorder *copy, const struct pccl_recorder *r
     const struct pccl_text *reason = pccl_recorder_reason(recorder, entry);
     const struct pccl_id *members = pccl_recorder_members(recorder, entry);
     struct pccl_recorder_entry *made = pccl_recorder_add(copy, members, members != NULL ? entry->members.count : 0);
-    struct pccl_sight_range listed = made->members;
+    struct pccl_telemetry_range listed = made->members;
     *made = *entry;
     made->members = listed;
-    made->flows = made->reason = (struct pccl_sight_range){0, 0};
+    made->flows = made->reason = (struct pccl_telemetry_range){0, 0};
     if (flows != NULL) {
         made->flows = take(&copy->flow_count, copy->flow_capacity, entry->flows.count);
         memcpy(&copy->flows[made->flows.first % copy->flow_capacity], flows, entry->flows.count * sizeof *flows);
@@ -98,7 +98,7 @@ struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, c
 {
     uint32_t kept = pccl_recorder_kept(recorder);
     struct pccl_recorder *copy = create(memory, kept + operations + 1, recorder->id_capacity + ids + 1,
-                                        recorder->flow_capacity + operations * PCCL_SIGHT_FLOWS_MAX);
+                                        recorder->flow_capacity + operations * PCCL_TELEMETRY_FLOWS_MAX);
     for (uint32_t i = 0; copy != NULL && i < kept; i++)
         copy_entry(copy, recorder, pccl_recorder_at(recorder, i));
     return copy;
@@ -106,12 +106,12 @@ struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, c
 
 /* ---- adding ---- */
 
-static struct pccl_sight_range keep_members(struct pccl_recorder *recorder, const struct pccl_id *members,
-                                            uint32_t count)
+static struct pccl_telemetry_range keep_members(struct pccl_recorder *recorder, const struct pccl_id *members,
+                                                uint32_t count)
 {
-    const struct pccl_sight_range last = recorder->last_ids;
+    const struct pccl_telemetry_range last = recorder->last_ids;
     if (count == 0 || count > recorder->id_capacity)
-        return (struct pccl_sight_range){0, 0};
+        return (struct pccl_telemetry_range){0, 0};
     if (members == NULL || (last.count == count && memcmp(&recorder->ids[last.first % recorder->id_capacity], members,
                                                           count * sizeof *members) == 0))
         return last;
@@ -138,18 +138,18 @@ void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record
 }
 
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
-                             const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring)
+                             const struct pccl_telemetry_flow *flows, uint32_t count, const struct pccl_id *ring)
 {
     uint32_t used = 0;
-    while (used < count && PCCL_SIGHT_GET(flows[used].place) != 0)
+    while (used < count && PCCL_TELEMETRY_GET(flows[used].place) != 0)
         used++;
     if (used == 0)
         return;
     entry->flows = take(&recorder->flow_count, recorder->flow_capacity, used);
     struct pccl_recorder_flow *kept = &recorder->flows[entry->flows.first % recorder->flow_capacity];
     for (uint32_t i = 0; i < used; i++) {
-        kept[i].counters = pccl_sight_read(&flows[i]);
-        kept[i].peer = ring[(kept[i].counters.place & ~PCCL_SIGHT_OUTGOING) - 1];
+        kept[i].counters = pccl_telemetry_read(&flows[i]);
+        kept[i].peer = ring[(kept[i].counters.place & ~PCCL_TELEMETRY_OUTGOING) - 1];
     }
 }
 
@@ -197,7 +197,7 @@ const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorde
 
 static bool has_failed(const struct pccl_recorder_entry *entry)
 {
-    return entry->state == PCCL_SIGHT_ENDED && (entry->class != PCCL_CLASS_NONE || entry->lost_by != PCCL_OK);
+    return entry->state == PCCL_TELEMETRY_ENDED && (entry->class != PCCL_CLASS_NONE || entry->lost_by != PCCL_OK);
 }
 
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
@@ -219,39 +219,39 @@ void pccl_recorder_count_attempts(const struct pccl_recorder *recorder)
 
 /* ---- waits ---- */
 
-static enum pccl_sight_wait outgoing_waits(const struct pccl_recorder_entry *entry,
-                                           const struct pccl_sight_counters *flow, uint64_t *since_us)
+static enum pccl_telemetry_wait outgoing_waits(const struct pccl_recorder_entry *entry,
+                                               const struct pccl_telemetry_counters *flow, uint64_t *since_us)
 {
     *since_us = entry->entered_us;
     if (flow->granted_us == 0)
-        return PCCL_SIGHT_READY;
+        return PCCL_TELEMETRY_READY;
     *since_us = pccl_max_u64(flow->last_us, flow->turned_us);
     if (flow->begun != flow->moved)
-        return PCCL_SIGHT_ROOM;
+        return PCCL_TELEMETRY_ROOM;
     *since_us = pccl_max_u64(flow->last_us, flow->granted_us);
     bool is_stopped = flow->begun_stripes >= flow->granted && flow->granted < flow->opened;
-    return is_stopped && flow->expected != flow->begun ? PCCL_SIGHT_CREDIT : PCCL_SIGHT_NOTHING;
+    return is_stopped && flow->expected != flow->begun ? PCCL_TELEMETRY_CREDIT : PCCL_TELEMETRY_NOTHING;
 }
 
-enum pccl_sight_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
-                                               const struct pccl_sight_counters *flow, uint64_t *since_us)
+enum pccl_telemetry_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
+                                                   const struct pccl_telemetry_counters *flow, uint64_t *since_us)
 {
-    if (entry->state == PCCL_SIGHT_ENDED || entry->state == PCCL_SIGHT_FAILED)
-        return PCCL_SIGHT_NOTHING;
-    if (flow->place & PCCL_SIGHT_OUTGOING)
+    if (entry->state == PCCL_TELEMETRY_ENDED || entry->state == PCCL_TELEMETRY_FAILED)
+        return PCCL_TELEMETRY_NOTHING;
+    if (flow->place & PCCL_TELEMETRY_OUTGOING)
         return outgoing_waits(entry, flow, since_us);
     *since_us = flow->turned_us;
-    return flow->expected != flow->moved ? PCCL_SIGHT_DATA : PCCL_SIGHT_NOTHING;
+    return flow->expected != flow->moved ? PCCL_TELEMETRY_DATA : PCCL_TELEMETRY_NOTHING;
 }
 
-const char *pccl_sight_wait_name(enum pccl_sight_wait wait)
+const char *pccl_telemetry_wait_name(enum pccl_telemetry_wait wait)
 {
     switch (wait) {
-    case PCCL_SIGHT_READY: return "ready";
-    case PCCL_SIGHT_CREDIT: return "credit";
-    case PCCL_SIGHT_ROOM: return "room";
-    case PCCL_SIGHT_DATA: return "data";
-    case PCCL_SIGHT_NOTHING: break;
+    case PCCL_TELEMETRY_READY: return "ready";
+    case PCCL_TELEMETRY_CREDIT: return "credit";
+    case PCCL_TELEMETRY_ROOM: return "room";
+    case PCCL_TELEMETRY_DATA: return "data";
+    case PCCL_TELEMETRY_NOTHING: break;
     }
     return "nothing";
 }

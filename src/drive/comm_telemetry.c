@@ -1,4 +1,4 @@
-#include "drive/comm_sight.h"
+#include "drive/comm_telemetry.h"
 #include "drive/communicator.h"
 
 #include "drive/text_file.h"
@@ -22,7 +22,7 @@ enum {
 
 /* ---- life ---- */
 
-enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct pccl_text *reason)
+enum pccl_status pccl_comm_telemetry_check(const struct pccl_params *params, struct pccl_text *reason)
 {
     int error = params->recorder_dir[0] == '\0' ? 0 : pccl_directory_check_write(params->recorder_dir);
     if (error == 0)
@@ -31,13 +31,13 @@ enum pccl_status pccl_comm_sight_check(const struct pccl_params *params, struct 
                      params->recorder_dir, uv_strerror(error));
 }
 
-bool pccl_comm_sight_init(struct pccl_communicator *comm)
+bool pccl_comm_telemetry_init(struct pccl_communicator *comm)
 {
     comm->sight.recorder = pccl_recorder_create(pccl_heap(), comm->params.recorder_operations);
     return comm->sight.recorder != NULL;
 }
 
-void pccl_comm_sight_fini(struct pccl_communicator *comm)
+void pccl_comm_telemetry_fini(struct pccl_communicator *comm)
 {
     pccl_recorder_destroy(comm->sight.recorder);
     pccl_comm_members_drop(comm->sight.list);
@@ -60,15 +60,15 @@ static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_o
     entry->received_bytes = operation->traffic.received_bytes;
 }
 
-void pccl_comm_sight_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                              const struct pccl_peer_op *op)
+void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
+                                  const struct pccl_peer_op *op)
 {
     operation->number = ++comm->sight.launches;
     operation->launched_us = op ? op->launched_us : comm->stepped_us;
 }
 
 /* Records an operation that has ended. The recorder keeps one list for consecutive operations with the same members. */
-static struct pccl_recorder_entry *add_ended(struct pccl_comm_sight *sight, const struct pccl_comm_op *operation)
+static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *sight, const struct pccl_comm_op *operation)
 {
     const bool same = operation->members == sight->list;
     if (!same) {
@@ -78,15 +78,15 @@ static struct pccl_recorder_entry *add_ended(struct pccl_comm_sight *sight, cons
     return pccl_recorder_add(sight->recorder, same ? NULL : operation->members->ids, operation->members->count);
 }
 
-void pccl_comm_sight_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
-                             const struct pccl_peer_op *op)
+void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
+                                 const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
     if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet, so no other peer knows of it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
     describe(entry, operation, op);
-    entry->state = PCCL_SIGHT_ENDED;
+    entry->state = PCCL_TELEMETRY_ENDED;
     entry->class = op->class;
     entry->lost_by = op->lost_by;
     entry->ended_us = comm->stepped_us;
@@ -106,7 +106,7 @@ static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry
     pccl_recorder_add_flows(recorder, entry, job->job.config.sights, job->job.config.sight_count, job->job.config.ring);
 }
 
-void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
+void pccl_comm_telemetry_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
     struct pccl_recorder_entry *entry = job->entry ? pccl_recorder_find(recorder, job->entry) : NULL;
@@ -117,7 +117,7 @@ void pccl_comm_sight_released(struct pccl_communicator *comm, const struct pccl_
     add_flows(recorder, entry, job);
 }
 
-void pccl_comm_sight_failed(struct pccl_communicator *comm)
+void pccl_comm_telemetry_failed(struct pccl_communicator *comm)
 {
     if (comm->params.recorder_dir[0] != '\0')
         atomic_store(&comm->sight.due, true);
@@ -125,17 +125,17 @@ void pccl_comm_sight_failed(struct pccl_communicator *comm)
 
 /* ---- dumps ---- */
 
-enum pccl_sight_state pccl_comm_sight_state(const struct pccl_peer_op *op)
+enum pccl_telemetry_state pccl_comm_telemetry_state(const struct pccl_peer_op *op)
 {
     switch (op->state) {
     case PCCL_OP_OPEN:
-    case PCCL_OP_RUNNING: return PCCL_SIGHT_MOVING;
-    case PCCL_OP_FAILED: return PCCL_SIGHT_FAILED;
+    case PCCL_OP_RUNNING: return PCCL_TELEMETRY_MOVING;
+    case PCCL_OP_FAILED: return PCCL_TELEMETRY_FAILED;
     case PCCL_OP_DONE:
     case PCCL_OP_DECIDED: /* the operation continues, or ends in this step */
     case PCCL_OP_TOMBSTONE: break;
     }
-    return PCCL_SIGHT_COMPLETE;
+    return PCCL_TELEMETRY_COMPLETE;
 }
 
 static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
@@ -143,7 +143,7 @@ static struct pccl_comm_op *operation_of(struct pccl_table_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
 }
 
-bool pccl_comm_sight_is_under_way(const struct pccl_comm_op *operation)
+bool pccl_comm_telemetry_is_under_way(const struct pccl_comm_op *operation)
 {
     return !operation->decided && operation->op && operation->op->state != PCCL_OP_OPEN;
 }
@@ -152,14 +152,14 @@ static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm
 {
     struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, operation->members->ids, operation->members->count);
     describe(entry, operation, operation->op);
-    entry->state = pccl_comm_sight_state(operation->op);
+    entry->state = pccl_comm_telemetry_state(operation->op);
     if (!operation->job)
         return;
     add_flows(recorder, entry, operation->job);
     const struct pccl_recorder_flow *flows = pccl_recorder_flows(recorder, entry);
     entry->sent_bytes = entry->received_bytes = 0;
     for (uint32_t i = 0; flows && i < entry->flows.count; i++)
-        *(flows[i].counters.place & PCCL_SIGHT_OUTGOING ? &entry->sent_bytes : &entry->received_bytes) +=
+        *(flows[i].counters.place & PCCL_TELEMETRY_OUTGOING ? &entry->sent_bytes : &entry->received_bytes) +=
             flows[i].counters.bytes;
 }
 
@@ -189,7 +189,7 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
             add_flows(copy, entry, job);
     }
     for (struct pccl_table_node *node = pccl_table_first(operations); node; node = pccl_table_after(operations, node))
-        if (pccl_comm_sight_is_under_way(operation_of(node)))
+        if (pccl_comm_telemetry_is_under_way(operation_of(node)))
             add_under_way(copy, operation_of(node));
     return copy;
 }
@@ -197,14 +197,14 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
 static void note_announced(void *context, const struct pccl_id *from, const struct pccl_instance *instance,
                            const struct pccl_descriptor *descriptor)
 {
-    struct pccl_sight_dump *dump = context;
+    struct pccl_telemetry_dump *dump = context;
     if (dump->announced_count < ANNOUNCED_MAX)
         dump->announced[dump->announced_count++] =
-            (struct pccl_sight_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
+            (struct pccl_telemetry_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
 }
 
 /* Returns false if out of memory. */
-static bool note_peer(const struct pccl_communicator *comm, struct pccl_sight_dump *dump)
+static bool note_peer(const struct pccl_communicator *comm, struct pccl_telemetry_dump *dump)
 {
     const struct pccl_peer *peer = comm->peer;
     if (!peer)
@@ -229,7 +229,7 @@ static bool note_peer(const struct pccl_communicator *comm, struct pccl_sight_du
 }
 
 /* Does the part that needs the lock. Returns false if out of memory. */
-static bool note_all(struct pccl_communicator *comm, struct pccl_sight_dump *dump, struct pccl_engine **engine)
+static bool note_all(struct pccl_communicator *comm, struct pccl_telemetry_dump *dump, struct pccl_engine **engine)
 {
     struct timespec wall = {0};
     pccl_comm_enter(comm);
@@ -248,7 +248,7 @@ static bool note_all(struct pccl_communicator *comm, struct pccl_sight_dump *dum
 }
 
 /* Returns false if out of memory. */
-static bool note_connections(struct pccl_engine *engine, struct pccl_sight_dump *dump, uint32_t *room)
+static bool note_connections(struct pccl_engine *engine, struct pccl_telemetry_dump *dump, uint32_t *room)
 {
     *room = engine ? pccl_engine_connections(engine, NULL, 0) : 0;
     if (*room == 0)
@@ -260,7 +260,7 @@ static bool note_connections(struct pccl_engine *engine, struct pccl_sight_dump 
     return true;
 }
 
-static void free_dump(struct pccl_sight_dump *dump, uint32_t room)
+static void free_dump(struct pccl_telemetry_dump *dump, uint32_t room)
 {
     pccl_release(pccl_heap(), dump->members, dump->member_count * sizeof *dump->members);
     pccl_release(pccl_heap(), dump->announced, ANNOUNCED_MAX * sizeof *dump->announced);
@@ -269,22 +269,22 @@ static void free_dump(struct pccl_sight_dump *dump, uint32_t room)
     pccl_release(pccl_heap(), dump, sizeof *dump);
 }
 
-enum pccl_status pccl_comm_sight_text(struct pccl_communicator *comm, char **text, size_t *bytes)
+enum pccl_status pccl_comm_telemetry_text(struct pccl_communicator *comm, char **text, size_t *bytes)
 {
     struct pccl_engine *engine;
     uint32_t room = 0;
     enum pccl_status status = PCCL_MEMORY;
-    struct pccl_sight_dump *dump = pccl_allocate(pccl_heap(), sizeof *dump);
+    struct pccl_telemetry_dump *dump = pccl_allocate(pccl_heap(), sizeof *dump);
     if (!dump)
         return PCCL_MEMORY;
     if (note_all(comm, dump, &engine) && note_connections(engine, dump, &room)) {
         qsort(dump->recorder->entries, pccl_recorder_kept(dump->recorder), sizeof(struct pccl_recorder_entry),
               by_number);
         pccl_recorder_count_attempts(dump->recorder);
-        *bytes = pccl_sight_write(dump, NULL, 0);
+        *bytes = pccl_telemetry_write(dump, NULL, 0);
         *text = pccl_allocate(pccl_heap(), *bytes);
         if (*text) {
-            (void)pccl_sight_write(dump, *text, *bytes);
+            (void)pccl_telemetry_write(dump, *text, *bytes);
             status = PCCL_OK;
         }
     }
@@ -294,11 +294,11 @@ enum pccl_status pccl_comm_sight_text(struct pccl_communicator *comm, char **tex
 
 /* ---- files ---- */
 
-enum pccl_status pccl_comm_sight_write(struct pccl_communicator *comm, const char *name, struct pccl_text *reason)
+enum pccl_status pccl_comm_telemetry_write(struct pccl_communicator *comm, const char *name, struct pccl_text *reason)
 {
     char *text = NULL;
     size_t bytes = 0;
-    enum pccl_status status = pccl_comm_sight_text(comm, &text, &bytes);
+    enum pccl_status status = pccl_comm_telemetry_text(comm, &text, &bytes);
     if (status != PCCL_OK) {
         pccl_text_format(reason, "out of memory for the flight recorder's text");
         return status;
@@ -311,7 +311,7 @@ enum pccl_status pccl_comm_sight_write(struct pccl_communicator *comm, const cha
 /* Returns true if it is this thread's turn to write, with the name of the file. */
 static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
 {
-    struct pccl_comm_sight *sight = &comm->sight;
+    struct pccl_comm_telemetry *sight = &comm->sight;
     uint64_t now_us = pccl_now_us();
     char id[33] = {0};
     pccl_comm_enter(comm);
@@ -326,13 +326,13 @@ static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
     return turn;
 }
 
-void pccl_comm_sight_after_call(struct pccl_communicator *comm)
+void pccl_comm_telemetry_after_call(struct pccl_communicator *comm)
 {
     char name[PCCL_TEXT_FILE_NAME_MAX];
     struct pccl_text reason;
     if (!atomic_load_explicit(&comm->sight.due, memory_order_relaxed) || !begin_file(comm, name, sizeof name))
         return;
-    enum pccl_status status = pccl_comm_sight_write(comm, name, &reason);
+    enum pccl_status status = pccl_comm_telemetry_write(comm, name, &reason);
     pccl_comm_enter(comm);
     bool tell = status != PCCL_OK && !comm->sight.told;
     comm->sight.told = status != PCCL_OK;

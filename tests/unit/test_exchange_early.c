@@ -10,9 +10,9 @@ static struct world world;
 
 enum {
     SEGMENT = 64 << 10,                /* segment on a long path */
-    MOST = PCCL_AHEAD_BYTES / SEGMENT, /* segments ahead on a lane */
-    HELD_MOST = PCCL_AHEAD_HELD_BYTES / SEGMENT,
-    SPARE = PCCL_AHEAD_SPARE_COST / (SEGMENT + PCCL_AHEAD_SEGMENT_COST), /* for peers without room of their own */
+    MOST = PCCL_EARLY_BYTES / SEGMENT, /* segments ahead on a lane */
+    HELD_MOST = PCCL_EARLY_BUFFER_BYTES / SEGMENT,
+    SPARE = PCCL_EARLY_SPARE_COST / (SEGMENT + PCCL_EARLY_SEGMENT_COST), /* for peers without room of their own */
 };
 static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
 static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
@@ -21,7 +21,7 @@ static uint64_t elements_of(uint32_t ranks, uint64_t stripes) { return stripes *
 
 static struct pccl_exchange *mine(void) { return exchange_of(&alone.world, 0); }
 
-static size_t held(void) { return pccl_exchange_ahead_bytes(mine()); }
+static size_t held(void) { return pccl_exchange_early_bytes(mine()); }
 
 /* Sends all that can be sent over the lane to the next rank. The number of segments. */
 static uint32_t send_all(uint32_t step)
@@ -224,7 +224,7 @@ TEST(it_is_known_who_waits_for_credit)
 /* Tags of operations that run at the same time differ by less than there are configs. */
 static struct pccl_transfer *start_another(uint64_t tag)
 {
-    static struct pccl_transfer_config configs[2 * PCCL_AHEAD_SEGMENTS];
+    static struct pccl_transfer_config configs[2 * PCCL_EARLY_SEGMENTS];
     struct pccl_transfer_config *config = &configs[tag % PCCL_COUNT_OF(configs)];
     struct pccl_transfer *transfer;
     struct pccl_text reason;
@@ -414,7 +414,7 @@ ALONE_TEST(what_is_held_is_bounded)
         if (i + 1 < HELD_MOST)
             pccl_exchange_received(mine(), &arrival);
     }
-    assert_int_equal(held(), PCCL_AHEAD_HELD_BYTES);
+    assert_int_equal(held(), PCCL_EARLY_BUFFER_BYTES);
     struct pccl_msg other = data_of(0, 0, SEGMENT);
     struct pccl_arrival from_other;
     assert_int_equal(tell(1, false, &other, &from_other), PCCL_OK); /* each lane has its own */
@@ -433,8 +433,8 @@ TEST(segments_held_are_counted)
         const struct test_memory *memory = &alone.world.peers[0].memory;
         const size_t before = memory->live_bytes;
         struct pccl_msg data = data_of(0, 0, 1);
-        for (uint64_t i = 0; i < PCCL_AHEAD_HELD_SEGMENTS; i++) {
-            *(one != 0 ? &data.as.data.stripe : &data.as.data.instance.tag) = 100 + PCCL_AHEAD_HELD_SEGMENTS - i;
+        for (uint64_t i = 0; i < PCCL_EARLY_BUFFER_SEGMENTS; i++) {
+            *(one != 0 ? &data.as.data.stripe : &data.as.data.instance.tag) = 100 + PCCL_EARLY_BUFFER_SEGMENTS - i;
             assert_true(take(&data));
         }
         assert_true(memory->live_bytes - before < 1 << 20);
@@ -448,12 +448,12 @@ TEST(segments_held_are_counted)
 /* The number of segments sent ahead is bounded too, however small they are. */
 TEST(segments_sent_ahead_are_counted)
 {
-    enum { SMALL = 2 * PCCL_AHEAD_SEGMENTS };
+    enum { SMALL = 2 * PCCL_EARLY_SEGMENTS };
     static struct pccl_transfer *transfers[SMALL];
     be_alone_with(3, &long_ring, &roomy);
     for (uint32_t i = 0; i < SMALL; i++)
         transfers[i] = start_another(100 + i);
-    assert_int_equal(send_all(0), PCCL_AHEAD_SEGMENTS);
+    assert_int_equal(send_all(0), PCCL_EARLY_SEGMENTS);
     for (uint32_t i = 0; i < SMALL; i++)
         pccl_exchange_stop(mine(), transfers[i], false);
     struct pccl_transfer *another = start_another(10);
@@ -777,14 +777,14 @@ TEST(many_operations_come_ahead)
             }
             world_run(&world, rank == 0 ? 0 : 1 + world_below(&world, 3000));
             for (uint32_t other = rank + 1; rank == 0 && other < RANKS; other++) {
-                const size_t ahead = pccl_exchange_ahead_bytes(exchange_of(&world, other));
-                assert_true(ahead <= PCCL_AHEAD_BYTES);
+                const size_t ahead = pccl_exchange_early_bytes(exchange_of(&world, other));
+                assert_true(ahead <= PCCL_EARLY_BYTES);
                 assert_int_equal(ahead > 0, other == 1 || cost == &long_mesh);
             }
         }
         world_run(&world, 0);
         for (uint32_t rank = 0; rank < RANKS; rank++) {
-            assert_int_equal(pccl_exchange_ahead_bytes(exchange_of(&world, rank)), 0);
+            assert_int_equal(pccl_exchange_early_bytes(exchange_of(&world, rank)), 0);
             for (uint32_t i = 0; i < OPERATIONS; i++) {
                 assert_true(jobs[i][rank].done && jobs[i][rank].at_rest);
                 assert_true(is_sum(jobs[i], RANKS, rank));
@@ -818,7 +818,7 @@ TEST(connections_break_before_the_start)
         while (world.pipes[index].from != 0 || !world.pipes[index].data)
             index++;
         const uint32_t to = world.pipes[index].to;
-        with_something_held += pccl_exchange_ahead_bytes(exchange_of(&world, to)) > 0;
+        with_something_held += pccl_exchange_early_bytes(exchange_of(&world, to)) > 0;
         world_break(&world, index);
         assert_true(one[0].failed && one[0].class == PCCL_CLASS_PEER_LOST);
         for (uint32_t rank = 1; rank < RANKS; rank++)

@@ -4,14 +4,14 @@
  */
 #include "fuzz.h"
 
-#include "ops/book.h"
+#include "ops/token_file.h"
 #include "net/heap.h"
 
 #include <string.h>
 
-static void check(const struct pccl_book *book)
+static void check(const struct pccl_token_file *book)
 {
-    EXPECT(book->count <= PCCL_BOOK_PASSES_MAX && book->guest_count <= PCCL_BOOK_GUESTS_MAX);
+    EXPECT(book->count <= PCCL_TOKEN_FILE_PASSES_MAX && book->invitation_count <= PCCL_TOKEN_FILE_INVITATIONS_MAX);
     for (uint32_t i = 0; i < book->count; i++) {
         const struct pccl_pass *pass = &book->passes[i];
         EXPECT(pass->number <= book->last_number && pass->role < PCCL_ROLES);
@@ -23,27 +23,27 @@ static void check(const struct pccl_book *book)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pccl_book book, again;
+    struct pccl_token_file book, again;
     struct pccl_print one, two;
     struct pccl_text reason;
-    pccl_book_init(&book, pccl_heap());
-    if (pccl_book_read(&book, (const char *)data, size, &reason) != PCCL_OK) {
+    pccl_token_file_init(&book, pccl_heap());
+    if (pccl_token_file_read(&book, (const char *)data, size, &reason) != PCCL_OK) {
         EXPECT(reason.length > 0 && book.count == 0);
         return 0;
     }
     check(&book);
-    pccl_print_init(&one, pccl_heap(), PCCL_BOOK_TEXT_MAX);
-    pccl_print_init(&two, pccl_heap(), PCCL_BOOK_TEXT_MAX);
-    pccl_book_init(&again, pccl_heap());
-    pccl_book_write(&book, &one);
-    pccl_book_pad(&book, &one);
-    EXPECT(!one.failed && pccl_book_read(&again, one.bytes, one.length, &reason) == PCCL_OK);
-    pccl_book_write(&again, &two);
-    pccl_book_pad(&again, &two);
+    pccl_print_init(&one, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
+    pccl_print_init(&two, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
+    pccl_token_file_init(&again, pccl_heap());
+    pccl_token_file_write(&book, &one);
+    pccl_token_file_pad(&book, &one);
+    EXPECT(!one.failed && pccl_token_file_read(&again, one.bytes, one.length, &reason) == PCCL_OK);
+    pccl_token_file_write(&again, &two);
+    pccl_token_file_pad(&again, &two);
     EXPECT(one.length == two.length && memcmp(one.bytes, two.bytes, one.length) == 0);
     pccl_print_fini(&one);
     pccl_print_fini(&two);
-    pccl_book_fini(&book);
-    pccl_book_fini(&again);
+    pccl_token_file_fini(&book);
+    pccl_token_file_fini(&again);
     return 0;
 }

@@ -1,10 +1,10 @@
-#include "peer/sight.h"
+#include "peer/telemetry.h"
 #include "peer/members.h"
 #include "peer/output.h"
 #include "peer/queries.h"
 #include "wire/describe.h"
 
-void pccl_peer_report_sight(struct pccl_peer *p, const struct pccl_msg_sight *sight)
+void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *sight)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER || !p->up || !p->greeted)
         return;

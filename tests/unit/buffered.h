@@ -2,8 +2,8 @@
  * Shared by unit tests: the descriptors that this process has open, and its mappings of shared memory. Known on Linux
  * only; elsewhere nothing is held.
  */
-#ifndef PCCL_TESTS_UNIT_HELD_H
-#define PCCL_TESTS_UNIT_HELD_H
+#ifndef PCCL_TESTS_UNIT_BUFFERED_H
+#define PCCL_TESTS_UNIT_BUFFERED_H
 
 #include <dirent.h>
 #include <sched.h>

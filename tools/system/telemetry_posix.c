@@ -1,4 +1,4 @@
-#include "sight.h"
+#include "telemetry.h"
 
 #include "process.h"
 

@@ -6,13 +6,13 @@
  * Operations enter it when they end. Operations under way are known to the code that runs them, and a copy of the
  * recorder includes them, too (pccl_recorder_copy). Not safe for several threads.
  */
-#ifndef PCCL_SIGHT_RECORDER_H
-#define PCCL_SIGHT_RECORDER_H
+#ifndef PCCL_TELEMETRY_RECORDER_H
+#define PCCL_TELEMETRY_RECORDER_H
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/text.h"
-#include "sight/flow.h"
+#include "telemetry/flow.h"
 #include "wire/wire.h"
 
 enum {
@@ -21,15 +21,15 @@ enum {
     PCCL_RECORDER_REASONS = 32, /* total */
 };
 
-enum pccl_sight_state {
-    PCCL_SIGHT_MOVING,   /* launched, and its part of the data is not complete */
-    PCCL_SIGHT_COMPLETE, /* its part is; the outcome is not known */
-    PCCL_SIGHT_FAILED,   /* it has failed here; the outcome is not known */
-    PCCL_SIGHT_ENDED,
+enum pccl_telemetry_state {
+    PCCL_TELEMETRY_MOVING,   /* launched, and its part of the data is not complete */
+    PCCL_TELEMETRY_COMPLETE, /* its part is; the outcome is not known */
+    PCCL_TELEMETRY_FAILED,   /* it has failed here; the outcome is not known */
+    PCCL_TELEMETRY_ENDED,
 };
 
 /* A part of a ring of items from this number on, if it still exists. */
-struct pccl_sight_range {
+struct pccl_telemetry_range {
     uint64_t first;
     uint32_t count;
 };
@@ -38,7 +38,7 @@ struct pccl_recorder_entry {
     uint64_t number; /* of its launch at this peer, from 1 on */
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
-    enum pccl_sight_state state;
+    enum pccl_telemetry_state state;
     bool tiny;                /* its data passes through the master */
     enum pccl_class class;    /* ENDED: NONE is committed */
     enum pccl_status lost_by; /* ENDED, not OK: it ended only here */
@@ -48,12 +48,12 @@ struct pccl_recorder_entry {
     uint32_t restarts;        /* number of restarts of its data transfer along another ring */
     uint64_t entered_us, ended_us;
     uint64_t sent_bytes, received_bytes;
-    struct pccl_sight_range members, flows, reason;
+    struct pccl_telemetry_range members, flows, reason;
 };
 
 struct pccl_recorder_flow {
     struct pccl_id peer;
-    struct pccl_sight_counters counters;
+    struct pccl_telemetry_counters counters;
 };
 
 struct pccl_recorder {
@@ -65,7 +65,7 @@ struct pccl_recorder {
     struct pccl_id *ids;
     struct pccl_recorder_flow *flows;
     struct pccl_text *reasons;
-    struct pccl_sight_range last_ids;
+    struct pccl_telemetry_range last_ids;
 };
 
 /* Returns NULL if out of memory. operations: at least 1. */
@@ -89,7 +89,7 @@ void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_record
                               const struct pccl_text *reason);
 /* Adds the flows in use among these. `ring` has the ids of their ranks. */
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
-                             const struct pccl_sight_flow *flows, uint32_t count, const struct pccl_id *ring);
+                             const struct pccl_telemetry_flow *flows, uint32_t count, const struct pccl_id *ring);
 /* Returns the latest entry with this number; NULL if it was forgotten or never added. */
 struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number);
 
@@ -108,25 +108,25 @@ const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorde
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
 
 /* An operation's wait for a neighbor. */
-enum pccl_sight_wait {
-    PCCL_SIGHT_NOTHING,
-    PCCL_SIGHT_READY,  /* for its READY: it has not entered, as far as this peer knows */
-    PCCL_SIGHT_CREDIT, /* for its permission to send more */
-    PCCL_SIGHT_ROOM,   /* for it to take the data being sent */
-    PCCL_SIGHT_DATA,   /* for its data */
+enum pccl_telemetry_wait {
+    PCCL_TELEMETRY_NOTHING,
+    PCCL_TELEMETRY_READY,  /* for its READY: it has not entered, as far as this peer knows */
+    PCCL_TELEMETRY_CREDIT, /* for its permission to send more */
+    PCCL_TELEMETRY_ROOM,   /* for it to take the data being sent */
+    PCCL_TELEMETRY_DATA,   /* for its data */
 };
 /*
  * Returns the wait for the neighbor of this flow. *since_us: time of the neighbor's last action of this kind, or of the
  * operation's entry.
  */
-enum pccl_sight_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
-                                               const struct pccl_sight_counters *flow, uint64_t *since_us);
-const char *pccl_sight_wait_name(enum pccl_sight_wait wait);
+enum pccl_telemetry_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
+                                                   const struct pccl_telemetry_counters *flow, uint64_t *since_us);
+const char *pccl_telemetry_wait_name(enum pccl_telemetry_wait wait);
 
-enum { PCCL_SIGHT_ENDS_MAX = 16 }; /* latest connections that ended */
+enum { PCCL_TELEMETRY_ENDS_MAX = 16 }; /* latest connections that ended */
 
 /* A data connection to or from another peer. */
-struct pccl_sight_connection {
+struct pccl_telemetry_connection {
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;

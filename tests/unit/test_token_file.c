@@ -1,7 +1,7 @@
 /* The book of tokens: which peers are admitted, how often and how long; and its text, which survives a restart. */
 #include "unit.h"
 
-#include "ops/book.h"
+#include "ops/token_file.h"
 #include "net/heap.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { NOW = 1000000 };
 
 struct fixture {
-    struct pccl_book book;
+    struct pccl_token_file book;
     struct pccl_text reason;
     bool noted;
     uint8_t next;
@@ -22,25 +22,25 @@ struct fixture {
 static void setup(struct fixture *f)
 {
     *f = (struct fixture){.next = 0};
-    pccl_book_init(&f->book, pccl_heap());
+    pccl_token_file_init(&f->book, pccl_heap());
 }
 
-static void teardown(struct fixture *f) { pccl_book_fini(&f->book); }
+static void teardown(struct fixture *f) { pccl_token_file_fini(&f->book); }
 
 static uint32_t add(struct fixture *f, enum pccl_role role, uint64_t ttl_s, uint32_t uses, const char *label)
 {
     struct pccl_terms terms = {.role = role, .ttl_s = ttl_s, .uses = uses};
     uint8_t key[PCCL_PUBLIC_BYTES] = {++f->next, f->book.last_number & 255, (uint8_t)(f->book.last_number >> 8)};
     strncpy(terms.label, label, sizeof terms.label - 1);
-    struct pccl_pass *pass = pccl_book_add(&f->book, key, &terms, NOW, &f->reason);
+    struct pccl_pass *pass = pccl_token_file_add(&f->book, key, &terms, NOW, &f->reason);
     return pass ? pass->number : 0;
 }
 
 static bool comes(struct fixture *f, uint32_t number, uint8_t peer, uint64_t now_s)
 {
     struct pccl_id digest = {{peer}};
-    struct pccl_pass *pass = pccl_book_numbered(&f->book, number);
-    return pccl_book_admit(&f->book, pass, PCCL_ROLE_JOIN, &digest, now_s, &f->noted, &f->reason) == PCCL_OK;
+    struct pccl_pass *pass = pccl_token_file_numbered(&f->book, number);
+    return pccl_token_file_admit(&f->book, pass, PCCL_ROLE_JOIN, &digest, now_s, &f->noted, &f->reason) == PCCL_OK;
 }
 
 static bool says(const struct fixture *f, const char *words) { return strstr(f->reason.bytes, words) != NULL; }
@@ -53,8 +53,8 @@ TEST(roles)
     for (uint32_t has = 0; has < PCCL_ROLES; has++) {
         uint32_t number = add(&f, (enum pccl_role)has, 0, 0, "");
         for (uint32_t needs = 0; needs < PCCL_ROLES; needs++) {
-            enum pccl_status status = pccl_book_admit(&f.book, pccl_book_numbered(&f.book, number),
-                                                      (enum pccl_role)needs, NULL, NOW, &f.noted, &f.reason);
+            enum pccl_status status = pccl_token_file_admit(&f.book, pccl_token_file_numbered(&f.book, number),
+                                                            (enum pccl_role)needs, NULL, NOW, &f.noted, &f.reason);
             assert_int_equal(status, may[has][needs] ? PCCL_OK : PCCL_REFUSED);
             assert_false(f.noted);
             assert_true(status == PCCL_OK || says(&f, "does not allow"));
@@ -74,8 +74,8 @@ TEST(end_of_time)
     assert_true(says(&f, "has expired") && says(&f, "for a minute"));
     assert_true(comes(&f, number, 1, NOW + 999)); /* a peer that came in time may come back */
     assert_false(f.noted);
-    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1000));
-    assert_false(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, number), NOW + 1001));
+    assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, number), NOW + 1000));
+    assert_false(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, number), NOW + 1001));
     assert_false(comes(&f, number, 1, NOW + 1002));
     assert_true(says(&f, "was revoked"));
     teardown(&f);
@@ -95,16 +95,16 @@ TEST(uses)
     uint32_t unlimited = add(&f, PCCL_ROLE_JOIN, 0, 0, "");
     for (uint8_t peer = 0; peer < 100; peer++)
         assert_true(comes(&f, unlimited, peer, NOW));
-    assert_int_equal(f.book.guest_count, 2);
+    assert_int_equal(f.book.invitation_count, 2);
     teardown(&f);
 }
 
 static void fill_with_guests(struct fixture *f, uint32_t pass)
 {
-    for (uint32_t i = f->book.guest_count; i < PCCL_BOOK_GUESTS_MAX; i++) {
+    for (uint32_t i = f->book.invitation_count; i < PCCL_TOKEN_FILE_INVITATIONS_MAX; i++) {
         struct pccl_id digest = {{2, i & 255, (uint8_t)(i >> 8)}};
-        assert_int_equal(pccl_book_admit(&f->book, pccl_book_numbered(&f->book, pass), PCCL_ROLE_JOIN, &digest, NOW,
-                                         &f->noted, &f->reason),
+        assert_int_equal(pccl_token_file_admit(&f->book, pccl_token_file_numbered(&f->book, pass), PCCL_ROLE_JOIN,
+                                               &digest, NOW, &f->noted, &f->reason),
                          PCCL_OK);
     }
 }
@@ -125,22 +125,22 @@ TEST(guests_make_room)
     fill_with_guests(&f, many);
     assert_true(comes(&f, many, 3, NOW) && f.noted); /* in the place of 4 */
     assert_true(comes(&f, few, 3, NOW));
-    pccl_book_take_back(&f.book);
+    pccl_token_file_take_back(&f.book);
     assert_true(comes(&f, many, 5, NOW + 60));
     assert_true(comes(&f, few, 3, NOW) && !comes(&f, many, 5, NOW + 60));
     assert_true(comes(&f, late, 1, NOW) && comes(&f, late, 2, NOW)); /* in the places of others of `many` */
     assert_true(comes(&f, other, 1, NOW + 60) && comes(&f, late, 1, NOW + 60));
-    assert_int_equal(f.book.guest_count, PCCL_BOOK_GUESTS_MAX);
+    assert_int_equal(f.book.invitation_count, PCCL_TOKEN_FILE_INVITATIONS_MAX);
     assert_true(comes(&f, many, 3, NOW + 60) && comes(&f, few, 1, NOW + 60));
     assert_false(comes(&f, many, 4, NOW + 60));
     assert_false(comes(&f, few, 4, NOW));
     for (uint32_t number = other; number <= many; number++)
-        pccl_book_numbered(&f.book, number)->uses = PCCL_BOOK_GUESTS_MAX; /* as if all were uses */
+        pccl_token_file_numbered(&f.book, number)->uses = PCCL_TOKEN_FILE_INVITATIONS_MAX; /* as if all were uses */
     uint32_t last = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_false(comes(&f, last, 6, NOW));
     assert_true(says(&f, "revoke old tokens"));
-    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, many), NOW));
-    assert_int_equal(f.book.guest_count, 5);
+    assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, many), NOW));
+    assert_int_equal(f.book.invitation_count, 5);
     assert_true(comes(&f, last, 6, NOW));
     teardown(&f);
 }
@@ -152,8 +152,8 @@ TEST(use_is_taken_back)
     setup(&f);
     uint32_t once = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
     assert_true(comes(&f, once, 1, NOW) && f.noted);
-    pccl_book_take_back(&f.book);
-    assert_int_equal(f.book.guest_count, 0);
+    pccl_token_file_take_back(&f.book);
+    assert_int_equal(f.book.invitation_count, 0);
     assert_true(comes(&f, once, 2, NOW));
     assert_false(comes(&f, once, 1, NOW));
     teardown(&f);
@@ -165,11 +165,11 @@ TEST(end_comes_later)
     struct fixture f;
     const struct pccl_id digest = {{1}};
     setup(&f);
-    struct pccl_pass *pass = pccl_book_numbered(&f.book, add(&f, PCCL_ROLE_JOIN, 0, 0, ""));
+    struct pccl_pass *pass = pccl_token_file_numbered(&f.book, add(&f, PCCL_ROLE_JOIN, 0, 0, ""));
     assert_true(comes(&f, pass->number, 1, NOW) && !f.noted);
-    pccl_book_keep(&f.book, pass, &digest);
-    pccl_book_keep(&f.book, pass, &digest);
-    assert_int_equal(f.book.guest_count, 1);
+    pccl_token_file_keep(&f.book, pass, &digest);
+    pccl_token_file_keep(&f.book, pass, &digest);
+    assert_int_equal(f.book.invitation_count, 1);
     pass->ends_s = NOW + 60;
     assert_true(comes(&f, pass->number, 1, NOW + 60));
     assert_false(comes(&f, pass->number, 2, NOW + 60));
@@ -181,9 +181,9 @@ TEST(bad_terms)
 {
     struct fixture f;
     setup(&f);
-    assert_int_equal(add(&f, PCCL_ROLE_JOIN, (uint64_t)PCCL_BOOK_TTL_S_MAX + 1, 0, ""), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, (uint64_t)PCCL_TOKEN_FILE_TTL_S_MAX + 1, 0, ""), 0);
     assert_true(says(&f, "ten years"));
-    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, PCCL_BOOK_USES_MAX + 1, ""), 0);
+    assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, PCCL_TOKEN_FILE_USES_MAX + 1, ""), 0);
     assert_int_equal(add(&f, PCCL_ROLE_ADMIN, 0, 1, ""), 0);
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, "two\nlines"), 0);
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, " blank"), 0);
@@ -196,14 +196,14 @@ TEST(names)
     struct fixture f;
     setup(&f);
     uint32_t first = add(&f, PCCL_ROLE_JOIN, 0, 0, "run"), second = add(&f, PCCL_ROLE_JOIN, 0, 0, "run");
-    assert_int_equal(pccl_book_named(&f.book, "run")->number, second);
-    assert_int_equal(pccl_book_named(&f.book, "1")->number, first);
-    assert_null(pccl_book_named(&f.book, ""));
-    assert_null(pccl_book_named(&f.book, "01"));
-    assert_null(pccl_book_named(&f.book, "3"));
-    assert_null(pccl_book_named(&f.book, "99999999999999999999999"));
-    pccl_book_drop(&f.book, first);
-    assert_null(pccl_book_named(&f.book, "1"));
+    assert_int_equal(pccl_token_file_named(&f.book, "run")->number, second);
+    assert_int_equal(pccl_token_file_named(&f.book, "1")->number, first);
+    assert_null(pccl_token_file_named(&f.book, ""));
+    assert_null(pccl_token_file_named(&f.book, "01"));
+    assert_null(pccl_token_file_named(&f.book, "3"));
+    assert_null(pccl_token_file_named(&f.book, "99999999999999999999999"));
+    pccl_token_file_drop(&f.book, first);
+    assert_null(pccl_token_file_named(&f.book, "1"));
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 3); /* numbers are never used again */
     teardown(&f);
 }
@@ -213,28 +213,28 @@ TEST(full)
 {
     struct fixture f;
     setup(&f);
-    for (uint32_t i = 0; i < PCCL_BOOK_PASSES_MAX; i++)
+    for (uint32_t i = 0; i < PCCL_TOKEN_FILE_PASSES_MAX; i++)
         assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
     assert_int_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
     assert_true(says(&f, "revoke one"));
-    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, 500), NOW));
+    assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, 500), NOW));
     uint32_t limited = add(&f, PCCL_ROLE_JOIN, 0, 1, "");
-    assert_null(pccl_book_numbered(&f.book, 500));
+    assert_null(pccl_token_file_numbered(&f.book, 500));
     assert_true(comes(&f, limited, 1, NOW));
-    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, limited - 1), NOW));
-    pccl_book_numbered(&f.book, 7)->ends_s = NOW; /* an older token, with which a peer may still come back */
+    assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, limited - 1), NOW));
+    pccl_token_file_numbered(&f.book, 7)->ends_s = NOW; /* an older token, with which a peer may still come back */
     assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
-    assert_null(pccl_book_numbered(&f.book, limited - 1));
+    assert_null(pccl_token_file_numbered(&f.book, limited - 1));
     assert_int_not_equal(add(&f, PCCL_ROLE_JOIN, 0, 0, ""), 0);
-    assert_null(pccl_book_numbered(&f.book, 7));
+    assert_null(pccl_token_file_numbered(&f.book, 7));
     assert_true(comes(&f, limited, 1, NOW));
     teardown(&f);
 }
 
-static void print(const struct pccl_book *book, struct pccl_print *text)
+static void print(const struct pccl_token_file *book, struct pccl_print *text)
 {
-    pccl_print_init(text, pccl_heap(), PCCL_BOOK_TEXT_MAX);
-    pccl_book_write(book, text);
+    pccl_print_init(text, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
+    pccl_token_file_write(book, text);
     assert_false(text->failed);
 }
 
@@ -248,9 +248,9 @@ TEST(text_survives)
     uint32_t limited = add(&f, PCCL_ROLE_JOIN, 60, 2, "with blanks \xc3\xa9");
     add(&f, PCCL_ROLE_OBSERVE, 0, 0, "");
     assert_true(comes(&f, limited, 7, NOW) && comes(&f, limited, 8, NOW));
-    assert_true(pccl_book_revoke(&f.book, pccl_book_numbered(&f.book, 3), NOW));
+    assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, 3), NOW));
     print(&f.book, &one);
-    assert_int_equal(pccl_book_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
+    assert_int_equal(pccl_token_file_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
     print(&again.book, &two);
     assert_int_equal(one.length, two.length);
     assert_memory_equal(one.bytes, two.bytes, one.length);
@@ -265,7 +265,7 @@ TEST(text_survives)
 static void says_damaged(struct fixture *f, const struct pccl_print *text, uint32_t length, const char *words)
 {
     setup(f);
-    assert_int_equal(pccl_book_read(&f->book, text->bytes, length, &f->reason), PCCL_MALFORMED);
+    assert_int_equal(pccl_token_file_read(&f->book, text->bytes, length, &f->reason), PCCL_MALFORMED);
     assert_true(says(f, words) && f->book.count == 0);
     teardown(f);
 }
@@ -292,7 +292,7 @@ TEST(text_is_damaged)
         text.bytes[i] = right;
         if (right != '\n')
             continue;
-        pccl_print_init(&less, pccl_heap(), PCCL_BOOK_TEXT_MAX);
+        pccl_print_init(&less, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
         pccl_print_add_bytes(&less, text.bytes, begin);
         pccl_print_add_bytes(&less, text.bytes + i + 1, text.length - i - 1);
         says_damaged(&again, &less, less.length, "");
@@ -318,15 +318,15 @@ TEST(text_of_yesterday)
     struct fixture f, again;
     struct pccl_print text;
     setup(&f);
-    assert_int_equal(pccl_book_read(&f.book, crowded, sizeof crowded - 1, &f.reason), PCCL_MALFORMED);
+    assert_int_equal(pccl_token_file_read(&f.book, crowded, sizeof crowded - 1, &f.reason), PCCL_MALFORMED);
     assert_true(says(&f, "line 4 is malformed"));
-    assert_int_equal(pccl_book_read(&f.book, good, sizeof good - 1, &f.reason), PCCL_OK);
+    assert_int_equal(pccl_token_file_read(&f.book, good, sizeof good - 1, &f.reason), PCCL_OK);
     assert_int_equal(f.book.last_number, 2);
-    assert_int_equal(pccl_book_named(&f.book, "guest")->revoked_s, 9);
+    assert_int_equal(pccl_token_file_named(&f.book, "guest")->revoked_s, 9);
     print(&f.book, &text);
     setup(&again);
-    assert_int_equal(pccl_book_read(&again.book, text.bytes, text.length, &again.reason), PCCL_OK);
-    assert_int_equal(pccl_book_named(&again.book, "run token")->made_s, 7);
+    assert_int_equal(pccl_token_file_read(&again.book, text.bytes, text.length, &again.reason), PCCL_OK);
+    assert_int_equal(pccl_token_file_named(&again.book, "run token")->made_s, 7);
     text.bytes[sizeof "pccl-tokens" - 1 + 1] = '1'; /* its version alone makes no book without checksums */
     teardown(&f);
     says_damaged(&f, &text, text.length, "line 1 is");
@@ -345,14 +345,14 @@ TEST(text_is_padded)
     assert_true(comes(&f, 100, 7, NOW));
     print(&f.book, &one);
     uint32_t length = one.length;
-    pccl_book_pad(&f.book, &one);
+    pccl_token_file_pad(&f.book, &one);
     assert_true(one.length > length && one.length % 4096 == 0 && one.length - length < 2 * 4096);
     setup(&again);
-    assert_int_equal(pccl_book_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
+    assert_int_equal(pccl_token_file_read(&again.book, one.bytes, one.length, &again.reason), PCCL_OK);
     for (uint32_t i = 1; i <= 100; i++)
-        assert_true(pccl_book_revoke(&again.book, pccl_book_numbered(&again.book, i), INT64_MAX));
+        assert_true(pccl_token_file_revoke(&again.book, pccl_token_file_numbered(&again.book, i), INT64_MAX));
     print(&again.book, &two);
-    pccl_book_pad(&again.book, &two);
+    pccl_token_file_pad(&again.book, &two);
     assert_true(two.length <= one.length);
     pccl_print_fini(&two);
     pccl_print_fini(&one);
@@ -369,7 +369,7 @@ TEST(list_for_people)
     add(&f, PCCL_ROLE_ADMIN, 0, 0, "");
     assert_true(comes(&f, limited, 7, NOW));
     pccl_print_init(&text, pccl_heap(), 4096);
-    pccl_book_list(&f.book, NOW, &text);
+    pccl_token_file_list(&f.book, NOW, &text);
     pccl_print_add_bytes(&text, "", 1);
     assert_string_equal(text.bytes, "1  join  valid for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
     pccl_print_fini(&text);
