@@ -30,7 +30,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIZES = {"4,4K,64K,1M": 200, "8M,64M": 8}  # number of timed operations in a turn
 BY_THE_CLOCK = {"src/drive/comm_watch.c": ["pccl_comm_watch_polled"]}
 FOR_EACH_OPERATION = {
-    "src/drive/comm_telemetry.c": ["pccl_comm_telemetry_launched", "pccl_comm_telemetry_decided", "pccl_comm_telemetry_released"],
+    "src/drive/comm_telemetry.c": [
+        "pccl_comm_telemetry_launched",
+        "pccl_comm_telemetry_decided",
+        "pccl_comm_telemetry_released",
+    ],
     "src/drive/comm_jobs.c": ["count_ended"],
     "src/telemetry/flow.h": [
         "pccl_telemetry_expect",
