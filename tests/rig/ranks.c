@@ -159,7 +159,7 @@ static bool is_mismatched(const struct rig_attempt *attempt)
     return attempt->use == 0 && odd != RIG_NOBODY && (attempt->view >> odd & 1) != 0;
 }
 
-/* Whether its result is made of the part of the other rank, whatever the schedule. */
+/* Returns true if the rank's result includes the part of the other rank, whatever the schedule. */
 static bool needs_part_of(const struct rig_attempt *attempt, uint32_t other)
 {
     const struct rig_op *op = &attempt->world->spec->ops[attempt->op];

@@ -39,7 +39,7 @@ static inline bool variant_was_run(const char *name)
     return false; /* the build lacks it */
 }
 
-/* Returns true if the system lists the feature; independent of what the tests and the driver detect. */
+/* Returns true if the system lists the feature. Does not use the detection of the tests and the driver. */
 static inline bool system_lists(const char *const *reason)
 {
     char line[8192] = "";

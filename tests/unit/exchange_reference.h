@@ -183,7 +183,7 @@ static inline number scaled_error(const struct pccl_descriptor *descriptor, numb
     return descriptor->codec_rounding == PCCL_SCALED_STOCHASTIC ? step : step / 2;
 }
 
-/* Packs and unpacks the numbers once. A block's range is at most that of the segment. */
+/* Packs and unpacks the numbers once. The range of a block is at most the segment's. */
 static inline void pack(struct numbers *numbers, const struct pccl_descriptor *descriptor)
 {
     if (descriptor->codec >= PCCL_PACKING_SCALED) {

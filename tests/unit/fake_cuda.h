@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { FAKE_CUDA_DEVICES_MAX = 8, FAKE_CUDA_DEPTH_MAX = 16, FAKE_CUDA_GARBAGE = 0xdb };
-/* values of CUresult, besides those of cuda_driver.h */
+/* values of CUresult, in addition to those in cuda_driver.h */
 enum {
     FAKE_CUDA_NOT_INITIALIZED = 3,
     FAKE_CUDA_NO_DEVICE = 100,

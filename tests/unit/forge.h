@@ -1,6 +1,6 @@
 /*
- * Makes other bytes with the same XXH3 digest as given bytes; anybody can compute them. For each of eight lanes of a
- * block of 1,024 bytes XXH3 adds up the words of the lane, and the products of the halves of each word xor a key that
+ * Makes other bytes with the same XXH3 digest as given bytes; any process can compute them. For each of eight lanes of
+ * a block of 1,024 bytes XXH3 adds up the words of the lane, and the products of the halves of each word xor a key that
  * is public. Five words of a lane can be chosen so that both sums stay the same; the other eleven are free.
  */
 #ifndef PCCL_TESTS_UNIT_FORGE_H
@@ -39,8 +39,8 @@ static inline uint64_t forge_put(uint8_t *block, size_t stripe, size_t lane, uin
 }
 
 /*
- * The first eleven stripes of `forged` hold the wanted content; the others are chosen so that the lane's sums equal
- * those of `block`.
+ * Chooses the last stripes of `forged` so that the lane's sums equal the sums of `block`; the first eleven have the
+ * wanted content.
  */
 static inline void forge_lane(const uint8_t *block, uint8_t *forged, size_t lane)
 {

@@ -121,7 +121,10 @@ static void bits_of_scale(struct bits *bits, enum pccl_datatype type)
     bits_end(bits, "scale", pccl_datatype_name(type), "");
 }
 
-/* Adds what the elements are packed to, and what this unpacks to: numbers, then also special values. */
+/*
+ * Adds the packed form of the elements, and the result of unpacking it: first for numbers, then also for special
+ * values.
+ */
 static void bits_add_packing(struct bits *bits, enum pccl_datatype type, const struct pccl_packing *packing)
 {
     for (int special_too = 0; special_too < 2; special_too++) {

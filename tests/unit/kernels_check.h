@@ -607,7 +607,7 @@ static uint64_t get_float_mode(void)
     __asm__ volatile("stmxcsr %0" : "=m"(word)::"memory");
     return word;
 }
-enum { ODD_FLOAT_MODE = 0xd040 }; /* flush to zero, subnormals are zero, up, all traps except that of inexact results */
+enum { ODD_FLOAT_MODE = 0xd040 }; /* flush to zero, subnormals are zero, up, all traps except inexact results */
 #elif defined(__aarch64__)
 static void set_float_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory"); }
 static uint64_t get_float_mode(void)

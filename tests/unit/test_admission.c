@@ -1,4 +1,4 @@
-/* A master with tokens in this process: what a peer with a modified library can do with the connection of its token. */
+/* A master with tokens in this process, attacked by a peer with a modified library over the connection of its token. */
 #include "unit.h"
 
 #include "drive/master_server.h"

@@ -93,7 +93,7 @@ static void the_last_failure_is_known_by_thread_and_communicator(void **state)
     words_say(comm, "pending_out is NULL"); /* asking changes nothing */
     assert_int_equal(uv_thread_create(&thread, ask_without_a_failure, comm), 0);
     assert_int_equal(uv_thread_join(&thread), 0);
-    /* Failures of the function itself are those of calls without a communicator. */
+    /* Failures of the function itself are reported as for calls without a communicator. */
     assert_int_equal(pcclGetLastFailure(comm, NULL), pcclInvalidArgument);
     words_say(NULL, "failure_out is NULL");
     words_say(comm, "pending_out is NULL");

@@ -431,7 +431,7 @@ static void fails_for_all(struct world *world, const size_t lengths[PEERS], cons
     }
 }
 
-/* Of these lengths only the numbers are read: no machine has that much memory. */
+/* The numbers of these lengths are read, but no memory: no machine has so much. */
 static void what_all_cannot_have_nobody_gets(void **state)
 {
     struct world *world = *state;

@@ -71,7 +71,7 @@ static pcclComm_t *create(const char *address, const char *settings)
     return comm;
 }
 
-/* A blocking call on a thread of its own. */
+/* A blocking call on a separate thread. */
 struct background {
     pthread_t thread;
     pcclComm_t *comm;

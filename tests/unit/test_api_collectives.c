@@ -140,7 +140,7 @@ static void members_of(pcclComm_t *comm, pcclPeerId_t *ids)
     assert_int_equal(count, PEERS);
 }
 
-/* One peer passes a list other than that of the members: all get the failure, and the next operation works. */
+/* One peer passes a list that differs from the members': all get the failure, and the next operation works. */
 static void a_wrong_list_fails_for_all(void **state)
 {
     struct world *world = *state;

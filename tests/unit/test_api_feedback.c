@@ -1,6 +1,6 @@
 /*
- * Error feedback through the public functions, with three peers. The sum of what was delivered and of the residuals
- * equals the input, after any failure in between.
+ * Error feedback through the public functions, with three peers. The delivered sums and the residuals together equal
+ * the input, after any failure in between.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,7 +175,7 @@ static void all_arrives_sooner_or_later(struct world *world, const struct sequen
     assert_true(missing > 0); /* otherwise nothing was packed, and the test proved nothing */
 }
 
-/* Of 50 operations that are aborted, some may have been decided before. */
+/* Some of the 50 aborted operations may have been decided before. */
 static void sums_of_many(void **state)
 {
     const struct sequence s = {"int4", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 1000, 20, false, false};

@@ -453,7 +453,7 @@ static void who_cannot_rebuild_ends_the_list_for_all(void **state)
     }
 }
 
-/* In the middle of rebuilding: its list ends, and so does that of the other peer, which is alone then. */
+/* A peer closes its communicator while it rebuilds: its list ends, and the other peer's too, which is then alone. */
 static void who_closes_its_communicator_ends_its_list(void **state)
 {
     struct world *world = *state;

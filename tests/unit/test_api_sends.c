@@ -266,7 +266,7 @@ static void what_is_given_up_meets_nobody(void **state)
     }
 }
 
-/* A sender whose send differs from what is received gets that as its failure, and so does the receiver. */
+/* A send that does not match the receive fails at both ends with the difference as the reason. */
 static void what_does_not_fit_is_told(void **state)
 {
     struct world *world = *state;

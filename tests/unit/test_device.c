@@ -241,7 +241,7 @@ TEST(test_several_buffers_at_once)
         memset(buffer(i), (int)(i + 1), CHUNK);
         starts_write(i, memory + (size_t)i * CHUNK, CHUNK);
     }
-    /* The wait for the third copy comes first; the ones before it are done then, too, and the fourth is not. */
+    /* The wait for the third copy is the first one; the copies before it are done then, too, and the fourth is not. */
     uint8_t fourth = memory[(size_t)3 * CHUNK];
     waits(2);
     for (uint32_t i = 0; i < 3; i++)

@@ -83,7 +83,7 @@ struct packed_by {
     uint64_t place, seed;
 };
 
-/* Checks what a rank has; with a codec it was packed once and unpacked, unless no rank sends it. */
+/* Checks the result of a rank; with a codec it was packed once and unpacked, unless no rank sends it. */
 static void check_copy(const struct pccl_plan *plan, const uint8_t *given, uint32_t count, const struct packed_by *by,
                        const uint8_t *result)
 {
@@ -102,7 +102,7 @@ static void check_copy(const struct pccl_plan *plan, const uint8_t *given, uint3
     free(packed);
 }
 
-/* Checks that all ranks have what the segment's owner has. */
+/* Checks that all ranks have the data of the segment's owner. */
 static void check_copied_segment(const struct pccl_plan *plan, const struct job *jobs, uint64_t stripe, uint32_t piece)
 {
     const struct pccl_segment segment = pccl_plan_segment(plan, stripe, piece);
@@ -148,7 +148,7 @@ static void check_exchanged(const struct pccl_plan *plan, const struct job *jobs
 
 /*
  * Finds the blob that a rank gets from another one, and its distance from the beginning of the result. Returns false if
- * there is none.
+ * there is no such blob.
  */
 static bool find_blob(const struct pccl_plan *plan, uint32_t from, uint32_t to, uint32_t *blob, uint64_t *at)
 {

@@ -12,7 +12,7 @@ enum {
     SEGMENT = 64 << 10,                /* segment on a long path */
     MOST = PCCL_EARLY_BYTES / SEGMENT, /* segments ahead on a lane */
     HELD_MOST = PCCL_EARLY_BUFFER_BYTES / SEGMENT,
-    SPARE = PCCL_EARLY_SPARE_COST / (SEGMENT + PCCL_EARLY_SEGMENT_COST), /* for peers without room of their own */
+    SPARE = PCCL_EARLY_SPARE_COST / (SEGMENT + PCCL_EARLY_SEGMENT_COST), /* for peers without a separate room */
 };
 static const struct pccl_exchange_config roomy = {.scratch_bytes_max = 96 << 20, .window_bytes = 16 << 20};
 static const struct pccl_exchange_config narrow = {.scratch_bytes_max = 1, .window_bytes = 1};
@@ -491,7 +491,7 @@ static void others_take_all_room(void)
 
 /*
  * Peers that take part in no operation share one room and wait for it. A peer that sends to an operation of the view
- * has room of its own, and is dropped if it takes more while none is left.
+ * has a separate room, and is dropped if it takes more when no room is left.
  */
 ALONE_TEST(all_that_is_held_is_bounded)
 {
@@ -515,7 +515,7 @@ ALONE_TEST(all_that_is_held_is_bounded)
     assert_int_equal(held(), 0);
 }
 
-/* The shared room is used up: members have room of their own, before their first message and after. */
+/* The shared room is used up: members have separate rooms, before their first message and after. */
 TEST(newcomers_leave_members_their_room)
 {
     for (int early = 0; early < 2; early++) {

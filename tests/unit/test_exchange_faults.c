@@ -232,7 +232,7 @@ TEST(broken_connections_fail_both_ends)
         bool sender_rested = jobs[from].at_rest, receiver_done = jobs[to].done;
         world_break(&world, index);
         bool used = is_used(&jobs[from], from, to);
-        assert_int_equal(jobs[from].failed, used); /* at rest or not: nobody knows which bytes have arrived */
+        assert_int_equal(jobs[from].failed, used); /* at rest or not: the bytes that have arrived are unknown */
         assert_int_equal(jobs[to].failed, used && !receiver_done);
         for (uint32_t rank = 0; rank < scene.ranks; rank++) {
             assert_true(!jobs[rank].failed || jobs[rank].class == PCCL_CLASS_PEER_LOST);

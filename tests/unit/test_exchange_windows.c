@@ -1,6 +1,6 @@
 /*
- * The operation that opens stripes next, among several: the oldest gets the room that becomes free, and none stands
- * still. And the number of stripes that are open without a message.
+ * The operation that opens stripes next, among several: the oldest gets the room that becomes free, and all progress.
+ * Also the number of stripes that are open without a message.
  */
 #include "unit.h"
 #include "unit/exchange_alone.h"

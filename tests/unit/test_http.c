@@ -128,7 +128,7 @@ TEST(who_commands)
         {"Host: master.example:1\r\nOrigin: http://master.example:1\r\n", true},
         {"", false},
         {"Host:\r\n", false},
-        {"Host: evil.example:48180\r\n", false}, /* its address is that of the master */
+        {"Host: evil.example:48180\r\n", false}, /* this address is the master's */
         {"Host: evil.example:48180\r\nOrigin: http://evil.example:48180\r\n", false},
         {"Host: 127.0.0.1:48180\r\nOrigin: http://evil.example\r\n", false},
         {"Host: 127.0.0.1:48180\r\nOrigin: https://127.0.0.1:48180\r\n", false},

@@ -365,7 +365,7 @@ static bool pass(struct pair *p, uint32_t copies)
     for (uint32_t i = 0; i < copies; i++)
         all[i] = sender;
     memcpy(CMSG_DATA(&control.align), all, copies * sizeof(int));
-    /* Not sendmsg: that of musl takes at most 1,024 bytes of control messages. */
+    /* Not sendmsg: musl's accepts at most 1,024 bytes of control messages. */
     bool passed = syscall(SYS_sendmsg, p->dialed, &message, MSG_NOSIGNAL) == 1;
     int error = errno;
     if (passed)

@@ -18,7 +18,7 @@
 #include "log/queue.h"
 #include "log/logger.h"
 
-/* For ThreadSanitizer: children in these tests may have threads of their own. */
+/* For ThreadSanitizer: children in these tests may start threads. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 

@@ -75,7 +75,7 @@ TEST(three_measure_all_their_paths)
 
 /* ---- a path with a low rate ---- */
 
-/* A peer played by hand, on a thread of its own, whose clock limits the bytes that pass. */
+/* A peer played by hand, on a separate thread that limits the bytes that pass by its clock. */
 struct slow {
     int bare;
     uint64_t rate, read, let_through; /* let_through: rate that resulted, bytes per second */

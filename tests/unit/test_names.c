@@ -48,7 +48,7 @@ TEST(test_words_get_names)
     assert_int_equal(m.live_blocks, 0);
 }
 
-/* Names are given by untrusted peers: no name can contain more than a name, or be taken for that of another peer. */
+/* Names are given by untrusted peers: no name can contain more than a name, or be mistaken for another peer's. */
 TEST(test_a_name_stays_a_name)
 {
     struct test_memory m;

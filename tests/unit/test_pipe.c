@@ -1,7 +1,7 @@
 /*
- * net/pipe: both ends in one process, over a socket pair: the agreement, bytes through many wraps, which end is rung
- * and when, the end, and another side that lies. The test does not know the layout of the memory: it maps it too, and
- * finds the positions by the values that they must have.
+ * net/pipe: both ends in one process, over a socket pair: the agreement, bytes through many wraps, the wake-up bytes of
+ * each end, the end, and another side that sends invalid positions. The test does not know the layout of the memory: it
+ * maps it too, and finds the positions by the values that they must have.
  */
 #include "unit.h"
 #include "core/prng.h"

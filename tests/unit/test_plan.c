@@ -212,7 +212,7 @@ TEST(blobs_of_pairs_are_cut)
             }
 }
 
-/* Of parts of about the same length one is complete early; a much longer one does not delay the others. */
+/* Parts of similar lengths are completed one after the other; a much longer one does not delay the others. */
 TEST(turns_go_on_where_that_costs_little)
 {
     const struct pccl_cost cost = {.mesh = 1, .rtt_us = 50000, .rate = 125000000};

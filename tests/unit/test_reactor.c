@@ -210,7 +210,7 @@ static void close_input(struct world *world)
     (void)close(world->ends[1]);
 }
 
-/* The process was suspended until long after the time, and input arrived meanwhile. */
+/* The process was suspended until long after the time, and input arrived during the suspension. */
 static void stand_still_past_due(struct world *world)
 {
     open_world(world, &ticking);

@@ -134,8 +134,8 @@ TEST(agrees_with_brute_force_on_all_graphs_of_six)
 }
 
 /*
- * The guarantee for 8 nodes: "not found" means that there is none. Worst case: all pairs are good except those of one
- * node.
+ * The guarantee for 8 nodes: "not found" means that there is no such ring. Worst case: all pairs are good except those
+ * of one node.
  */
 TEST(eight_nodes_are_decided)
 {

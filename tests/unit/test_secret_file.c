@@ -191,7 +191,7 @@ static void replace_on_a_full_disk(void)
     EXPECT(has('g'));
 }
 
-/* The file is unchanged afterward, and the reason is that of the first failure. */
+/* The file is unchanged afterward, and the reason is the first failure's. */
 static void fail_without_a_reserve(void)
 {
     struct pccl_text reason;

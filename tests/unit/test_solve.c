@@ -325,7 +325,7 @@ TEST(two_slow_pairs)
     assert_int_equal(answer.worth.latency_us, 40);
 }
 
-/* If round trips are those of a grid, the best ring connects neighbors. */
+/* If round trips correspond to a grid, the best ring connects neighbors. */
 TEST(grid)
 {
     enum { WIDE = 10, COUNT = WIDE * WIDE };

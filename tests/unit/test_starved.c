@@ -1,8 +1,7 @@
 /*
  * Memory runs out: allocation k of the library fails, for every k, while a master and two peers of this process are
- * created, meet, reduce and end. Calls fail with a reason and change nothing; then the two meet all the same, and
- * nothing is leaked. The linker replaces the allocations of the library (not those of libuv, some of which are fatal)
- * by the functions here.
+ * created, meet, reduce and end. Calls fail with a reason and change nothing; then the two still meet, and nothing is
+ * leaked. The linker replaces the library's allocations (not libuv's, some of which are fatal) by the functions here.
  */
 #include "unit.h"
 #include "pccl.h"

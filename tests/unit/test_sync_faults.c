@@ -1,4 +1,4 @@
-/* Sessions of a synchronization, over real connections, when the other side leaves, stalls or lies. */
+/* Sessions of a synchronization, over real connections, when the other side leaves, stalls or sends false data. */
 #include "unit.h"
 #include "forge.h"
 #include "sync_node.h"

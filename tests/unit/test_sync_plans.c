@@ -1,4 +1,4 @@
-/* How plans change a synchronizer: which peers are served when, replacement, and the end. */
+/* Effects of plans on a synchronizer: the peers that are served and the time for that, replacement, and the end. */
 #include "unit.h"
 
 #include "sync/internal.h"

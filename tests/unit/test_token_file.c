@@ -72,7 +72,7 @@ TEST(end_of_time)
     assert_true(f.noted);
     assert_false(comes(&f, number, 2, NOW + 60));
     assert_true(says(&f, "has expired") && says(&f, "for a minute"));
-    assert_true(comes(&f, number, 1, NOW + 999)); /* a peer that came in time may come back */
+    assert_true(comes(&f, number, 1, NOW + 999)); /* a peer that has used the token in time may return */
     assert_false(f.noted);
     assert_true(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, number), NOW + 1000));
     assert_false(pccl_token_file_revoke(&f.book, pccl_token_file_numbered(&f.book, number), NOW + 1001));
@@ -110,8 +110,8 @@ static void fill_with_guests(struct fixture *f, uint32_t pass)
 }
 
 /*
- * Uses are never forgotten; of the other entries the oldest one of the token with the most entries is removed. A peer
- * that came with a revoked token takes no place.
+ * Uses are never forgotten; of the other entries, the oldest one of the token with the most entries is removed. A peer
+ * with a revoked token occupies no entry.
  */
 TEST(guests_make_room)
 {
@@ -159,7 +159,7 @@ TEST(use_is_taken_back)
     teardown(&f);
 }
 
-/* A peer that came before the token had an end comes back after that end, once it was noted. */
+/* A peer that used the token before it had an end returns after that end, if its use was noted. */
 TEST(end_comes_later)
 {
     struct fixture f;
