@@ -1,6 +1,5 @@
 /*
- * A text is refused, or it is an address whose text means the same address; and any 16 bytes have
- * such a text.
+ * A text is refused, or it is an address whose text reads as the same address; any 16 bytes have a valid text.
  */
 #include "fuzz.h"
 

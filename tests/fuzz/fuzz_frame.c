@@ -1,8 +1,7 @@
 /*
- * A stream of bytes in segments: any segmentation yields the same frames as one byte at a time, and
- * the buffer stays within its bounds. The first two bytes choose the segments and the limit of
- * length. Some of what follows with a right header gets a right checksum, because otherwise hardly
- * anything would pass it.
+ * A stream of bytes in segments: any segmentation yields the same frames as one byte at a time, and the buffer stays
+ * within its bounds. The first two bytes choose the segments and the limit of length. Some of the frames with a valid
+ * header get a valid checksum, because otherwise hardly any would be accepted.
  */
 #include "fuzz.h"
 
@@ -35,7 +34,7 @@ static void *resize(void *context, void *block, size_t old_bytes, size_t new_byt
     return fresh;
 }
 
-/* What a reader made of a stream. */
+/* The result of reading a stream. */
 struct picture {
     uint64_t frames, hash;
     bool malformed;
@@ -46,7 +45,7 @@ static void add(struct picture *picture, const void *data, size_t length)
     picture->hash = XXH3_64bits_withSeed(data, length, picture->hash);
 }
 
-/* false: malformed, nothing more can come. */
+/* Takes all complete frames. Returns false if the stream is malformed: no more frames can follow. */
 static bool take_frames(struct pccl_frame_reader *reader, struct picture *picture)
 {
     struct pccl_frame frame;
@@ -66,7 +65,7 @@ static bool take_frames(struct pccl_frame_reader *reader, struct picture *pictur
     return result == 0;
 }
 
-/* segment_max 0: as much as there is room for. */
+/* Reads a stream. segment_max 0: as much as there is room for. */
 static struct picture read_stream(const uint8_t *data, size_t size, struct pccl_prng *prng, uint64_t segment_max,
                                   bool raised)
 {
@@ -97,7 +96,7 @@ static struct picture read_stream(const uint8_t *data, size_t size, struct pccl_
     return picture;
 }
 
-/* Puts right the checksums of the frames in the stream whose first sequence byte is odd. */
+/* Corrects the checksums of the frames in the stream whose first sequence byte is odd. */
 static void mend_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + PCCL_FRAME_HEADER_BYTES <= size;) {

@@ -1,6 +1,6 @@
 /*
- * Whatever comes: once the head of a request is judged, more bytes change nothing; what is accepted has a path that
- * can be printed, and every answer fits.
+ * Any bytes: once the head of a request is judged, more bytes change nothing; the path of an accepted request can be
+ * printed, and every answer fits.
  */
 #include "fuzz.h"
 
@@ -14,7 +14,10 @@ struct picture {
     struct pccl_http_request request;
 };
 
-/* Values lie within what was read; whoever commands has the token, and an origin that is the host. */
+/*
+ * Checks that values lie within the bytes read, that a request of ours has a host and a matching origin, and that a
+ * command has the token.
+ */
 static void look_at_values(const struct pccl_http_request *request, const char *bytes, size_t length)
 {
     static const char *const names[] = {"master"};
@@ -35,7 +38,7 @@ static void look_at_values(const struct pccl_http_request *request, const char *
 static struct picture read_some(const char *bytes, size_t length)
 {
     struct picture picture = {.code = 0};
-    char *exact = malloc(length > 0 ? length : 1); /* so that a sanitizer sees whoever reads beyond it */
+    char *exact = malloc(length > 0 ? length : 1); /* exact size, so that a sanitizer detects reads beyond it */
     EXPECT(exact != NULL);
     memcpy(exact, bytes, length);
     picture.reading = pccl_http_read(exact, length, &picture.request, &picture.code);

@@ -1,6 +1,6 @@
 /*
- * The first bytes of a connection at a port with keys. The first byte of the input says at which port, and whether the
- * rest follows a good knock. More bytes never change a judgment, and without the key none is good.
+ * The first bytes of a connection at a port with keys. The first byte of the input selects the port, and whether the
+ * rest follows a good knock. More bytes never change a judgment, and without the key no knock is good.
  */
 #include "fuzz.h"
 
@@ -28,10 +28,10 @@ static struct pccl_keys *make_keys(void)
     return keys;
 }
 
-/* Returns the number of bytes of a knock whose greeting is at `bytes` behind it. */
+/* Returns the number of bytes of a knock; the greeting follows it in `bytes`. */
 static size_t knock(const struct pccl_keys *keys, bool of_link, uint8_t *bytes, size_t greeting)
 {
-    /* As net/dialer would name the link from aa.. to bb.. */
+    /* the name that net/dialer would give the link from aa.. to bb.. */
     static const char name[] = "pccl1 ls61616161616161616161616161616161-62626262626262626262626262626262";
     struct pccl_link_key link = {.keys = keys, .ticket = ticket};
     memset(&link.name.from, 'a', sizeof link.name.from);

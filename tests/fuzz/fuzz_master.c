@@ -1,7 +1,7 @@
 /*
- * The master's machine, as strangers and members reach it: connections, hellos of a few peers, messages in any order
- * and time. Its invariants hold after every step. Bytes choose the steps; a message is a random valid one of its type,
- * mostly with the ids and numbers that the machine expects, or is decoded from the bytes.
+ * The master's state machine, as strangers and members use it: connections, hellos of a few peers, messages in any
+ * order and at any time. Its invariants hold after every step. Bytes choose the steps; a message is a random valid one
+ * of its type, mostly with the ids and numbers that the state machine expects, or is decoded from the bytes.
  */
 #include "fuzz.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    CONNECTIONS = 6, /* at a time */
+    CONNECTIONS = 6, /* limit at one time */
     STEPS_MAX = 400,
     BOOT = 7,
 };
@@ -133,7 +133,7 @@ static void say_hello(struct world *world, int slot)
     receive(world, slot, &msg, 0);
 }
 
-/* The number that the machine expects, or in one of eight cases a near one. */
+/* Returns the number that the state machine expects, or in one of eight cases a near one. */
 static uint64_t near(struct world *world, uint64_t number)
 {
     uint8_t how = take(world);
@@ -172,7 +172,7 @@ static struct pccl_id some_peer(struct world *world)
     return master->remote_count > 0 ? master->remotes[take(world) % master->remote_count]->id : some_id(world);
 }
 
-/* Makes it one that may concern the state. */
+/* Changes a message so that it may concern the state. */
 static void patch(struct world *world, const struct pccl_remote *from, struct pccl_msg *msg)
 {
     const struct pccl_master *master = world->master;
@@ -218,7 +218,7 @@ static void say_random(struct world *world, int slot)
     struct pccl_prng prng;
     struct pccl_msg msg;
     uint16_t type = take(world) % (PCCL_MSG_want_link + 1);
-    if (type <= PCCL_MSG_hello_ok || type == 27) /* of no message */
+    if (type <= PCCL_MSG_hello_ok || type == 27) /* types without a message */
         return;
     pccl_prng_seed(&prng, take(world));
     pccl_wire_random(type, &prng, &own, &msg);

@@ -1,7 +1,7 @@
 /*
- * What comes over a link, in pieces of any size, into places of any size: either it is what the
- * other end sealed, or nothing of it is handed out from there on. The first bytes say how a sealed
- * stream is changed and cut up; what is left comes after it, or instead of it.
+ * The input of a link, in pieces of any size, into places of any size: either it is the other end's sealed output, or
+ * no content is returned from the difference on. The first bytes determine changes and cuts of a sealed stream; the
+ * remaining ones follow it, or replace its end.
  */
 #include "fuzz.h"
 
@@ -14,7 +14,7 @@ enum { CONTENT = 600, STREAM_MAX = 2048 };
 
 static const struct pccl_secret secret = {"a secret for what is fuzzed"};
 
-/* Records of some lengths, one of them after a change of the key, and the end. */
+/* Seals records of some lengths, one of them after a change of the key, and the end. */
 static size_t seal_stream(const struct pccl_openssl *openssl, enum pccl_record_cipher cipher, const uint8_t *content,
                           uint8_t *sealed)
 {
@@ -34,7 +34,7 @@ static size_t seal_stream(const struct pccl_openssl *openssl, enum pccl_record_c
     return bytes;
 }
 
-/* Reads all of it; what is handed out must be the beginning of the content. */
+/* Reads the whole stream; the returned content must be the beginning of the sealed content. */
 static void read_stream(const struct pccl_openssl *openssl, enum pccl_record_cipher cipher, const uint8_t *bytes,
                         size_t length, size_t piece, size_t first, const uint8_t *content, bool is_same)
 {

@@ -28,7 +28,7 @@ static void *heap_resize(void *context, void *block, size_t old_bytes, size_t ne
     return NULL;
 }
 
-/* Printed in full, read and printed again it is the same text. */
+/* Checks that a report, printed in full and read again, prints as the same text. */
 static void expect_stable(const struct pccl_topology_report *report, const struct pccl_memory *memory, bool ring_only)
 {
     struct pccl_topology_report again;
@@ -61,6 +61,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         EXPECT(reason.length > 6 && memcmp(reason.bytes, "line ", 5) == 0);
     }
     EXPECT(heap.live == 0);
-    EXPECT(heap.most <= 1000 + 50 * size); /* two reports at once */
+    EXPECT(heap.most <= 1000 + 50 * size); /* enough for two reports at once */
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Any bytes decode with any scaled codec, alike with scalar kernels and with the best of this
- * machine; any elements are packed into the bytes announced, alike, and each comes back finite if
- * and only if it was.
+ * Any bytes decode with any scaled codec, with equal results from scalar kernels and from the best of this machine; any
+ * elements are packed into the announced number of bytes, with equal results, and each is finite afterward if and only
+ * if it was before.
  */
 #include "fuzz.h"
 
@@ -19,7 +19,7 @@ static float float_at(const uint8_t *elements, size_t index)
 
 static bool is_finite(float value) { return value - value == 0; }
 
-/* A buffer of exactly so many bytes, so that a sanitizer sees one more. */
+/* Returns a buffer of exactly this size, so that a sanitizer detects access to one byte more. */
 static uint8_t *buffer(size_t bytes)
 {
     uint8_t *made = malloc(bytes + (bytes == 0));

@@ -1,7 +1,7 @@
 /*
- * Any bytes are refused by the sparse codec or decode, alike with scalar kernels and with the best of
- * this machine; any floats are packed into the bytes announced, alike, and these are accepted, unless one of
- * the floats is not finite.
+ * Any bytes are refused by the sparse codec or decode, with equal results from scalar kernels and from the best of this
+ * machine; any floats are packed into the announced number of bytes, with equal results, and these are accepted, unless
+ * one of the floats is not finite.
  */
 #include "fuzz.h"
 
@@ -12,7 +12,7 @@
 
 enum { HEAD = 4, CHUNKS_MAX = 3 };
 
-/* A buffer of exactly so many bytes, so that a sanitizer sees one more. */
+/* Returns a buffer of exactly this size, so that a sanitizer detects access to one byte more. */
 static void *buffer(size_t bytes)
 {
     void *made = calloc(bytes + (bytes == 0), 1);

@@ -1,7 +1,6 @@
 /*
- * A text is no token, or it is the only text with a checksum of that token but for white space around it; and any
- * bytes have such a text. The same of a master's key. And the first bytes of a connection are of one
- * kind only.
+ * A text is refused, or it is the only text of its token with the right checksum, apart from white space around it; any
+ * bytes have a valid text. The same applies to a master's key. The first bytes of a connection are of one kind only.
  */
 #include "fuzz.h"
 
@@ -13,7 +12,7 @@
 
 static bool is_blank(char letter) { return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t'; }
 
-/* Compares a text with what it should be, apart from the white space. */
+/* Compares a text with the expected one, apart from the white space. */
 static void expect_text(const char *text, const char *meant)
 {
     while (is_blank(*text))
@@ -60,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_text(text);
     if (size >= PCCL_PIN_BYTES + PCCL_SECRET_BYTES)
         write_text(data);
-    if (pccl_knock_is_secure(data, size)) /* then it is no frame that may come first */
+    if (pccl_knock_is_secure(data, size)) /* then it is not a valid first frame */
         EXPECT((data[0] | data[1] << 8 | data[2] << 16) > PCCL_FRAME_HELLO_MAX);
     return 0;
 }

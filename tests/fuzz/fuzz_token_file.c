@@ -1,6 +1,6 @@
 /*
- * A text is none of a book of tokens, or what is read writes a text that is read as the same book: one with which
- * nothing can happen that the rules of books exclude.
+ * A text is refused as a token file, or the result of reading it writes a text that reads as the same one, and the
+ * result conforms to the rules of token files.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,6 @@
 /*
- * A type byte and a body: it is refused with a reason, or printed, and written again as the same
- * bytes. What it carries of the founding of a subgroup, or of a tiny operation, is read as those who
- * receive it do.
+ * A type byte and a body: a message is refused with a reason, or printed and encoded as the same bytes. Its content
+ * about the creation of a subgroup, or about a tiny operation, is read as its receivers do.
  */
 #include "fuzz.h"
 
@@ -25,7 +24,7 @@ static void expect_printable(const struct pccl_text *text)
     }
 }
 
-/* Whatever the bytes are: members in order and, in a ring, each in a place of its own. */
+/* Checks that any bytes yield members in order and, in a ring, each at a different place. */
 static void read_founded(const struct pccl_bytes *founded)
 {
     static struct pccl_id ids[PCCL_PEERS_MAX];
@@ -50,7 +49,7 @@ static void read_list(const struct pccl_instance *founding, const struct pccl_by
                founding->tag);
 }
 
-/* A result that fits can be listed. */
+/* Checks that a result that fits can be listed. */
 static void read_blobs(const struct pccl_msg_resume_operation *report)
 {
     struct pccl_tiny_blob blobs[PCCL_TINY_BLOBS_MAX];

@@ -17,7 +17,7 @@ static void replay_file(const char *path)
     struct stat info;
     EXPECT(fstat(fileno(file), &info) == 0);
     size_t size = (size_t)info.st_size;
-    uint8_t *data = malloc(size > 0 ? size : 1); /* exactly so many: sanitizers see a byte too many */
+    uint8_t *data = malloc(size > 0 ? size : 1); /* exact size, so that sanitizers detect access to one byte more */
     EXPECT(data != NULL && fread(data, 1, size, file) == size);
     fclose(file);
     (void)LLVMFuzzerTestOneInput(data, size);

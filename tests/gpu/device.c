@@ -17,7 +17,7 @@
 enum { SKIPPED = 77, CHUNK = PCCL_STATE_CHUNK_BYTES, BUFFERS = PCCL_DEVICE_BUFFERS, BYTES = 5 * CHUNK + 12345 };
 enum { THREADS = 3, ROUNDS = 20, MANAGED_GLOBAL = 1 };
 
-/* The application's side: its own table, and what the library has no use for. */
+/* The application's side: a separate table, and functions that the library does not use. */
 static struct pccl_cuda_driver cuda;
 static struct {
     int (*allocate)(uint64_t *memory, size_t bytes);

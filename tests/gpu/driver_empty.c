@@ -1,4 +1,4 @@
-/* A libcuda without what is looked for in it. */
+/* A libcuda that lacks the functions that are looked up in it. */
 #include "core/base.h"
 
 __attribute__((visibility("default"))) int cuOther(void);

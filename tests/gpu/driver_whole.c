@@ -10,7 +10,7 @@
     extern int exported_##name parameters __asm__(symbol) EXPORTED __attribute__((alias("fake_cuda_" #name)));
 PCCL_CUDA_FUNCTIONS(FORWARD)
 
-/* What device.c asks for besides. */
+/* Functions that device.c uses in addition. */
 EXPORTED int cuMemAlloc_v2(uint64_t *memory, size_t bytes);
 EXPORTED int cuMemAllocManaged(uint64_t *memory, size_t bytes, unsigned flags);
 EXPORTED int cuMemFree_v2(uint64_t memory);

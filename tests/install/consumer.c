@@ -1,6 +1,5 @@
 /*
- * A program of somebody else that uses an installed library: a master and one peer in one process.
- * C99 and C++.
+ * An application that uses an installed library: a master and one peer in one process. C99 and C++.
  */
 #include <ccoip.h>
 #include <pccl.h>

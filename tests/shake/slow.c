@@ -1,8 +1,7 @@
 /*
- * For LD_PRELOAD: a machine on which things come late. Some calls that send a signal, take a port,
- * connect, make or move a file or wake a loop are held up for up to SHAKE_MS milliseconds (50),
- * before they act or after. SHAKE_SEED makes runs differ. Unlike tests/e2e/shim.c nothing fails:
- * what a test says must be the same.
+ * For LD_PRELOAD: a slow machine. Some calls that send a signal, take a port, connect, make or move a file or wake a
+ * loop are delayed by up to SHAKE_MS milliseconds (50), before they act or after. SHAKE_SEED makes runs differ. Unlike
+ * with tests/e2e/shim.c no call fails, so the result of a test must not change.
  */
 #include "preload.h"
 
@@ -25,7 +24,7 @@ __attribute__((constructor)) static void start(void)
     atomic_store(&state, of_run * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 32);
 }
 
-/* One in so many times; by a bare system call, which no signal handler minds. */
+/* Delays one call in `one_in`. A signal may shorten the delay. */
 static void dawdle(uint64_t one_in)
 {
     uint64_t number = draw();
@@ -93,10 +92,7 @@ int fsync(int file)
     return real.call(file);
 }
 
-/*
- * Programs open many files to read when they begin: those that are written are what others may wait
- * for.
- */
+/* At the start, programs open many files to read; other processes may wait for the files that are opened to write. */
 #define SLOW_OPEN(name)                                                                                                \
     int name(const char *path, int flags, ...)                                                                         \
     {                                                                                                                  \
@@ -115,7 +111,7 @@ SLOW_OPEN(open)
 SLOW_OPEN(open64)
 
 /*
- * Of libuv, whose headers are of no use here. Python loads it with our library, which hides it from
+ * Function of libuv, whose headers are not needed here. Python loads libuv with our library, which hides it from
  * RTLD_NEXT.
  */
 int uv_async_send(void *handle);

@@ -67,7 +67,7 @@ bool frame_look(const uint8_t *frame, size_t length, struct frame_shape *shape)
         return true;
     shape->is_v6 = kind == VIRTIO_NET_HDR_GSO_TCPV6;
     shape->ip_at = VIRTIO_BYTES + ETHERNET_BYTES;
-    shape->tcp_at = VIRTIO_BYTES + (size_t)virtio.csum_start; /* so nobody needs to know of options in between */
+    shape->tcp_at = VIRTIO_BYTES + (size_t)virtio.csum_start; /* independent of options in between */
     shape->segment_bytes = virtio.gso_size;
     if (!(virtio.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) || virtio.csum_offset != TCP_CHECKSUM_AT ||
         shape->tcp_at < shape->ip_at + (shape->is_v6 ? IPV6_BYTES : IPV4_BYTES) || shape->tcp_at + TCP_BYTES > length)
@@ -103,8 +103,8 @@ static void finish_ip(uint8_t *part, const struct frame_shape *shape, size_t ip_
 }
 
 /*
- * Whoever receives the frame adds the sum over the segment to that over the pseudo header, which is
- * put here.
+ * Prepares the checksum: stores the sum over the pseudo header, to which the receiver of the frame adds the sum over
+ * the segment.
  */
 static void finish_tcp(uint8_t *part, const struct frame_shape *shape, size_t tcp_bytes, uint32_t first, bool is_last)
 {

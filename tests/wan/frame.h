@@ -31,9 +31,9 @@ struct frame_shape {
 int frame_destination(const uint8_t *frame, size_t length);
 /* false: it is no frame, or one of which a part cannot be made. */
 bool frame_look(const uint8_t *frame, size_t length, struct frame_shape *shape);
-/* How much of a wire's time it takes, in bytes. */
+/* Returns the wire time of the frame, in bytes. */
 double frame_wire_bytes(size_t length, const struct frame_shape *shape);
-/* Segments first <= i < end as a frame of their own, written to `part`. Returns its length. */
+/* Writes the segments first <= i < end to `part` as a separate frame. Returns its length. */
 size_t frame_part(const uint8_t *frame, size_t length, const struct frame_shape *shape, uint32_t first, uint32_t end,
                   uint8_t *part, struct frame_shape *part_shape);
 

@@ -80,7 +80,7 @@ static void answer_line(char *line)
     (void)fflush(stdout);
 }
 
-/* false: nobody is there any more. */
+/* Reads and answers commands. Returns false at the end of standard input, or on an error. */
 static bool read_commands(void)
 {
     static char line[LINE_BYTES_MAX];

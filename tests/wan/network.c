@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLY_NS = 20000, IDLE_NS = 100000000 }; /* what is due so soon is done now: waking up takes longer */
+enum { EARLY_NS = 20000, IDLE_NS = 100000000 }; /* packets due within EARLY_NS move at once: waking up takes longer */
 
 static double draw(struct network *network)
 {
@@ -18,7 +18,7 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t sooner(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* How long so many bytes take. */
+/* Returns the transmission time of these bytes. */
 static int64_t serial_ns(double bytes, double rate_bps) { return rate_bps > 0 ? (int64_t)(bytes * 8e9 / rate_bps) : 0; }
 
 /* ---- stages ---- */
@@ -42,7 +42,7 @@ static struct packet *remove_head(struct packet **head)
 
 static int64_t start_ns(const struct stage *stage) { return later(stage->free_ns, stage->head->first_ns); }
 
-/* Takes the packet, or drops it. */
+/* Takes over the packet, or drops it. */
 static void stage_put(struct network *network, struct stage *stage, struct packet *packet)
 {
     if (stage->head && stage->waiting_bytes + packet->wire_bytes > network->queue_bytes) {
@@ -54,7 +54,7 @@ static void stage_put(struct network *network, struct stage *stage, struct packe
     append(&stage->head, &stage->tail, packet);
 }
 
-/* The next packet that has passed; NULL: none yet, *next_ns may be lowered. */
+/* Returns the next packet that has passed, or NULL if there is no such packet yet; may lower *next_ns. */
 static struct packet *stage_take(struct stage *stage, int64_t now_ns, int64_t *next_ns)
 {
     if (!stage->head)

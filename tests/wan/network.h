@@ -77,8 +77,8 @@ struct network {
 /* A frame has come in at a port. */
 void network_enter(struct network *network, int from, const uint8_t *frame, size_t length, int64_t now_ns);
 /*
- * Moves everything on; `deliver` is called for what arrives (false: it was not taken). Returns when
- * to call again.
+ * Moves all packets on; calls `deliver` for arriving frames (false: it was not taken). Returns the time of the next
+ * call.
  */
 int64_t network_run(struct network *network, int64_t now_ns, bool (*deliver)(int port, const struct packet *packet));
 /* Also for the rest of the packet that is passing through. 0: unlimited. */
