@@ -66,7 +66,7 @@ PCCL_MUST_CHECK bool pccl_reactor_run(struct pccl_reactor *reactor);
  * before. UINT64_MAX: never.
  */
 void pccl_reactor_set_due(struct pccl_reactor *reactor, uint64_t due_us);
-/* Makes the next poll read input that has arrived without waiting. */
+/* Makes the next poll return at once, with the input that has arrived. */
 void pccl_reactor_hurry(struct pccl_reactor *reactor);
 /* Makes pccl_reactor_run return after this turn, and cancels the due time. Handles in the loop stay. */
 void pccl_reactor_stop(struct pccl_reactor *reactor);

@@ -14,7 +14,7 @@
 /* The state of a renewal at one end. Zeroed: none is under way. */
 struct pccl_renewal {
     const struct pccl_openssl *openssl;
-    struct evp_pkey_st *own;               /* from the beginning until the other end's key has arrived */
+    struct evp_pkey_st *own;               /* key pair of this end, until the other end's key has arrived */
     uint8_t public[PCCL_RECORD_KEY_BYTES]; /* public half of `own` */
     bool is_agreed;                        /* `mixed` is valid */
     struct pccl_secret mixed;
