@@ -25,8 +25,8 @@ import torch.distributed.fsdp
 
 SHARDS = 2
 DRAINED = {  # in the run, and before
-    "the master drained this peer: it asked for its drain",
-    "this communicator was drained by pcclDrain, and does not enter a run again",
+    "the master drained this peer: it requested its drain",
+    "this communicator was drained by pcclDrain and cannot connect again",
 }
 ROWS, COLUMNS = (1537, 1025, 513), 8  # so that the first is cut; one shard has a row more
 

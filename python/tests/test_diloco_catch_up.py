@@ -560,7 +560,7 @@ def test_the_end_of_the_run(address):
 )
 def test_what_it_does_not_go_with(address, settings):
     comm = pccl.Communicator(address)
-    with pytest.raises(pccl.InvalidArgument, match="catch_up: .fragments. is for"):
+    with pytest.raises(pccl.InvalidArgument, match="catch_up: .fragments. requires"):
         DiLoCo(comm, params(), inner_steps=4, catch_up="fragments", **settings)
     with pytest.raises(pccl.InvalidArgument, match="catch_up: 'some'; expected whole, fragments"):
         DiLoCo(comm, params(), inner_steps=4, catch_up="some", **settings)

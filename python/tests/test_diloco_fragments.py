@@ -187,7 +187,7 @@ def test_what_error_feedback_has_kept_must_fit(address):
     assert (state["feedback.float32"] == 0).all()  # there was no other peer
     assert not any(name.startswith("feedback") for name in diloco.state_dict())
     for wrong, words in (
-        ({**state, "feedback.float32": np.zeros(3, np.float32)}, "feedback.float32 is .*, wanted is the shape"),
+        ({**state, "feedback.float32": np.zeros(3, np.float32)}, "feedback.float32 is .*, expected the shape"),
         ({**state, "feedback.other": 0, "feedback.float32": None}, "feedback.float32"),
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):

@@ -428,7 +428,7 @@ def test_parts_that_are_too_long_name_their_peer(group, monkeypatch):
     told = group(3).all(peer)
     assert any("the longest is peer " in words for _, words in told)
     for _, words in told:
-        assert "the longest is that of peer" not in words or f"the longest is that of peer {told[1][0][:8]}" in words
+        assert "); the longest is peer" not in words or f"; the longest is peer {told[1][0][:8]}" in words
 
 
 # ---- processes

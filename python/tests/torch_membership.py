@@ -22,7 +22,7 @@ def methods_in_another_order():
     given = SimpleNamespace(uuid=1, handles=[handles[one] for one in order], timeout=None, hints=None)
     assert group.supports_reconfigure and group.reconfigure(given).wait()
     assert (group.rank(), group.size()) == (order.index(rank), size)
-    fails(lambda: group.reconfigure(given), "uuid 1 was used")
+    fails(lambda: group.reconfigure(given), "uuid 1 was already used")
     fails(lambda: dist.barrier(group=old), "reconfigured")
     store.set(f"reconfigured {rank}", "")
     store.wait([f"reconfigured {one}" for one in range(size)])
@@ -65,7 +65,7 @@ def reconfigured(address, port):
     if rank != newcomer:
         fails(lambda: [dist.all_reduce(torch.ones(LARGE)) for _ in range(100)], f"rank {victim}")
         if rank == 0:
-            fails(lambda: group.reconfigure(SimpleNamespace(uuid=9, handles=["pccl://x/y"])), "this rank's among them")
+            fails(lambda: group.reconfigure(SimpleNamespace(uuid=9, handles=["pccl://x/y"])), "include this rank's")
         early = agree(8, [0, 2])
         early.handles, early.timeout = [*early.handles, f"pccl://{address}/nobody"], timedelta(seconds=0.3)
         fails(lambda: group.reconfigure(early), "reconfigure: the world is not complete within 0.3 s: 1 of 3 handles")

@@ -193,7 +193,7 @@ def test_missing(run):
     code, out, error = ask(f"127.0.0.1:{run.http}")
     equal((code, error), (0, ""), "status")
     check(re.search(rf"waiting for peer {slow_id}.*, SILENT for ", out), out)
-    check("all-reduce" in out and "2 of 3 have come, 2 have finished" in out, out)
+    check("all-reduce" in out and "2 of 3 entered, 2 finished" in out, out)
     slow.resume()
     calls.append(slow.start(*SMALL))
     for call in calls:

@@ -749,7 +749,7 @@ def test_named_while_waiting(run):
     define(peers, weights(1))
     waiting = peers[0].start("sync", "popular", 0)
     text = peers[0].until_waiting(part="synchronize shared state")
-    check("waiting for peer" in text, f"who is waited for: {text}")
+    check("waits for peer" in text, f"who is waited for: {text}")
     peers[1].start("update")
     peers[0].wait_log("can never meet")
     peers[1].kill()

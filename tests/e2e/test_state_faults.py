@@ -444,7 +444,7 @@ class Churn:
         which ended with their return (PROTOCOL 12.1). A peer that was ever in the run does not get this error."""
         loop, connected = self.loops[peer], self.connects[peer].result
         ended = loop and loop.result
-        if not ended or "an older run came back to this master" not in ended.get("words", ""):
+        if not ended or "an older run resumed at this master" not in ended.get("words", ""):
             return False
         return self.restarts > 0 and connected["at"] > self.restarted_us
 

@@ -162,10 +162,10 @@ void process_report_end(const struct process_child *child, const char *name, uin
         info.si_pid == 0)
         return;
     if (info.si_code != CLD_EXITED)
-        (void)fprintf(stderr, "pccl-perf: %s %u was ended by signal %d (%s)\n", name, index, info.si_status,
+        (void)fprintf(stderr, "pccl-perf: %s %u was terminated by signal %d (%s)\n", name, index, info.si_status,
                       strsignal(info.si_status));
     else if (info.si_status != 0)
-        (void)fprintf(stderr, "pccl-perf: %s %u ended with code %d\n", name, index, info.si_status);
+        (void)fprintf(stderr, "pccl-perf: %s %u exited with code %d\n", name, index, info.si_status);
 }
 
 /* ---- pipes ---- */

@@ -54,7 +54,7 @@ PLANTS = [
              "if (!op->decided && pccl_is_of_whole_group(&op->instance) && op->world == 0) "
              "free_operation(m, group, op);"),
             ("src/master/operations.c",
-             "/* ---- what members say ---- */",
+             "/* ---- messages of members ---- */",
              """
 void commit_late(struct pccl_master *m, struct pccl_peer_group *group)
 {

@@ -69,7 +69,7 @@ PLANTS = [
         ["D9", "STATE"], [],
         [
             ("src/peer/links.c",
-             "link->idle_us = 0; /* nothing dials it again only to keep it */",
+             "link->idle_us = 0; /* a link that is only kept is not dialed again */",
              ""),
         ]),
     Bug("answer_wants_the_link",
@@ -118,7 +118,7 @@ PLANTS = [
         [], ["sends-refused"],
         [
             ("src/peer/links.c",
-             "link->retry_us = 0; /* a retry would dial no address if the link is wanted again before it */",
+             "link->retry_us = 0; /* if the link is wanted again before the retry, there is no address to dial */",
              ""),
         ]),
     Bug("old_addresses_are_kept",

@@ -31,8 +31,8 @@ PLANTS = [
         [], ["slow-link-is-worth-it-no-more"],
         [
             ("src/master/topology_search.c",
-             "group->tuning.replans = false; /* else",
-             "/* else"),
+             "group->tuning.replans = false; /* otherwise",
+             "/* otherwise"),
         ]),
     Bug("each_second_another_search",
         "9.12: of a link that the ring is to leave, the same search is made again and again",
