@@ -129,8 +129,7 @@ void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, 
     if (p->lost_us == 0) {
         p->lost_us = p->now_us;
         p->pause_ms = p->config.dial_ms;
-        pccl_peer_log(p, PCCL_LOG_WARN, "lost the connection to the master (%s); %s", reason->bytes,
-                      connecting ? "reconnecting" : "reconnecting");
+        pccl_peer_log(p, PCCL_LOG_WARN, "lost the connection to the master (%s); reconnecting", reason->bytes);
     }
     p->why_lost = *reason;
     p->redial_us = p->now_us + (connecting ? random_pause_us(p) : p->pause_ms * UINT64_C(1000));
