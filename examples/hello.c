@@ -1,5 +1,6 @@
 /*
- * Lives with peers that come, go and are killed. Everybody contributes ones: the sum must be the number of peers.
+ * A program that survives peers that join, leave and are killed. Each peer contributes ones, so the sum is the number
+ * of peers.
  *     pccl-master --listen 127.0.0.1:48148 &
  *     hello 127.0.0.1:48148 20 &    leaves after 20 seconds; as often as you like, also later; kill -9 some of them
  */

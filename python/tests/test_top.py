@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -31,11 +32,13 @@ def master():
 
 def shown(http, capsys, wanted):
     """Returns the screen once it contains this."""
+    end = time.monotonic() + DEADLINE
     while True:
         assert program.main(["top", http]) == 0
         text = capsys.readouterr().out
         if re.search(wanted, text):
             return text
+        assert time.monotonic() < end, text
 
 
 def test_shows_a_run(master, capsys):
@@ -44,7 +47,7 @@ def test_shows_a_run(master, capsys):
     group = Group(address, 2)
     group.all(lambda comm, i: comm.all_reduce(numpy.ones(8, "f4"), numpy.ones(8, "f4"), op="sum"))
     group.all(lambda comm, i: comm.report(step=300, loss=2.0 + i))
-    text = shown(http, capsys, "step 300: loss 2.5, told by 2")
+    text = shown(http, capsys, "step 300: loss 2.5, reported by 2")
     assert "2 members, 0 newcomers" in text and "1 committed" in text
     assert len(re.findall(r"^.* works .* 300: [23]$", text, re.M)) == 2
     group.close()
@@ -69,7 +72,7 @@ def test_over_https(tmp_path, capsys):
     for arguments, words in (
         (["--token-file", token], "CERTIFICATE_VERIFY_FAILED"),
         (["--token-file", token, "--fingerprint", "0" * 64], "a different fingerprint"),
-        (["--ca", certificate], f"{own[8:]} answered: expected the header 'Authorization: Bearer"),
+        (["--ca", certificate], f"{own[8:]} answered: Unauthorized: expected the header 'Authorization: Bearer"),
     ):
         assert program.main(["top", own, *arguments]) == 1
         assert words in capsys.readouterr().err

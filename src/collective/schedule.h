@@ -67,7 +67,7 @@ struct pccl_seat {
     union {               /* small enough for two registers: passed by value for each segment */
         struct {
             uint32_t root;
-            uint32_t turn; /* 0 for the first stripes; turns follow one another */
+            uint32_t turn; /* turn of the stripe: its number / turn_stripes, modulo the number of turns */
         };
         const struct pccl_line *line; /* for a scan, which has no root and no turns; stored in the plan */
     };

@@ -232,7 +232,7 @@ static enum pccl_status find_root(struct launching *l)
     return PCCL_OK;
 }
 
-/* Checks the arguments that depend on the members; without ranks none does, and the buffers have been checked. */
+/* Checks the arguments that depend on the members. Without ranks, all arguments have been checked. */
 static enum pccl_status place(struct launching *l)
 {
     const struct pccl_op_args *args = l->args;

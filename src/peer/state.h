@@ -68,7 +68,7 @@ struct pccl_peer_link {
     uint32_t sends;     /* number of bulk sends to this member in progress */
     uint64_t idle_us;   /* end of the last such send, for which the link is kept; 0: it is not kept */
     bool asked;         /* `want_link` was sent, and the master has not answered */
-    uint64_t able_us;   /* time of that answer, or of the last loss of a link that had been up for more than a moment */
+    uint64_t able_us;   /* since when it could be opened: time of that answer, or of its last loss */
     uint64_t up_us;     /* time at which it was last opened */
     uint64_t tell_us;   /* warm: time at which to log that no member admits the newcomer; UINT64_MAX: never */
     enum pccl_dial_state out;
