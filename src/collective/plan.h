@@ -133,7 +133,7 @@ const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_
 /* Returns this peer's seat for the stripe. */
 struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe);
 
-/* Returns the number of parts of a tensor in parts. */
+/* Returns the number of parts of a partitioned tensor. */
 uint32_t pccl_plan_parts(const struct pccl_plan *plan);
 
 /* Returns the number of elements of all parts together. */

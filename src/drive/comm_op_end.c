@@ -1,4 +1,4 @@
-/* Operations from their launch on: awaits, the end, and all operations of a communicator. */
+/* Operations after their launch: awaits, the end, and functions over all operations of a communicator. */
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
 #include "drive/comm_callers.h"

@@ -17,7 +17,7 @@
 
 enum {
     FILE_EVERY_US = 1000000, /* shortest interval between writes of a file, however many operations fail */
-    ANNOUNCED_MAX = 256,     /* limit of other peers' operations in a dump */
+    ANNOUNCED_MAX = 256,     /* most announced operations of other peers in a dump */
 };
 
 /* ---- life ---- */

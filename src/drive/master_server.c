@@ -29,7 +29,7 @@
 enum {
     LINGER_MS = 500, /* time for the last messages on a connection that is being closed */
     PROBE_MS = 3000,
-    BUSY_ITERATIONS_MAX = 64, /* limit of iterations by which unread input postpones IDLE */
+    BUSY_ITERATIONS_MAX = 64, /* most iterations of the loop for which unread input may postpone IDLE */
 };
 
 #define WORDS(number) #number

@@ -18,7 +18,7 @@ struct pccl_hub {
     bool wanted;
     bool for_all;             /* only all-to-alls use it, and these need all members as hubs */
     uint32_t idle;            /* updates since the last use by an operation */
-    uint64_t barred_until_us; /* end of the bar that was set when one of its links could not be opened */
+    uint64_t barred_until_us; /* time until which the hub is not used, because one of its links could not be opened */
 };
 
 /* A peer's report about a failed link. */

@@ -253,7 +253,7 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 
 /* ---- time limits ---- */
 
-/* Returns an end of the newcomer's links that has reported a shortage since the warm-up began; or NULL. */
+/* Returns the first of the newcomer and its neighbors that has reported a shortage since the warm-up began, or NULL. */
 static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, const struct pccl_remote *unready)
 {
     const struct pccl_remote *ends[] = {unready, NULL, NULL};

@@ -76,10 +76,10 @@ struct pccl_remote {
     bool unable[PCCL_ROUND_KINDS];    /* its latest vote reports that it cannot take part */
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
-    struct pccl_sync_part *sync_part;   /* NULL: it has not voted in the open round (rounds_sync.c) */
-    struct pccl_msg_where where;        /* call NONE: not known to wait */
-    uint32_t under_way;                 /* undecided operations that it has finished */
-    struct pccl_table listens;          /* number of sends to be offered to it, by tag (operations_participants.c) */
+    struct pccl_sync_part *sync_part; /* NULL: it has not voted in the open round (rounds_sync.c) */
+    struct pccl_msg_where where; /* last report of the call in which it waits; call NONE: not known to be waiting */
+    uint32_t under_way;          /* undecided operations that it has finished */
+    struct pccl_table listens;   /* number of sends to be offered to it, by tag (operations_participants.c) */
     uint32_t founded_count, seat_count; /* subgroups that it belongs to or has agreed to found; sum of their members */
     uint32_t sole_aborts;               /* its lone aborts in this era, at most PCCL_OPS_LONE_MAX */
 

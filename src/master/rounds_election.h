@@ -48,7 +48,7 @@ struct pccl_election {
     struct pccl_text reason;
 };
 
-/* Elects a content. next: the group's next revision; 0: any revision is allowed. count > 0. */
+/* Elects the content that all members will hold. `next` is the group's next revision, or 0 to allow any. count > 0. */
 struct pccl_election pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next);
 /* Describes the reason why this ballot is expelled. */
 void pccl_describe_expulsion(struct pccl_text *reason, const struct pccl_ballot *ballot,

@@ -10,7 +10,7 @@
 
 #include "net/worker.h"
 
-/* The order to measure the path to a peer. */
+/* The master's instruction to measure the path to one peer. */
 struct pccl_measure_order {
     uint64_t test;
     struct pccl_id peer, ticket;

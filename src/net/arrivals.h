@@ -45,7 +45,7 @@ struct pccl_arrivals_config {
     enum pccl_secure_role role; /* MASTER or ACCEPTED */
     uint32_t max;      /* limit for connections, up to PCCL_TURNS_MAX; lowered to a quarter of the free descriptors */
     uint32_t sharers;  /* number of listeners that divide these descriptors among them (0 is 1) */
-    uint32_t limit_ms; /* time limit for being early */
+    uint32_t limit_ms; /* time within which a connection must send its knock and TLS greeting */
     struct pccl_arrivals_events events;
     void *owner, *listener;
 };

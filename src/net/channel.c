@@ -248,7 +248,7 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     channel->armed = wanted;
     channel->is_settling = true;
     if (!wanted || channel->is_shared)
-        (void)uv_poll_stop(&channel->poll); /* libuv cannot modify a shared entry */
+        (void)uv_poll_stop(&channel->poll); /* the system cannot modify an entry that is shared (EPOLLEXCLUSIVE) */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
     channel->is_shared = false;

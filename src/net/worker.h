@@ -50,7 +50,7 @@ struct pccl_worker_kind {
     enum pccl_link_kind link;               /* kind of the connections that it dials */
     const struct pccl_worker_role *accepts; /* role of the connections that others have dialed */
     uint32_t accepts_max; /* limit for accepted links of each peer, and for waiting ones; the oldest makes room */
-    /* The worker was woken: takes the kind's inbox. Accepted connections are opened after that. */
+    /* Called when the worker wakes: takes the kind's inbox. Accepted connections are opened afterwards. */
     void (*woken)(struct pccl_worker *worker);
     /* The due time of the reactor has passed; the kind sets it. */
     void (*ticked)(struct pccl_worker *worker);

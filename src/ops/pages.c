@@ -66,7 +66,7 @@ static void put_id_or_null(struct pccl_json *json, const char *key, const struct
         pccl_json_id(json, key, id);
 }
 
-/* In words, as messages say it; null: in its own work, or unknown. */
+/* Writes the call in the words of messages, or null if the peer is in its own code or unknown. */
 static void put_place(struct pccl_json *json, const struct pccl_place *place)
 {
     struct pccl_text words;

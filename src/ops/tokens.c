@@ -20,7 +20,7 @@ struct pccl_tokens {
     bool run_checked;                   /* its text had a checksum */
     bool joins;                         /* peers come with tokens */
     bool changed;                       /* the book, and it is not written yet */
-    bool owes;                          /* a revocation has not been written yet; it must be written lasting */
+    bool owes;                          /* a revocation is not on disk yet; the write must reach the disk */
     bool told;                          /* that it cannot be written */
     bool admits;                        /* a use of this turn has been admitted, and is not written yet */
     uint64_t tried_s;                   /* when writing failed last */

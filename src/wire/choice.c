@@ -64,7 +64,7 @@ static enum pccl_datatype type_of(const struct pccl_descriptor *descriptor)
     return is_list ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
 }
 
-/* Returns the bytes of PCCL_PACKING_BLOCK elements. A level without scales has no block: any number will do. */
+/* Returns the packed bytes of PCCL_PACKING_BLOCK elements. Levels without scales ignore the block size. */
 static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *asked)
 {
     struct pccl_descriptor one = *asked;

@@ -25,7 +25,7 @@ void pccl_choice_apply(enum pccl_level level, const struct pccl_descriptor *aske
 /* Returns true if the descriptor has the level's codec. */
 bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor *descriptor);
 
-/* Returns the choice for a use without an earlier one that counts. world: number of participants. */
+/* Returns the choice for a first use of a tag, or if the previous one does not count. world: number of participants. */
 struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, uint32_t world,
                                      const struct pccl_cost *cost);
 /*

@@ -88,7 +88,7 @@ enum {
         return &layout;                                                                                                \
     }
 
-/* Lists may have ids as items besides structs of the schema. They name peers, so zero is invalid. */
+/* A list item may be an id instead of a struct of the schema. An id names a peer, so zero is invalid. */
 LAYOUT(layout_id, pccl_id, "id", NULL, 0, WIRE_MOST_id, {"id", PCCL_WIRE_ID, 0, 1, UINT64_MAX, 0, 0, NULL})
 LAYOUT(layout_address, pccl_address, "address", NULL, 0, WIRE_MOST_address,
        {"address", PCCL_WIRE_ADDRESS, 0, 0, UINT64_MAX, 0, 0, NULL})

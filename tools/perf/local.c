@@ -71,7 +71,7 @@ static bool meets_goals(const struct perf_options *options, const struct rows *r
     return good;
 }
 
-/* Returns the exit code after all rows: wrong results, JSON, goals. */
+/* Reports wrong results, writes the JSON and checks the goals. Returns the exit code: 1 if any of these failed. */
 static int conclude(const struct perf_options *options, const struct perf_ring *ring, const struct rows *rows)
 {
     uint64_t wrong = 0;
