@@ -112,6 +112,8 @@ def missing(run, kinds, count, victim_rank, end, *options, **master):
     before = members(victim)
     words = [count, f"root={ROOT}", "launched", "inplace", *options]
     calls = [peer.start("collect", kind, 5 + at, *words) for at, kind in enumerate(kinds) for peer in peers]
+    for call in calls:
+        call.begun()
     for peer in peers:
         peer.until_waiting()
     since_us = end(victim)
