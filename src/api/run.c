@@ -24,7 +24,7 @@ static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args 
     return status;
 }
 
-/* Reads the caller's entry at `index` as it is now. The caller must call pccl_api_op_args_free, even on failure. */
+/* Reads the caller's entry at `index`. The caller must call pccl_api_op_args_free, even on failure. */
 static enum pccl_status read_entry(const struct run *run, size_t index, struct pccl_op_args *args,
                                    pcclOperationInfo_t **info, struct pccl_text *reason)
 {
