@@ -330,7 +330,7 @@ static const struct pccl_channel_events half_events = {
 
 static void begin_half(struct half *half, uv_loop_t *loop, uv_os_sock_t socket, struct pccl_pipe *pipe)
 {
-    struct pccl_handover handover = loopback_handover(socket, (const uint8_t *)"\0", 1); /* an early bell */
+    struct pccl_handover handover = loopback_handover(socket, (const uint8_t *)"\0", 1); /* an early wake-up byte */
     handover.pipe = pipe;
     half->watched = UV_READABLE;
     half->channel.sink = half->sink;

@@ -98,7 +98,7 @@ def connect_in_turn(
     if siblings.all_are_in(confirm_s):
         return
     comm.update_topology()
-    raise InternalError("a sibling of this process was drained, and this process, which asked for its drain, was not")
+    raise InternalError("a sibling of this process was drained, and this process, which requested its drain, was not")
 
 
 class _Siblings:
