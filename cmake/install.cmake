@@ -40,4 +40,15 @@ if(TARGET pccl-master)
 endif()
 install(FILES man/pccl-master.1 man/pccl-perf.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/pccl.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+# The pages of the functions come from the comments of the headers. Without Python there are only the headers.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_Interpreter_FOUND)
+    set(pccl_manual ${CMAKE_CURRENT_BINARY_DIR}/man3)
+    file(GLOB pccl_manual_sources CONFIGURE_DEPENDS include/*.h tools/api_doc.py tools/api_manual.py tools/python_source.py)
+    add_custom_command(OUTPUT ${pccl_manual}/pccl_types.3 DEPENDS ${pccl_manual_sources}
+        COMMAND ${CMAKE_COMMAND} -E rm -rf ${pccl_manual}
+        COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/api_manual.py ${pccl_manual})
+    add_custom_target(pccl_manual ALL DEPENDS ${pccl_manual}/pccl_types.3)
+    install(DIRECTORY ${pccl_manual}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+endif()
 install(FILES man/pccl.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)

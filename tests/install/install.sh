@@ -46,7 +46,8 @@ files)
     lib=$(libdir)
     for file in include/pccl.h include/pccl_collectives.h include/pccl_codecs.h include/pccl_loop.h include/pccl_sight.h \
         include/ccoip.h include/ccoip_inet.h bin/pccl-master bin/pccl-perf \
-        share/man/man1/pccl-master.1 share/man/man1/pccl-perf.1 share/man/man3/pccl.3 share/man/man7/pccl.7; do
+        share/man/man1/pccl-master.1 share/man/man1/pccl-perf.1 share/man/man3/pccl.3 share/man/man7/pccl.7 \
+        share/man/man3/pccl_communicator.3 share/man/man3/pcclConnect.3; do
         [ -f "$prefix/$file" ] || fail "$file is missing"
     done
     service=$prefix/lib/systemd/system/pccl-master.service
@@ -62,7 +63,7 @@ files)
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137])$' || true)
+        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137]|(pccl|ccoip)[A-Za-z0-9_]*\.3)$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)

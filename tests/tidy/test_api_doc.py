@@ -13,6 +13,7 @@ TOOL = ROOT / "tools/api_doc.py"
 sys.path.insert(0, str(TOOL.parent))
 
 import api_doc  # noqa: E402
+import api_manual  # noqa: E402
 
 
 def program(what, root):
@@ -36,6 +37,23 @@ class Pages(unittest.TestCase):
             self.assertEqual(program(["--write", str(pathlib.Path(folder) / "api")], ROOT), (0, ""))
             for name, text in self.texts.items():
                 self.assertEqual((pathlib.Path(folder) / "api" / name).read_text(encoding="utf-8"), text)
+
+    def test_manual_describes_every_function_and_type(self):
+        """pccl(3) lists the pages; groff finds no error in them."""
+        pages = dict(api_manual.Manual(ROOT).pages())
+        names = {place.split("#")[1] for place in self.pages["c.md"].places() if "#" in place}
+        names = {name for name in names if not name.isupper() and not name.startswith("CCOIP_")}
+        self.assertEqual({f"{name}.3" for name in names} - set(pages), set())
+        overview = (ROOT / "man/pccl.3").read_text(encoding="utf-8")
+        described = {name[:-2] for name, text in pages.items() if not text.startswith(".so ")}
+        self.assertEqual(set(re.findall(r"^\.BR (pccl_\w+) \(3\)$", overview, re.M)), described)
+        for name in described:
+            functions = re.findall(r"^\w.*?\b(pccl\w+)\(", pages[f"{name}.3"].partition(".SH DESCRIPTION")[0], re.M)
+            titles = ", ".join(re.findall(r"^\.SS (.*)$", pages[f"{name}.3"], re.M)).split(", ")
+            self.assertEqual(set(functions) - set(titles), set())
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=pages[f"{name}.3"], capture_output=True,
+                                  text=True, check=True)
+            self.assertEqual(done.stderr, "")
 
     def test_places_are_headings(self):
         """Links of pages to names in the sources lead to these on the site."""

@@ -191,9 +191,6 @@ class Rules(Tree):
         self.write("docs/A.md", "\n")
         self.planted("docs/PROTOCOL.md", "## 6. Decisions\n\nAs said (6, 6.3).\n", "cites PROTOCOL 6.3")
 
-    def test_function_without_manual(self):
-        self.planted("man/pccl.3", ".TH PCCL 3\n.B pcclInitialise\n", "pcclInit is not mentioned")
-
     def test_parameter_without_manual(self):
         self.write("src/config/params.h", '#ifndef PCCL_CONFIG_PARAMS_H\n#define PCCL_CONFIG_PARAMS_H\n'
                                          'X(MASTER, U32, a_ms, "PCCL_A_MS", "5", 1, 9, "help")\n#endif\n')
