@@ -471,12 +471,18 @@ class Run:
         return joined if count > 1 else joined[0]
 
     def admit(self, newcomer, members):
+        """Connects the newcomer, which the members admit. An update does not wait for a newcomer that has lost a link
+        since it was pending, so the members update until it has joined."""
         connect = newcomer.start("connect")
-        admits = [member.start("admit") for member in members]
-        result = connect.wait(rc=SUCCESS)
-        for call in admits:
+        for call in [member.start("admit") for member in members]:
             call.wait(rc=SUCCESS)
-        return result
+        if not members:
+            return connect.wait(rc=SUCCESS)
+        wait_until(
+            lambda: connect.result or any("for admission" in text for _, text in newcomer.logs),
+            f"the end of {connect!r}, or its wait for the next update",
+        )
+        return self.let_in(connect, members)
 
     def id_of(self, peer):
         """Returns the peer's latest name in the master's messages: the first letters of its id."""
