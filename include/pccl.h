@@ -25,9 +25,9 @@
  * with two exceptions: no call on it may begin once pcclDestroyCommunicator has been called, and only one blocking
  * joint call (update, pending, optimize, synchronize) may be outstanding; a second one returns pcclInvalidUsage.
  *
- * Deadlines. By default calls wait for live peers without limit; `call_timeout_ms` and `op_timeout_ms` set limits.
- * Calls that can never meet, because peers wait in different calls, end after `stuck_ms` (30 s) if one of them is
- * update, optimize or synchronize. A peer that is silent for the master's `silence_ms` is considered dead.
+ * Deadlines. By default calls wait for live peers without limit; `call_timeout_ms` and `op_timeout_ms` set limits. If
+ * peers wait in different calls, these can never complete: they end after `stuck_ms` (30 s) if one of them is update,
+ * optimize or synchronize. A peer that is silent for the master's `silence_ms` is considered dead.
  */
 #ifndef PCCL_H
 #define PCCL_H
@@ -69,15 +69,15 @@ extern "C" {
 typedef enum pcclResult_t {
     pcclSuccess = 0,
     pcclNotInitialized = 1,         /* pcclInit has not been called */
-    pcclInternalError = 2,          /* out of memory or another resource, or a bug in the library */
-    pcclInvalidArgument = 3,        /* an argument is wrong in any state; nothing was changed */
+    pcclInternalError = 2,          /* out of memory, lack of another resource, or a bug in the library */
+    pcclInvalidArgument = 3,        /* an argument is invalid regardless of the state; nothing was changed */
     pcclInvalidUsage = 4,           /* the call is not allowed in this state, or conflicts with other peers' calls */
     pcclTooFewPeers = 5,            /* fewer than two peers in the group */
     pcclMasterConnectionFailed = 6, /* pcclConnect could not join the run */
     pcclRankConnectionFailed = 7,   /* never returned */
-    pcclRankConnectionLost = 8,     /* the operation failed on all peers of the group; usually a retry succeeds */
+    pcclRankConnectionLost = 8,     /* the operation failed on all peers of the group; a retry usually succeeds */
     pcclNoSharedStateAvailable = 9, /* never returned */
-    pcclPendingAsyncOps = 10,       /* operations of this communicator have been launched and not yet awaited */
+    pcclPendingAsyncOps = 10,       /* operations of this communicator have been launched but not yet awaited */
     pcclUpdateTopologyFailed = 11,  /* pcclUpdateTopology could not complete */
     pcclTopologyOptimizationFailed = 12, /* pcclOptimizeTopology could not complete */
     /* Only from calls that PCCL 1.0 lacks, or with the option `extended_results` instead of the code in parentheses: */
@@ -87,7 +87,7 @@ typedef enum pcclResult_t {
     pcclPeerMismatch = 16,    /* peers called the same operation with different arguments (4) */
     pcclExpelled = 17,        /* the master removed this peer from the run (8, 11, 4 by call) */
     pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */
-    pcclOutOfMemory = 19,     /* (2) */
+    pcclOutOfMemory = 19,     /* out of memory (2) */
     pcclUnsupported = 20,     /* not supported by this version (4) */
     pcclRefused = 21,         /* the master refused this peer (6) */
     pcclMembersChanged = 22,  /* the members differ from the list that a caller expected */
@@ -111,7 +111,7 @@ typedef struct pcclOptions_t pcclOptions_t;
 typedef enum pcclDataType_t {
     pcclUint8 = 0,
     pcclInt8 = 1,
-    pcclInt16 = 2, /* note the order of the 16-bit types */
+    pcclInt16 = 2, /* signed before unsigned, unlike the other sizes */
     pcclUint16 = 3,
     pcclUint32 = 4,
     pcclInt32 = 5,
@@ -122,9 +122,9 @@ typedef enum pcclDataType_t {
     pcclFloat = 10,
     pcclDouble = 11,
     /* not in PCCL 1.0: */
-    pcclBool = 12,         /* one byte: true unless it is 0; results of reductions are 0 or 1 */
+    pcclBool = 12,         /* one byte: 0 is false, any other value is true; results of reductions are 0 or 1 */
     pcclFloat8E4M3FN = 13, /* 4 exponent bits, 3 fraction bits, no infinity: up to 448 */
-    pcclFloat8E5M2 = 14    /* the upper half of a binary16: up to 57344, and infinity */
+    pcclFloat8E5M2 = 14    /* the upper half of a binary16: up to 57344, with infinities */
 } pcclDataType_t;
 
 typedef enum pcclDeviceType_t { pcclDeviceCpu = 0, pcclDeviceCuda = 1 } pcclDeviceType_t;
@@ -153,15 +153,15 @@ typedef enum pcclRedOp_t {
     pcclPremulSum = 8
 } pcclRedOp_t;
 
-/* Counts of pcclGetAttribute. They cover accepted peers only, not newcomers that wait for admission. */
+/* Counts that pcclGetAttribute returns. They cover accepted peers only, not newcomers that wait for admission. */
 typedef enum pcclAttribute_t {
     PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE = 1,             /* peers of the run, all groups */
     PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE = 2,         /* peers of this communicator's group */
     PCCL_ATTRIBUTE_NUM_DISTINCT_PEER_GROUPS = 3,      /* groups with at least one peer */
     PCCL_ATTRIBUTE_LARGEST_PEER_GROUP_WORLD_SIZE = 4, /* peers of the largest group */
     /* not in PCCL 1.0: */
-    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE_NOW = 5,    /* as GLOBAL_WORLD_SIZE, but in the master's latest list */
-    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE_NOW = 6 /* as PEER_GROUP_WORLD_SIZE, but in that list */
+    PCCL_ATTRIBUTE_GLOBAL_WORLD_SIZE_NOW = 5,    /* like GLOBAL_WORLD_SIZE, but from the master's latest list */
+    PCCL_ATTRIBUTE_PEER_GROUP_WORLD_SIZE_NOW = 6 /* like PEER_GROUP_WORLD_SIZE, but from that list */
 } pcclAttribute_t;
 
 typedef enum pcclSharedStateSyncStrategy_t {
@@ -170,7 +170,7 @@ typedef enum pcclSharedStateSyncStrategy_t {
     PCCL_SHARED_STATE_SYNC_STRATEGY_SEND_ONLY = 2        /* keeps its own content */
 } pcclSharedStateSyncStrategy_t;
 
-/* Part of the descriptor; has no other effect. */
+/* Distribution of the elements. The library ignores it. */
 typedef enum pcclDistributionHint_t {
     pcclDistributionNone = 0,
     pcclDistributionNormal = 1,
@@ -192,7 +192,7 @@ typedef enum pcclQuantizationAlgorithm_t {
     pcclQuantNone = 0,           /* elements are sent unchanged */
     pcclQuantMinMax = 1,         /* unsigned integers between the smallest and the largest element */
     pcclQuantZeroPointScale = 2, /* integers around an exact zero; for sums and averages only */
-    /* Not in PCCL 1.0: formats of codecs that pcclCreateCodec makes (pccl_codecs.h) */
+    /* Not in PCCL 1.0: formats of the codecs that pcclCreateCodec creates (pccl_codecs.h) */
     pcclQuantE4M3 = 3, /* 8 bits: 4 exponent bits, 3 mantissa bits */
     pcclQuantE5M2 = 4,
     pcclQuantInt4 = 5, /* 4 bits: -7 to 7 */
@@ -227,12 +227,12 @@ typedef struct pcclQuantizationOptions_t {
 
 /*
  * One reduction. All members must be equal on all peers of the group; otherwise the operation fails on every peer, and
- * the message names the peer and the difference. The distribution hint is not compared and has no effect yet.
+ * the message names the peer and the difference. The distribution hint is not compared and has no effect.
  */
 typedef struct pcclReduceDescriptor_t {
     size_t count; /* elements, not bytes; > 0 */
     pcclRedOp_t op;
-    uint64_t tag; /* pairs the calls of the peers; free again once the operation has been awaited */
+    uint64_t tag; /* matches the calls of the peers; may be reused once the operation has been awaited */
     pcclReduceOperandDescriptor_t src_descriptor;
     pcclQuantizationOptions_t quantization_options;
 } pcclReduceDescriptor_t;
@@ -244,7 +244,8 @@ typedef struct pcclReduceSingleDescriptor_t {
 } pcclReduceOpDescriptor_t;
 
 /*
- * A launched reduction: a plain value that may be copied, must be awaited once and needs no other release.
+ * Handle of a launched reduction. It is a plain value: it may be copied, must be awaited exactly once, and needs no
+ * other release.
  */
 typedef struct pcclAsyncReduceOp_t {
     pcclComm_t *comm;
@@ -262,12 +263,12 @@ typedef struct pcclTensorInfo_t {
     size_t count; /* elements */
     pcclDataType_t datatype;
     pcclDeviceType_t device_type;
-    bool allow_content_inequality; /* peers need not hold the same content */
+    bool allow_content_inequality; /* the content may differ between peers */
 } pcclTensorInfo_t;
 
 typedef struct pcclSharedState_t {
     uint64_t revision;
-    size_t count; /* of infos */
+    size_t count; /* number of elements of infos */
     pcclTensorInfo_t *infos;
 } pcclSharedState_t;
 
@@ -277,7 +278,7 @@ typedef struct pcclSharedStateSyncInfo_t {
 } pcclSharedStateSyncInfo_t;
 
 typedef struct pcclBuildInfo_t {
-    bool has_cuda_support; /* CUDA is available, so tensors of shared state may be in device memory */
+    bool has_cuda_support; /* true if CUDA is available, so that tensors of shared state may be in device memory */
 } pcclBuildInfo_t;
 
 /* ------------------------------------------------------------------------------------------------ process */
@@ -307,16 +308,16 @@ PCCL_EXPORT pcclResult_t pcclGetBuildInfo(pcclBuildInfo_t *info);
 PCCL_EXPORT uint32_t pcclGetVersion(void);
 
 /*
- * Describes a result in one English sentence without a full stop. Never NULL; unknown values have a text, too. Any
- * thread, any time. The text is static.
+ * Describes a result in one English sentence without a full stop. Never returns NULL, not even for an unknown value.
+ * Any thread, any time. The text is static.
  */
 PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
 
 /*
- * Returns the reason of the calling thread's last failed call on this communicator; with comm NULL, of its last failed
- * call without a communicator (creation, options, master and log functions). The text is empty if no call has failed;
- * successful calls leave it unchanged. Never NULL. Valid until the thread's next call of the library. Any time. Does
- * not block. comm may be disconnected, but not destroyed.
+ * Returns the reason for the calling thread's last failure on this communicator or, if comm is NULL, for its last
+ * failure in a call without a communicator (creation, options, master and log functions). The text is empty if no call
+ * has failed; successful calls leave it unchanged. Never NULL. Valid until the thread's next call of the library. Any
+ * time. Does not block. comm may be disconnected, but not destroyed.
  */
 PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 
@@ -330,10 +331,10 @@ PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 typedef struct pcclFailure_t {
     size_t size;         /* set by PCCL_FAILURE_INIT */
     pcclResult_t result; /* result of the call; pcclSuccess: no call has failed, and the members below are 0 */
-    bool launched;       /* true for a launched reduction, with this tag and number: */
+    bool launched;       /* true if the call launched an operation, which tag and sequence identify */
     uint64_t tag;
     uint64_t sequence;   /* 0 for the first launch of the tag since the last joint call that reset the numbers */
-    uint32_t peer_count; /* number of peers that left the group; at most PCCL_FAILURE_PEERS_MAX of them are named: */
+    uint32_t peer_count; /* number of peers that left the group; peers lists at most PCCL_FAILURE_PEERS_MAX of them */
     char peers[PCCL_FAILURE_PEERS_MAX][PCCL_PEER_ID_SIZE]; /* ids as in pcclGetTopology; "" after the last */
     uint32_t precise; /* a pcclResult_t: the result of the call with `extended_results` */
 } pcclFailure_t;
@@ -362,8 +363,8 @@ typedef struct pcclFailure_t {
  * deadline from a death. When `op_timeout_ms` or `stuck_ms` has passed, usually no peer has left: the message names the
  * missing peers, and the same call would wait for them again.
  *
- * Leaves message and details unchanged, unless it fails: then it sets those for calls without a communicator. Any
- * thread, any time. Does not block. comm may be disconnected, but not destroyed. Not in PCCL 1.0.
+ * Success leaves message and details unchanged; if this function fails, it sets the ones for calls without a
+ * communicator. Any thread, any time. Does not block. comm may be disconnected, but not destroyed. Not in PCCL 1.0.
  * pcclSuccess
  * pcclInvalidArgument failure_out is NULL, or its size was not set
  */
@@ -396,12 +397,12 @@ PCCL_EXPORT pcclResult_t pcclGetPeerId(const pcclComm_t *comm, char *id, size_t 
 PCCL_EXPORT pcclResult_t pcclGetPeerName(const pcclComm_t *comm, const char *id, char *name, size_t size);
 
 /*
- * Describes waiting calls: one line for the calls of this or other peers that have waited for more than `where_ms`,
- * with the waiting peers, their calls and the missing peers; and one line for each list (pcclRunOperations,
- * pcclAllReduceMultipleWithRetry) whose lowest open entry was first launched before that time, even while it is
- * repeated: with the number of launches and the reason of the last failure. The text is empty if no peer is known to
- * wait; it is truncated to fit and always terminated. Any thread, in particular while another thread is blocked in a
- * call on comm. Does not block.
+ * Describes waiting calls. The first line describes the calls of this or other peers that have waited for more than
+ * `where_ms`, with the waiting peers, their calls and the missing peers. Another line describes each list
+ * (pcclRunOperations, pcclAllReduceMultipleWithRetry) whose first unfinished entry was first launched more than
+ * `where_ms` ago, with the number of its launches and the reason for its last failure. The text is empty if no peer is
+ * known to wait; it is truncated to fit and always terminated. Any thread, in particular while another thread is
+ * blocked in a call on comm. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or text is NULL, or size is 0
@@ -512,7 +513,7 @@ PCCL_EXPORT pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name,
  * time. Does not block.
  * pcclSuccess
  * pcclInvalidArgument name or buffer is NULL, an unknown parameter, or the text with its terminator needs more than
- *                     `size` bytes; the message has the number
+ *                     `size` bytes; the message states the required size
  */
 PCCL_EXPORT pcclResult_t pcclGetOption(const pcclOptions_t *PCCL_NULLABLE options, const char *name, char *buffer,
                                        size_t size);
@@ -604,12 +605,12 @@ PCCL_EXPORT pcclResult_t pcclDestroyCommunicator(pcclComm_t *comm);
 PCCL_EXPORT pcclResult_t pcclCloseCommunicator(pcclComm_t *comm);
 
 /*
- * Returns a count. The first four counts are those after this communicator's last completed call, successful or failed
- * (connect, update topology, optimize topology, await). They do not change between calls, so all peers that made the
- * same calls see the same numbers, and a loop that only reads them never notices a death. The counts _NOW follow the
- * latest member list from the master: they include removals and admissions since that call, and may differ between
- * peers. A dead peer counts until the master removes it (immediately, or after `silence_ms`); while the master is away
- * the counts do not change. Any thread. Does not block.
+ * Returns a count. The first four counts are updated only when a call of this communicator (connect, update topology,
+ * optimize topology, await) completes, successfully or not. So all peers that made the same calls see the same numbers,
+ * and a loop that only reads them never notices a death. The _NOW counts follow the latest member list from the master:
+ * they include removals and admissions since that call, and may differ between peers. A dead peer counts until the
+ * master removes it (immediately, or after `silence_ms`); while the master is away the counts do not change. Any
+ * thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or attribute_out is NULL, or the attribute is unknown
@@ -620,8 +621,8 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
 /*
  * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers have called it. Without a newcomer
  * it takes one round trip after the slowest caller. On success all peers see the same new attributes. A newcomer begins
- * with the calls that members make after the update that admitted it. Peers in other calls cannot meet this one:
- * pcclDescribeWaits names them, and `stuck_ms` usually ends one of the two calls.
+ * with the calls that members make after the update that admitted it. If other peers wait in a different call, neither
+ * call can complete: pcclDescribeWaits names the peers, and `stuck_ms` usually ends one of the two calls.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument       comm is NULL
@@ -638,8 +639,8 @@ PCCL_EXPORT pcclResult_t pcclUpdateTopology(pcclComm_t *comm);
  * Sets *pending_out to true if newcomers are ready for admission. Joint(all), BLOCKS until all accepted peers have
  * called it; all receive the same answer. May be called while operations run, and while another thread awaits them, but
  * not during another joint call. A newcomer counts once it and its future neighbors have their links, so after "true"
- * an update need not wait for it. Also true if an update would remove a slow link from a ring, or let a drained peer
- * leave.
+ * an update need not wait for it. The answer is also true if an update would remove a slow link from a ring or let a
+ * drained peer leave.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or pending_out is NULL
@@ -656,10 +657,10 @@ PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pendi
  * Paths are tested under load; each peer sends over one path and receives over one path at a time. A result is valid
  * for `fresh_ms`, unless reductions over that link reach a different rate. So a call shortly after another one takes a
  * few round trips, and in a large run, where the time is too short to test every path, each call adds results. The best
- * ring has the fastest slowest path, and among equal rings the lowest latency; no ring contains an unusable path. The
- * ring stays unless another ring is clearly better. For more than twelve peers the search continues in the background;
- * the next pcclUpdateTopology or pcclOptimizeTopology adopts its result, or a ring that avoids a link that has become
- * much slower.
+ * ring is the one whose slowest path is the fastest and, among equal rings, the one with the lowest latency; no ring
+ * contains an unusable path. The ring changes only if another ring is clearly better. For more than twelve peers the
+ * search continues in the background; the next pcclUpdateTopology or pcclOptimizeTopology adopts its result, or a ring
+ * that avoids a link that has become much slower.
  *
  * The call admits no newcomers. It updates the attributes. The death of a peer invalidates only its tests, a hanging
  * peer also delays the call by some seconds; a restarted master repeats the tests. Once they have begun,
@@ -686,8 +687,8 @@ PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
  * docs/PROTOCOL.md its meaning. If the paths do not fit into a message (with more than about 60 peers), the report
  * contains only the paths of the ring.
  *
- * The text and its terminator need *needed bytes; text NULL with size 0 returns only that number. The report changes as
- * peers join and leave and links are used, so the next call may need more bytes: pass a larger buffer.
+ * The text and its terminator need *needed bytes; with text NULL and size 0 the call only sets *needed. The report
+ * changes as peers join and leave and links are used, so the next call may need more bytes: pass a larger buffer.
  *
  * BLOCKS until the master answers or `call_timeout_ms` has passed; no other peer is involved. Any thread, any time,
  * also during other calls; one call at a time. Not in PCCL 1.0.
@@ -710,9 +711,9 @@ PCCL_EXPORT pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *PCCL_NULL
  * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th launch of a tag
  * since the last topology update or optimization is paired with the n-th launch of that tag of the other peers. Does
  * not block. Any thread; peers may launch and await different tags in different orders. sendbuf and recvbuf have
- * descriptor->count elements in CPU memory, of any number and alignment, and must be equal or not overlap. sendbuf must
- * stay unchanged and recvbuf untouched until the await has returned. On any result except pcclSuccess no operation was
- * launched and the other peers were not notified.
+ * descriptor->count elements each, in CPU memory and with any alignment; they must be equal or not overlap. sendbuf
+ * must stay unchanged and recvbuf untouched until the await has returned. On any result except pcclSuccess no operation
+ * was launched and the other peers were not notified.
  * pcclSuccess         *reduce_handle_out must be awaited exactly once
  * pcclNotInitialized
  * pcclInvalidArgument a pointer is NULL; count is 0; an unknown data type, operation or algorithm; an operation that
@@ -728,11 +729,11 @@ PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
                                             pcclAsyncReduceOp_t *reduce_handle_out);
 
 /*
- * Ends a launched reduction. Joint(group) with the other peers' launches (not their awaits): BLOCKS until the outcome
- * is decided for all. Success or failure is the same on all peers that remain in the run. On success recvbuf contains
- * the result, bit-identical on all peers. On failure sendbuf has its original content, also in place; if the buffers
- * differ, recvbuf is unspecified. In both cases the library no longer touches the buffers, the tag is free and the
- * attributes are updated. Any thread, any order.
+ * Waits for a launched reduction and ends it. Joint(group) with the other peers' launches (not their awaits): BLOCKS
+ * until the outcome is decided for all. Success or failure is the same on all peers that remain in the run. On success
+ * recvbuf contains the result, bit-identical on all peers. On failure sendbuf has its original content, also in place;
+ * if the buffers differ, recvbuf is unspecified. In both cases the library no longer touches the buffers, the tag is
+ * free and the attributes are updated. Any thread, any order.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    the handle or its communicator is NULL, or the handle names no launched operation (already
@@ -783,11 +784,11 @@ PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_h
 
 /*
  * Aborts all launched and undecided operations of this communicator for all peers of the group. It does not wait: each
- * await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if that
- * was decided before. A running pcclAllReduceMultipleWithRetry or pcclRunOperations launches no further operations and
- * returns, on the other peers also. Joint calls continue. Any thread; not from a signal handler. If the other peers
- * have launched fewer operations than this one, their next launch of the tag fails, too; pcclUpdateTopology resets
- * the pairing. Not in PCCL 1.0.
+ * await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if
+ * success had already been decided. A running pcclAllReduceMultipleWithRetry or pcclRunOperations launches no further
+ * operations and returns, on the other peers also. Joint calls continue. Any thread; not from a signal handler. If the
+ * other peers have launched fewer operations than this one, their next launch of the tag fails, too; pcclUpdateTopology
+ * resets the pairing. Not in PCCL 1.0.
  * pcclSuccess            also if no operation is launched
  * pcclNotInitialized
  * pcclInvalidArgument    comm is NULL
@@ -808,9 +809,9 @@ PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const
  * descriptors; tags must be distinct within the list. BLOCKS until all of its operations have ended. Any thread. If a
  * peer was lost in between, entries may be reduced over different numbers of peers. A failure that a retry cannot fix
  * ends the list on all peers and aborts its other operations. The peers may then have launched different parts of the
- * list: call pcclUpdateTopology before using these tags again. reduce_info_out receives the sums of the bytes and the
- * smallest number of peers of an entry, equal on all peers; it is also written on pcclTooFewPeers, with the final
- * number of peers.
+ * list: call pcclUpdateTopology before using these tags again. reduce_info_out receives the total bytes and the
+ * smallest number of peers that reduced an entry, which is equal on all peers; it is also written on pcclTooFewPeers,
+ * with the final number of peers.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL, count is 0, max_in_flight < 1, two tags are equal, or pcclAllReduceAsync
@@ -911,7 +912,7 @@ PCCL_EXPORT pcclResult_t pcclCreateMasterWithOptions(const char *listen_addresse
 PCCL_EXPORT pcclResult_t pcclRunMaster(pcclMasterInstance_t *master);
 
 /*
- * Returns the port on which a running master listens (of its first address). Any thread. Does not block.
+ * Returns the port on which a running master listens at its first address. Any thread. Does not block.
  * pcclSuccess
  * pcclInvalidArgument master or port_out is NULL
  * pcclInvalidUsage    not run yet
@@ -929,7 +930,7 @@ PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
 
 /*
  * Makes a running master reload its certificates for later connections; it logs an invalid certificate and keeps the
- * previous one. Has no effect without certificates. Does not wait. Any thread, also in a signal handler.
+ * previous one. A master without certificates ignores the call. Does not wait. Any thread, also in a signal handler.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run

@@ -23,8 +23,8 @@ typedef enum pcclCodecScale_t {
 typedef enum pcclCodecRounding_t {
     pcclRoundNearest = 0,
     /*
-     * Rounds up or down at random, to the nearer value with higher probability: the mean of many roundings is the
-     * element. The choice depends on the operation, the peer and the element's index; a retry chooses again.
+     * Rounds up or down at random, more often to the nearer value, so that the mean of many roundings is the element.
+     * The choice depends on the operation, the peer and the element's index; a retry chooses again.
      */
     pcclRoundStochastic = 1
 } pcclCodecRounding_t;
@@ -39,14 +39,15 @@ typedef struct pcclCodecParams_t {
     /*
      * Error feedback, for sums and averages: the library keeps the rounding error of this peer's contribution for the
      * tag, and adds it to the next contribution with the tag, so that errors do not accumulate over many operations. A
-     * failed operation does not change it. Local: each peer may use it or not. It takes 8 bytes for each element of
-     * each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used for another count,
-     * type or codec, the library drops the feedback and logs a warning.
+     * failed operation does not change it. Each peer decides for itself whether to use it. It takes 8 bytes for each
+     * element of each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used for
+     * another count, type or codec, the library drops the feedback and logs a warning.
      */
     bool feedback;
-    /* pcclQuantAuto only, which requires one of these budgets: time of an operation, up to 131071 ms. */
+    /* Budget of pcclQuantAuto, which requires one of the two: time of an operation, at most 131071 ms */
     uint32_t budget_ms;
-    uint32_t budget_percent; /* or share of the time between two uses of its tag, up to 100; the first two are exact */
+    uint32_t budget_percent; /* or percentage of the time between two uses of its tag, at most 100; the first two uses
+                                are exact */
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
@@ -55,9 +56,9 @@ typedef struct pcclCodecParams_t {
     }
 
 /*
- * Creates a codec for any number of operations with quantization, on any thread: a plain value that needs no release.
- * If peers differ in format, block, scale or rounding, the operation fails for all, as for any difference in
- * quantization. In a reduction with a codec, each part is packed once and sent to one peer, which sums the parts as
+ * Creates a codec. It is a plain value that needs no release and serves any number of operations with quantization, on
+ * any thread. If peers differ in format, block, scale or rounding, the operation fails for all, as for any difference
+ * in quantization. In a reduction with a codec, each part is packed once and sent to one peer, which sums the parts as
  * float and packs the result once; in groups without links between all peers, or of more than 16 peers, parts are sent
  * along the ring instead, where each peer packs the sum again. NaN arrives as NaN, an infinity as an infinity with
  * pcclQuantE5M2 and as NaN with the others. docs/CODECS.md has the formats and error bounds.
@@ -66,20 +67,20 @@ typedef struct pcclCodecParams_t {
  * for each operation: unquantized floats, 16 (pcclQuantZeroPointScale), 8 (pcclQuantE4M3) or 4 bits (pcclQuantE2M1). It
  * chooses the largest number of bits that is expected, from the last use of the tag, to stay within the budget, or else
  * 4 bits. All peers make the same choice, and must pass the same budget. Block, scale and rounding apply to 8 and 4
- * bits; so does feedback, which is kept while more bits are used. pcclOperationInfo_t reports the choice and its
- * reason.
+ * bits; so does feedback, which stays unchanged while more bits are used. pcclOperationInfo_t reports the choice and
+ * its reason.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, an unknown codec, a budget for a format other than
+ * pcclInvalidArgument a pointer is NULL, the size is not set, the codec is unknown, or a budget for a format other than
  *                     pcclQuantAuto, or both budgets
  */
 PCCL_EXPORT pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOptions_t *codec_out);
 
-/* Error and size of encoded elements. */
+/* Errors and size of encoded elements. */
 typedef struct pcclCodecError_t {
     size_t size;           /* set by PCCL_CODEC_ERROR_INIT */
     double largest;        /* largest error, relative to the largest magnitude */
     double rms;            /* root mean square of the errors, relative to the root mean square of the elements */
-    uint64_t not_finite;   /* number of skipped elements: NaN or infinite before or after decoding */
+    uint64_t not_finite;   /* number of skipped elements, which are NaN or infinite before or after decoding */
     uint64_t packed_bytes; /* length of the encoded elements */
 } pcclCodecError_t;
 
@@ -92,14 +93,15 @@ typedef struct pcclCodecError_t {
  * Packs and unpacks these elements locally with any quantization, and measures the errors. An all-reduce with a codec
  * of pcclCreateCodec adds the errors of its peers' parts and of its result.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, the size is not set, or an unsuitable quantization
+ * pcclInvalidArgument a pointer is NULL, the size is not set, or the quantization does not suit the elements
  */
 PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec, const void *elements, size_t count,
                                           pcclDataType_t datatype, pcclCodecError_t *error_out);
 
 /*
- * Returns the error feedback of a tag, for a checkpoint. *count is the capacity of feedback_out in floats; it is set to
- * the number of floats of the feedback, 0 if there is no feedback. feedback_out may be NULL to query the number.
+ * Returns the error feedback of a tag, for a checkpoint. On entry *count is the capacity of feedback_out in floats; the
+ * call sets it to the number of floats of the feedback, or 0 if there is no feedback. feedback_out may be NULL to query
+ * the number.
  * pcclSuccess
  * pcclInvalidArgument the feedback has a different number of floats, or count is NULL
  */
@@ -119,11 +121,11 @@ PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, c
 /* -------------------------------------------------------------------------------------------- sparse codec */
 
 /*
- * The sparse codec keeps the `kept` floats of the largest magnitude of each chunk of PCCL_SPARSE_CHUNK floats (of a
- * shorter last chunk the same share, rounded up), in 14 bits each: the index, and one of two magnitudes with a sign;
- * plus 8 bytes per chunk. Equal elements give equal bytes, and equal bytes give equal bits, on all machines. It is not
- * a codec for operations, as each peer keeps different elements. Peers exchange the bytes (pcclAllGatherV), and each
- * peer adds the bytes of all. docs/CODECS.md has the layout.
+ * The sparse codec keeps the `kept` floats of the largest magnitude in each chunk of PCCL_SPARSE_CHUNK floats; in a
+ * shorter last chunk it keeps the same share, rounded up. A kept float takes 14 bits: its index, its sign, and one of
+ * two magnitudes; each chunk takes 8 more bytes. Equal elements give equal bytes, and equal bytes give equal bits, on
+ * all machines. It is not a codec for operations, as each peer keeps different elements. Peers exchange the bytes
+ * (pcclAllGatherV), and each peer adds up the decoded bytes of all peers. docs/CODECS.md has the layout.
  */
 #define PCCL_SPARSE_CHUNK 4096
 
@@ -135,16 +137,16 @@ PCCL_EXPORT pcclResult_t pcclSetFeedback(const pcclComm_t *comm, uint64_t tag, c
 PCCL_EXPORT pcclResult_t pcclGetSparseBytes(size_t count, uint32_t kept, size_t *bytes_out);
 /*
  * Packs elements and subtracts the decoded values from them; the remainder is the error feedback to add to the next
- * elements. bytes is the result of pcclGetSparseBytes.
+ * elements. bytes must be the result of pcclGetSparseBytes.
  * pcclSuccess
- * pcclInvalidArgument a pointer is NULL, a number does not fit, or an element is not finite: no output was written
+ * pcclInvalidArgument a pointer is NULL, a number is out of range, or an element is not finite: no output was written
  */
 PCCL_EXPORT pcclResult_t pcclPackSparse(float *elements, size_t count, uint32_t kept, void *packed, size_t bytes);
 /*
  * Checks that bytes from another peer are a valid packing of `count` elements. *square_out receives the sum of the
  * squares of the decoded values.
  * pcclSuccess
- * pcclInvalidArgument invalid bytes, a number does not fit, or a pointer is NULL
+ * pcclInvalidArgument the bytes are invalid, a number is out of range, or a pointer is NULL
  */
 PCCL_EXPORT pcclResult_t pcclCheckSparse(const void *packed, size_t bytes, size_t count, uint32_t kept,
                                          double *square_out);

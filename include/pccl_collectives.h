@@ -77,7 +77,7 @@ PCCL_EXPORT pcclResult_t pcclFreeBlobs(pcclBlobs_t *PCCL_NULLABLE blobs);
  */
 typedef void (*pcclArrivalCallback_t)(const pcclBlob_t *part, void *user_data);
 
-/* The data for one member. */
+/* Data for one member. */
 typedef struct pcclPart_t {
     const void *data; /* may be NULL if it is empty */
     size_t length;    /* in bytes */
@@ -95,19 +95,19 @@ typedef struct pcclCoalescedTensor_t {
 /* Arguments of an operation in addition to its buffers. */
 typedef struct pcclCollectiveOptions_t {
     size_t size;                 /* set by PCCL_COLLECTIVE_OPTIONS_INIT */
-    uint64_t tag;                /* pairs the calls of the peers, as in pcclReduceDescriptor_t */
-    const char *label;           /* NULL: the label set by pcclSetOperationLabel */
+    uint64_t tag;                /* matches the calls of the peers, as in pcclReduceDescriptor_t */
+    const char *label;           /* label of the operation; NULL: the label set by pcclSetOperationLabel */
     const pcclPeerId_t *members; /* the expected members, in order of their ranks; NULL: see pcclPerform */
     uint32_t member_count;
-    bool alone_ok; /* a peer that is alone in its group performs the operation locally instead of returning
+    bool alone_ok; /* whether a peer that is alone in its group performs the operation locally instead of returning
                       pcclTooFewPeers */
     pcclQuantizationOptions_t quantization; /* not for blobs, barriers, sends and receives */
     const size_t *counts;   /* reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
     uint32_t counts_length; /* number of counts: one per member */
     uint64_t max_bytes;     /* blobs: maximum total bytes that a member may receive; 0: 256 MiB */
-    double factor;          /* premultiplied sum: factor of this peer's elements; otherwise 1 */
+    double factor;          /* premultiplied sum: factor of this peer's elements; all other operations require 1 */
     pcclArrivalCallback_t on_arrival; /* blobs, but not in a list: receives each part when it arrives; or NULL */
-    void *user_data;                  /* of on_arrival */
+    void *user_data;                  /* argument of on_arrival */
 } pcclCollectiveOptions_t;
 
 #define PCCL_COLLECTIVE_OPTIONS_INIT                                                                                   \
@@ -122,12 +122,12 @@ typedef struct pcclCollectiveOptions_t {
 typedef struct pcclOperationInfo_t {
     size_t size; /* set by PCCL_OPERATION_INFO_INIT */
     uint64_t tag;
-    uint64_t sequence;          /* number within the tag, as in pcclFailure_t */
+    uint64_t sequence;          /* number of the launch within its tag, as in pcclFailure_t */
     uint64_t tx_bytes;          /* payload sent by this peer, without framing */
     uint64_t rx_bytes;          /* payload received by this peer, without framing */
     uint32_t world;             /* peers that took part */
     uint32_t rank;              /* rank of this peer among them */
-    pcclPeerId_t *participants; /* the caller's array for their ids in order of their ranks; or NULL */
+    pcclPeerId_t *participants; /* array of the caller for the participants' ids in order of their ranks; or NULL */
     size_t participants_max;    /* set by the caller: capacity of the array; only the first ids are written if there are
                                    more */
     pcclQuantizationAlgorithm_t codec; /* codec of the elements; for an automatic codec, its choice */
@@ -139,7 +139,7 @@ typedef struct pcclOperationInfo_t {
         sizeof(pcclOperationInfo_t), 0, 0, 0, 0, 0, 0, NULL, 0, pcclQuantNone, ""                                      \
     }
 
-/* The kind of an operation. The function of the same name describes it; for AllReduce pcclAllReduceWithOptions. */
+/* Kind of an operation. The function of the same name describes it; for AllReduce, see pcclAllReduceWithOptions. */
 typedef enum pcclCollective_t {
     pcclCollectiveAllReduce = 0,
     pcclCollectiveBroadcast = 1,
@@ -165,13 +165,13 @@ typedef enum pcclCollective_t {
 typedef struct pcclOperation_t {
     size_t size; /* set by PCCL_OPERATION_INIT */
     pcclCollective_t collective;
-    const void *sendbuf; /* also `data` of a blob, `parts`, `tensors`, `buffer` of a send; NULL for a broadcast */
-    void *recvbuf;       /* also `buffer` of a broadcast and a receive; NULL if coalesced */
-    size_t count;        /* also the length of a blob, or the number of parts or tensors */
+    const void *sendbuf; /* input; also `data` of a blob, `parts`, `tensors`, `buffer` of a send; NULL: broadcast */
+    void *recvbuf;       /* result; also `buffer` of a broadcast or a receive; NULL if coalesced */
+    size_t count;        /* number of elements, parts or tensors, or length of a blob */
     pcclDataType_t datatype;
     pcclRedOp_t op;
-    uint32_t root;                          /* also `peer` of a send and a receive */
-    const pcclCollectiveOptions_t *options; /* contain the tag; NULL: defaults */
+    uint32_t root;                          /* rank of the root; also `peer` of a send or a receive */
+    const pcclCollectiveOptions_t *options; /* options, which contain the tag; NULL: defaults */
     pcclOperationInfo_t *info; /* in a list: written when the entry has succeeded, regardless of the others; or NULL */
     pcclBlobs_t *blobs;        /* kinds that return blobs: written on success, must then be freed; else NULL */
 } pcclOperation_t;
@@ -212,8 +212,8 @@ PCCL_EXPORT pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcc
 
 /*
  * Launches one operation of any kind without blocking, as pcclAllReduceAsync launches a reduction; pcclAwaitOperation
- * and all functions for handles of reductions accept its handle. The library does not read the struct after the call,
- * nor its options and lists of members, counts, parts and tensors. Until the operation is awaited, send buffers must
+ * and all functions for handles of reductions accept its handle. The library does not read the struct, its options, or
+ * their lists of members, counts, parts and tensors after the call. Until the operation is awaited, send buffers must
  * stay unchanged and receive buffers, including blobs, valid. The launch empties blobs, and a successful await fills
  * them.
  * pcclSuccess         *handle_out must be awaited exactly once
@@ -272,7 +272,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *
  * the total size. All peers pass lists of the same counts, types and reductions, with at most 65536 tensors. For
  * quantization and its feedback, tensors of the same type and reduction form one tensor, in the order of the list.
  * Quantization packs tensors of floats only. A factor applies to all premultiplied sums of the list.
- * pcclSuccess and the results of pcclPerform; a refusal of a tensor names its index in the list
+ * pcclSuccess and the results of pcclPerform; if a tensor is refused, the message names its index in the list
  */
 PCCL_EXPORT pcclResult_t pcclAllReduceCoalesced(const pcclCoalescedTensor_t *tensors, size_t count,
                                                 const pcclCollectiveOptions_t *PCCL_NULLABLE options,
@@ -307,8 +307,8 @@ PCCL_EXPORT pcclResult_t pcclAllGatherAsync(const void *sendbuf, void *recvbuf, 
                                             const pcclComm_t *comm, pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Reduces and scatters the result: sendbuf has count elements for each member, and rank r receives in recvbuf, which
- * has count elements, the reduction of the elements from r * count on. recvbuf may be this peer's own share of sendbuf.
+ * Reduces and scatters the result: sendbuf has count elements for each member, and rank r receives in recvbuf the
+ * reduction of the count elements that begin at element r * count. recvbuf may be this peer's own share of sendbuf.
  * With counts in the options, shares have these lengths, which may be 0: count is their sum, and the share of a rank
  * begins at the end of the previous rank's share. recvbuf may be NULL if this peer's share has no elements.
  * pcclSuccess and the results of pcclPerform
@@ -374,9 +374,9 @@ PCCL_EXPORT pcclResult_t pcclGatherAsync(const void *sendbuf, void *PCCL_NULLABL
                                          pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Scatters the root's buffer: the root's sendbuf has count elements for each member, and rank r receives in recvbuf,
- * which has count elements, the elements from r * count on. The root's recvbuf may be its own part of sendbuf. The
- * other members' sendbuf is not used and may be NULL. Quantization does not change the root's own part.
+ * Scatters the root's buffer: the root's sendbuf has count elements for each member, and rank r receives in recvbuf the
+ * count elements that begin at element r * count. The root's recvbuf may be its own part of sendbuf. The other members'
+ * sendbuf is not used and may be NULL. Quantization does not change the root's own part.
  * pcclSuccess and the results of pcclPerform
  */
 PCCL_EXPORT pcclResult_t pcclScatter(const void *PCCL_NULLABLE sendbuf, void *recvbuf, size_t count,
@@ -402,14 +402,14 @@ PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, s
                                            pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Sends to one peer, which calls pcclRecv with this peer's rank, the same number of elements of the same type, and the
- * same tag. peer is a rank; options->members only selects the list. BLOCKS until the other peer has received all
+ * Sends to one peer, which must call pcclRecv with this peer's rank, the same number of elements of the same type, and
+ * the same tag. peer is a rank; options->members only selects the list. BLOCKS until the other peer has received all
  * elements. If the two have no link, a send that is too long for the master opens one, and fails after 10 s if it
  * cannot. The n-th send of a tag is paired with the n-th receive of that tag by that peer from this one, in the same
  * group or in the communicator (since the last update of the topology). Both succeed, or both fail. Any number of sends
- * of one tag may run at the same time and be awaited in any order: the handle's `tag` is not the tag, but a number of
- * this send alone. If one of the two leaves or dies, or the group ends, both fail; other deaths have no effect. The
- * buffer is only read. Ignores alone_ok.
+ * of one tag may run at the same time and be awaited in any order: the handle's `tag` is a number that identifies this
+ * send, not the tag of the options. If one of the two leaves or dies, or the group ends, both fail; other deaths have
+ * no effect. The buffer is only read. Ignores alone_ok.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclPerform; or peer is this peer's own rank, or a rank of a list whose peer is not in
  *                        the group
@@ -563,7 +563,7 @@ PCCL_EXPORT pcclResult_t pcclCreateGroup(const pcclComm_t *comm, const pcclPeerI
 
 /* Arguments of a rebuild callback. */
 typedef struct pcclRebuild_t {
-    size_t size;                 /* size of the struct that the library knows */
+    size_t size;                 /* size of the struct in the library's version */
     const pcclPeerId_t *members; /* the list's new members, in order of their ranks */
     uint32_t member_count;
     uint32_t rank;               /* rank of this peer among them */
@@ -574,11 +574,12 @@ typedef struct pcclRebuild_t {
 
 /*
  * Adapts entries of a list to different members: changes the buffers, counts, roots and options of the entries of
- * rebuild->operations listed in rebuild->entries. The others have succeeded or may be running, and must not change. Tag
- * and collective stay; a list of members must be rebuild->members. An entry must depend on rebuild->members and the
- * original operation only, not on an earlier call: if members leave in succession, one peer may be called for each list
- * of members and another for the last one only. Returns false if it cannot adapt an entry; the list then ends for all
- * peers. Called on the thread in pcclRunOperations. It must not wait for other peers or destroy the communicator.
+ * rebuild->operations listed in rebuild->entries. The other entries have succeeded or may be running, and must not
+ * change. Tag and collective must stay the same, and a list of members must be rebuild->members. An entry must depend
+ * on rebuild->members and the original operation only, not on an earlier call: if members leave in succession, one peer
+ * may be called for each list of members and another for the last one only. Returns false if it cannot adapt an entry;
+ * the list then ends for all peers. Called on the thread in pcclRunOperations. It must not wait for other peers or
+ * destroy the communicator.
  */
 typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
 
@@ -586,7 +587,8 @@ typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_d
 typedef struct pcclRunOptions_t {
     size_t size;                   /* set by PCCL_RUN_OPTIONS_INIT */
     uint32_t max_in_flight;        /* maximum number of concurrent entries; may differ between peers */
-    pcclRebuildCallback_t rebuild; /* NULL: the list ends if the members that an entry expects change */
+    pcclRebuildCallback_t rebuild; /* adapts entries to different members; NULL: the list ends if the members that an
+                                      entry expects change */
     void *user_data;
 } pcclRunOptions_t;
 

@@ -24,11 +24,11 @@ typedef struct pcclLoop_t pcclLoop_t;
 
 typedef struct pcclLoopOptions_t {
     size_t size;         /* set by PCCL_LOOP_OPTIONS_INIT */
-    uint32_t min_peers;  /* peers that a group needs to begin a step; equal on all peers. 1: a lone peer continues */
-    uint32_t wait_ms;    /* time limit of waiting for min_peers; 0: no limit */
-    uint32_t connect_ms; /* time for which attempts to join the run are repeated; while the other side accepts
-                            connections and closes them, one attempt takes up to connect_retry_ms or the remaining
-                            time */
+    uint32_t min_peers;  /* minimum number of peers in the group for a step to begin; equal on all peers. 1: a lone peer
+                            continues */
+    uint32_t wait_ms;    /* time limit for waiting for min_peers; 0: no limit */
+    uint32_t connect_ms; /* time limit for repeated attempts to join the run; while the other side accepts connections
+                            and closes them, one attempt takes up to connect_retry_ms or the remaining time */
     uint64_t first_step; /* number of the first step of a new run, for example from a checkpoint */
 } pcclLoopOptions_t;
 
@@ -40,15 +40,15 @@ typedef struct pcclLoopOptions_t {
 /* A step that has begun. */
 typedef struct pcclLoopStep_t {
     size_t size;       /* set by PCCL_LOOP_STEP_INIT */
-    uint64_t number;   /* number of steps that the run has completed before this one; equal on all peers of the group */
+    uint64_t number;   /* number of steps that the run completed before this one; equal on all peers of the group */
     uint64_t revision; /* revision of the shared state */
-    uint64_t tx_bytes; /* bytes of the state that this peer sent, and received */
+    uint64_t tx_bytes; /* bytes of the state that this peer sent */
     uint64_t rx_bytes;
     uint32_t world; /* peers of the group */
     uint32_t rank;  /* rank of this peer among them */
-    bool again;     /* this peer has begun the step with this number before without completing it */
-    bool joined;    /* admitted since its last step, or first step: this peer now has the run's state */
-    bool diverged;  /* in the run since its last step, but with a different state than the others, which was replaced */
+    bool again;     /* true if this peer has begun the step with this number before without completing it */
+    bool joined;    /* true in the first step after this peer was admitted: it now has the run's state */
+    bool diverged;  /* true if this peer stayed in the run, but its state differed from the others' and was replaced */
 } pcclLoopStep_t;
 
 #define PCCL_LOOP_STEP_INIT                                                                                            \
@@ -57,10 +57,11 @@ typedef struct pcclLoopStep_t {
     }
 
 /*
- * Creates a loop on this communicator, which has not been connected, or has made no call since pcclConnect. state:
- * tensors that the steps change, equal on all peers of the group; NULL: no state. Each step reads the struct and its
- * tensors: keep both, or replace the tensors by others with the same names, types and counts. Its revision is the
- * checkpoint's, or 0. The loop adds one tensor, "pccl.loop.steps": the number of completed steps.
+ * Creates a loop on this communicator, which must not have been connected yet, or must have made no call since
+ * pcclConnect. state: tensors that the steps change and that are equal on all peers of the group; NULL: no state. Each
+ * step reads the struct and its tensors: keep both, or replace the tensors by others with the same names, types and
+ * counts. Set its revision to the checkpoint's, or to 0. The loop adds one tensor, "pccl.loop.steps": the number of
+ * completed steps.
  *
  * All peers of the group must use a loop. Does not block. options NULL: PCCL_LOOP_OPTIONS_INIT.
  * pcclSuccess
@@ -94,14 +95,14 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * pcclInvalidUsage    the communicator is closed; or the state could not be synchronized, for the reason in the message
  * pcclPendingAsyncOps operations have been launched and not yet awaited
  * pcclTimeout         fewer than min_peers after wait_ms; or as for the calls below
- * others              of pcclConnect after connect_ms, of pcclUpdateTopology and pcclSynchronizeSharedState;
- * pcclExpelled (ext.) if this peer was removed in three consecutive synchronizations, for example for different tensors
+ * others              the results of pcclConnect after connect_ms, pcclUpdateTopology and pcclSynchronizeSharedState
+ * pcclExpelled (ext.) this peer was removed in three consecutive synchronizations, for example for different tensors
  */
 PCCL_EXPORT pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step);
 
 /*
- * Frees the loop, but not the communicator: this peer stays in the run until pcclDestroyCommunicator. Not while another
- * thread is in pcclLoopNext. Does not block.
+ * Frees the loop, but not the communicator: this peer stays in the run until pcclDestroyCommunicator. Must not be
+ * called while another thread is in pcclLoopNext. Does not block.
  * pcclSuccess
  */
 PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);
@@ -109,14 +110,15 @@ PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);
 /*
  * Drains this peer: it takes part in all operations and calls until the next update of the topology, and then leaves
  * the run. No operation is running at that time, so operations of the others do not fail. Its own pcclUpdateTopology
- * returns pcclDrained (extended). If no update completes within `drain_ms` (20 s), it leaves as by
+ * returns pcclDrained (extended). If no update completes within `drain_ms` (20 s), it leaves as if by
  * pcclCloseCommunicator, and its calls and operations end with pcclDrained. A restart of the master has no effect on a
  * drain. A peer that has not been admitted yet leaves immediately. A drain cannot be revoked: the communicator cannot
- * connect again. A repeated call has no effect, nor has a call on a communicator that is closed or has left the run.
+ * connect again. A repeated call has no effect; the same applies to a call on a communicator that is closed or has left
+ * the run.
  *
  * Safe in a signal handler, and on any thread while the communicator exists. The library notices it within a quarter of
- * a second (a second in a large run), and installs no handler itself. Not after pcclDestroyCommunicator has begun. Does
- * not block.
+ * a second (a second in a large run), and installs no handler itself. Must not be called once pcclDestroyCommunicator
+ * has begun. Does not block.
  * pcclSuccess
  * pcclInvalidArgument comm is NULL
  * pcclInvalidUsage    comm is a group

@@ -15,11 +15,11 @@ extern "C" {
 
 /*
  * Writes the content of this peer's flight recorder as JSON: its latest `recorder_operations` completed operations and
- * all unfinished ones, with times, bytes, outcome and members; for each neighbor the granted, sent and received data,
- * and the time spent waiting for it; the peers that unfinished operations wait for, and the waiting times; and the
- * statistics of the connections to other peers, at most a second old. docs/guide/operations.md explains the JSON
- * members. A group shares the recorder of its communicator. Any thread, in particular while another thread is blocked
- * in a call on comm. Does not block.
+ * all unfinished ones, with times, bytes, outcome and members; for each neighbor, the amounts of granted, sent and
+ * received data and the time spent waiting for the neighbor; the peers that unfinished operations wait for, and the
+ * waiting times; and statistics, at most a second old, of the connections to other peers. docs/guide/operations.md
+ * explains the JSON members. A group shares the recorder of its communicator. Any thread, in particular while another
+ * thread is blocked in a call on comm. Does not block.
  *
  * *needed (may be NULL unless text is) receives the length of the text with its terminator in bytes. With text NULL and
  * size 0 the function only sets it. The text may grow between calls.
@@ -44,13 +44,13 @@ PCCL_EXPORT pcclResult_t pcclDumpFlightRecorder(const pcclComm_t *comm, char *PC
  */
 PCCL_EXPORT pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file);
 
-/* Class of a verdict. Later versions may add classes; show unknown ones by their name. */
+/* Class of a verdict. Later versions may add classes; display an unknown class by its name. */
 typedef enum pcclVerdictClass_t {
     pcclVerdictNotEntered = 1,      /* others wait in an operation that this peer has not entered */
     pcclVerdictHang = 2,            /* all have entered the operation, but it is stuck because of this peer or link */
     pcclVerdictSlowLink = 3,        /* the link carries less than others, or loses more */
     pcclVerdictSlowSender = 4,      /* all data that the peer sends is slow */
-    pcclVerdictSlowReceiver = 5,    /* all data sent to the peer is slow */
+    pcclVerdictSlowReceiver = 5,    /* all data that others send to the peer is slow */
     pcclVerdictSlowPeer = 6,        /* its process is runnable but does not run */
     pcclVerdictSlowComputation = 7, /* the peer enters operations later than the others */
 } pcclVerdictClass_t;
@@ -61,13 +61,13 @@ typedef enum pcclVerdictClass_t {
 /* A conclusion of the master from the peers' reports. */
 typedef struct pcclVerdict_t {
     uint32_t verdict_class; /* pcclVerdictClass_t */
-    uint32_t for_ms;        /* minimum duration of the condition */
+    uint32_t for_ms;        /* minimum time for which the condition has lasted */
     uint64_t number;        /* identifies the verdict while it is current */
     pcclPeerId_t peer;
     pcclPeerId_t other; /* for a link: its receiver, while `peer` is its sender; otherwise "" */
     char name[32];      /* name of the class: "slow link" */
     char evidence[PCCL_VERDICT_WORDS_SIZE];
-    char action[PCCL_VERDICT_WORDS_SIZE]; /* action of the master, taken or planned */
+    char action[PCCL_VERDICT_WORDS_SIZE]; /* action that the master has taken or plans */
 } pcclVerdict_t;
 
 /*
@@ -99,7 +99,7 @@ typedef struct pcclProgress_t {
     pcclProgressCall_t call;
     uint64_t elapsed_ms;
     uint64_t done;         /* fetched bytes of shared state */
-    uint64_t total;        /* bytes of shared state to fetch, as far as known; 0: none, or unknown */
+    uint64_t total;        /* bytes of shared state to fetch, as far as known; 0: nothing to fetch, or unknown */
     uint64_t rate;         /* bytes per second so far; 0: unknown */
     uint64_t remaining_ms; /* remaining time at this rate; 0: unknown */
 } pcclProgress_t;
