@@ -1,4 +1,6 @@
-/* Arguments of any public call: structs of any version, texts and addresses, and the info that a call fills in. */
+/*
+ * Argument checks shared by all public calls: versioned structs, texts, addresses, and the info struct of operations.
+ */
 #include "api/api.h"
 
 #include <string.h>
@@ -61,7 +63,7 @@ void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *giv
     if (!given)
         return;
     size_t size = given->size;
-    memset(given, 0, size); /* includes fields that we do not know */
+    memset(given, 0, size); /* includes the fields of later versions */
     *given = *info;
     given->size = size;
 }
@@ -98,7 +100,7 @@ enum pccl_status pccl_api_host(const ccoip_socket_address_t *address, struct pcc
     if (address->port == 0)
         return pccl_fail(reason, PCCL_ARGUMENT, "the port is 0");
     const void *octets = v6 ? (const void *)address->inet.ipv6.data : (const void *)address->inet.ipv4.data;
-    (void)uv_inet_ntop(v6 ? AF_INET6 : AF_INET, octets, host->name, sizeof host->name); /* the 256 bytes suffice */
+    (void)uv_inet_ntop(v6 ? AF_INET6 : AF_INET, octets, host->name, sizeof host->name); /* 256 bytes suffice */
     host->port = address->port;
     return PCCL_OK;
 }

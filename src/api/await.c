@@ -5,7 +5,7 @@
 
 /* ---- handles ---- */
 
-/* Returns a copy for the call to use; NULL becomes a handle without a communicator. */
+/* Returns a copy of the handle. NULL becomes a handle without a communicator. */
 static pcclAsyncReduceOp_t copy_of(const pcclAsyncReduceOp_t *handle)
 {
     return handle ? *handle : (pcclAsyncReduceOp_t){0};
@@ -32,7 +32,7 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
     const uint64_t tag = operation->name;
     if (pccl_comm_op_wait(call->comm, operation, deadline_us)) {
         enum pccl_status status = pccl_comm_op_end(call->comm, operation, info, &call->why);
-        call->extended = call->extended && status != PCCL_TIMEOUT; /* the operation's deadline: an ordinary failure */
+        call->extended = call->extended && status != PCCL_TIMEOUT; /* it is the operation's deadline */
         return status;
     }
     call->why.details = operation->why.details;
@@ -41,7 +41,7 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
                      tag, timeout_ms);
 }
 
-/* Awaits an operation, on one thread at a time; without a limit if `timeout_ms` is NULL. */
+/* Awaits an operation, without a limit if `timeout_ms` is NULL. Only one thread may await it at a time. */
 static enum pccl_status await(struct pccl_api_call *call, uint64_t tag, const uint32_t *timeout_ms,
                               pcclOperationInfo_t *info)
 {

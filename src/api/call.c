@@ -1,4 +1,4 @@
-/* The frame of every public call: the check that it may run, its guard, and the way to fail. */
+/* Frame of every public call: checks that the call is allowed, sets its guard, and reports its result. */
 #include "api/api.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_callers.h"
@@ -19,7 +19,10 @@ static void init_process(void *unused)
     atomic_store(&initialized, true);
 }
 
-/* Initializes the process. The guard is inside: a thread that left a uv_once in the middle would block all others. */
+/*
+ * Initializes the process. The guard is inside uv_once, because a thread that leaves uv_once early would block all
+ * others.
+ */
 static void initialize(void)
 {
     pccl_guard_install();
@@ -76,7 +79,7 @@ enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subjec
     if (status != PCCL_OK)
         return status;
     if (!call->handle || subject == PCCL_API_DESTRUCTION) {
-        pccl_guard_install(); /* pcclInit may not have been called */
+        pccl_guard_install(); /* the caller may not have called pcclInit */
         pccl_guard_push(&call->caller.guard);
     } else {
         call->comm = call->handle->comm;
@@ -109,7 +112,7 @@ pcclResult_t pccl_api_broken(struct pccl_api_call *call)
 {
     call->inner = pcclSuccess;
     pccl_why_clear(&call->why);
-    if (!call->comm) /* the objects of the call are leaked */
+    if (!call->comm) /* the call's objects are leaked */
         return pccl_api_result(call, PCCL_INTERNAL);
     pccl_caller_broke(&call->caller);
     pcclResult_t result =

@@ -1,4 +1,4 @@
-/* The list of tensors of a coalesced all-reduce, made from the caller's list. */
+/* Converts the caller's list of tensors for a coalesced all-reduce. */
 #include "api/api.h"
 #include "net/heap.h"
 #include "wire/choice.h"
@@ -13,13 +13,13 @@ static enum pccl_status refuse_tensor(struct pccl_text *reason, size_t index, co
     return pccl_fail(reason, PCCL_ARGUMENT, "tensor %zu: %s", index, words);
 }
 
-/* Checks that the codec suits a tensor. Quantization packs floats; other tensors in the list travel unchanged. */
+/* Checks that the codec suits a tensor. Only tensors of floats are packed; the others are sent unchanged. */
 static enum pccl_status check_codec(const pcclQuantizationOptions_t *codec, const pcclCoalescedTensor_t *tensor,
                                     size_t index, struct pccl_descriptor *descriptor, struct pccl_text *reason)
 {
     struct pccl_descriptor one = *descriptor;
     struct pccl_text words;
-    one.collective = PCCL_ALL_REDUCE; /* as for a separate all-reduce */
+    one.collective = PCCL_ALL_REDUCE; /* check it like a separate all-reduce */
     one.datatype = (uint8_t)tensor->datatype;
     one.operation = (uint8_t)tensor->op;
     if (!pccl_datatype_is_float((enum pccl_datatype)tensor->datatype))
@@ -60,7 +60,7 @@ static int compare_ranges(const void *a, const void *b)
     return one->from < other->from ? -1 : one->from > other->from;
 }
 
-/* Lists the buffers of all tensors; only the result of a tensor in place. */
+/* Lists the buffers of all tensors; a tensor in place has only its result listed. */
 static size_t list_ranges(const pcclCoalescedTensor_t *tensors, size_t count, struct range *ranges)
 {
     size_t listed = 0;
@@ -74,13 +74,13 @@ static size_t list_ranges(const pcclCoalescedTensor_t *tensors, size_t count, st
     return listed;
 }
 
-/* Refuses overlapping buffers; inputs may overlap one another. */
+/* Refuses overlapping buffers, except for inputs that overlap each other. */
 static enum pccl_status check_overlaps(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_text *reason)
 {
     const size_t bytes = 2 * count * sizeof(struct range);
     struct range *ranges = pccl_allocate(pccl_heap(), bytes);
     enum pccl_status status = PCCL_OK;
-    struct range result = {0}, any = {0}; /* the one before it that reaches farthest */
+    struct range result = {0}, any = {0}; /* the earlier result, and the earlier buffer, that ends last */
     if (!ranges)
         return PCCL_MEMORY;
     const size_t listed = list_ranges(tensors, count, ranges);
@@ -107,7 +107,7 @@ size_t pccl_api_coalesced_bytes(size_t tensor_count)
     return tensor_count * (2 * sizeof(struct pccl_extent) + sizeof(struct pccl_section));
 }
 
-/* Lists the tensors. Those with the same type and reduction form a section, in the caller's order. */
+/* Lists the tensors by section: all tensors with the same type and reduction, in the caller's order. */
 static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_extent *inputs,
                          struct pccl_buffers *buffers)
 {
@@ -137,7 +137,7 @@ static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, str
     buffers->result.memory = inputs[count].memory;
 }
 
-/* Computes the size of the contribution that would pass through the master if the operation were tiny. */
+/* Computes the size of the contribution in case the operation is tiny and uses the master. */
 static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *bytes_out, struct pccl_text *reason)
 {
     uint64_t bytes = pccl_sections_table_bytes(buffers->section_count);

@@ -1,6 +1,6 @@
 /*
- * Codecs as callers name them. The number that pcclCreateCodec returns contains the whole codec, so nothing must be
- * freed, shared or looked up; only this file knows the encoding.
+ * Codecs of the public API. The number that pcclCreateCodec returns encodes the whole codec, so there is no object to
+ * free, share or look up. Only this file knows the encoding.
  */
 #include "api/api.h"
 #include "os/cpu.h"
@@ -11,11 +11,12 @@
 #include <string.h>
 
 /*
- * Bits of pcclQuantizationOptions_t.quantized_datatype for a scaled or an automatic codec; no data type is so large. An
- * automatic one has its budget in the upper bits, and above it a bit that marks a share of the time.
+ * Bits of pcclQuantizationOptions_t.quantized_datatype for a scaled or an automatic codec; MADE makes the number larger
+ * than any data type. For an automatic codec the upper bits contain the budget, and the top bit marks a share of the
+ * time.
  */
 enum {
-    AUTO = PCCL_PACKING_KINDS, /* an algorithm of callers; descriptors have the chosen codec */
+    AUTO = PCCL_PACKING_KINDS, /* known only to the API: descriptors contain the chosen codec */
     BUDGET_SHIFT = 14,
     BUDGET_MASK = PCCL_BUDGET_MS_MAX,
     SHARE_SHIFT = 31,
@@ -33,7 +34,7 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec)
     return (unsigned)codec->algorithm >= PCCL_PACKING_SCALED && ((unsigned)codec->quantized_datatype & FEEDBACK) != 0;
 }
 
-/* Returns true for sums: the next operation can add the error of this one. */
+/* Returns true for sums and averages: only these can add the error of one operation in the next. */
 static bool can_feed_back(const struct pccl_descriptor *descriptor)
 {
     return pccl_collective_reduces(descriptor->collective) &&
@@ -48,8 +49,8 @@ static void take_scales(unsigned number, struct pccl_descriptor *descriptor)
 }
 
 /*
- * Takes the budget of an automatic codec. Block, scale and rounding are for levels that have them, which the descriptor
- * gets at a launch.
+ * Stores the budget of an automatic codec in the descriptor. Block, scale and rounding apply only if the launch chooses
+ * a level with scales.
  */
 static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *descriptor, struct pccl_text *reason)
 {
@@ -81,7 +82,7 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
     if (kind == PCCL_CODEC_NONE)
         return PCCL_OK;
     if (kind < PCCL_PACKING_SCALED) {
-        if (number > PCCL_F64) /* numbers as in PCCL 1.0 */
+        if (number > PCCL_F64) /* a data type number of PCCL 1.0 */
             return pccl_fail(reason, PCCL_ARGUMENT, "unknown quantized data type: %u", number);
         descriptor->codec_datatype = (uint8_t)number;
     } else {
@@ -146,7 +147,7 @@ pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOp
     PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, create(params, codec_out, &call->why.reason));
 }
 
-/* Returns the square root of a number that is not negative, by Newton's method from above. */
+/* Returns the square root of a nonnegative number, by Newton's method from above. */
 static double root(double square)
 {
     double above = square > 1 ? square : 1, next = (above + square / above) / 2;
@@ -195,7 +196,7 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     if (packs)
         measure(&packing, (enum pccl_datatype)datatype, elements, count, &error);
     const size_t size = given->size;
-    memset(given, 0, size); /* includes fields that we do not know */
+    memset(given, 0, size); /* includes the fields of later versions */
     *given = (pcclCodecError_t){
         .size = size,
         .largest = error.largest > 0 ? error.largest_error / error.largest : 0,

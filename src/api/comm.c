@@ -1,4 +1,4 @@
-/* Public functions of communicators: life, attributes, joint calls. */
+/* Public functions of communicators: creation, destruction, attributes and joint calls. */
 #include "api/list.h"
 #include "ccoip.h"
 #include "drive/comm_callers.h"
@@ -99,7 +99,7 @@ pcclResult_t pcclCloseCommunicator(pcclComm_t *comm)
     PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, close_handle(call->handle));
 }
 
-/* Requests a drain. Async-signal-safe: takes no lock, and allocates nothing. */
+/* Requests a drain. Async-signal-safe: takes no lock and does not allocate. */
 static enum pccl_status drain(struct pccl_api_call *call, pcclComm_t *comm)
 {
     call->extended = true;
@@ -119,7 +119,9 @@ static void evict_callers(void *comm) { pccl_comm_evict_callers(comm); }
 
 static enum pccl_status destroy(struct pccl_api_call *call)
 {
-    /* In a forked child the parent's locks and threads are unusable; its sockets are closed here already. */
+    /*
+     * The locks and threads of the parent do not exist in a forked child, and the child has already closed the sockets.
+     */
     if (call->handle->generation != pccl_fork_generation())
         return PCCL_OK;
     if (call->handle->group)
@@ -205,7 +207,7 @@ static void write_id(const struct pccl_id *id, pcclPeerId_t *written)
     written->digits[PCCL_PEER_ID_SIZE - 1] = '\0';
 }
 
-/* Copies the members of a group, which never change, whatever its state. */
+/* Copies the members of a group. They never change, so the group may be in any state. */
 static enum pccl_status copy_group(const struct pccl_group_handle *group, pcclPeerId_t *members, size_t max,
                                    size_t *count, uint32_t *rank, struct pccl_text *reason)
 {
@@ -313,12 +315,12 @@ static void explain_failed_call(const struct pccl_communicator *comm, enum pccl_
         pccl_text_format(reason, "%s", pccl_status_text(status));
 }
 
-/* Returns true if this thread connects now. */
+/* Returns true if this thread now connects; otherwise sets the status and the reason. */
 static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (comm->defect) { /* may have ended the call that is outstanding */
+    if (comm->defect) { /* the broken invariant may have ended the outstanding call */
         *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(reason, "already connected");
@@ -376,7 +378,7 @@ pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms)
 
 pcclResult_t pcclConnect(pcclComm_t *comm) { return pccl_api_connect(comm, UINT32_MAX); }
 
-/* Makes the joint call UPDATE or PENDING. */
+/* Makes the joint call `kind`, which is UPDATE or PENDING. */
 static enum pccl_status joint_call(struct pccl_api_call *call, enum pccl_call kind, bool *value)
 {
     struct pccl_communicator *comm = call->comm;

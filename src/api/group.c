@@ -1,4 +1,4 @@
-/* Public functions of groups: creation and end. All other functions take groups as communicators. */
+/* Creates and destroys groups. All other public functions accept a group as a communicator. */
 #include "api/api.h"
 #include "drive/comm_broken.h"
 #include "net/heap.h"
@@ -119,7 +119,7 @@ enum pccl_status pccl_api_destroy_group(struct pccl_api_call *call)
     if (!comm)
         return PCCL_OK;
     struct closing closing = {comm, group};
-    pccl_api_run_inside(comm, close_and_remove, &closing); /* if an invariant breaks, the group is never used again */
+    pccl_api_run_inside(comm, close_and_remove, &closing); /* after a broken invariant the group is never used again */
     pccl_comm_call_end(comm);
     return PCCL_OK;
 }

@@ -14,8 +14,8 @@
 enum { TELL_AGAIN = 5 }; /* interval between two log lines, in units of where_ms */
 
 /*
- * The part of a list that pcclDescribeWaits reads. In separate memory, which is leaked with the entries if the call is
- * abandoned, because other threads may still read it then.
+ * Part of a list that pcclDescribeWaits reads. It is allocated separately: if the call is abandoned, other threads may
+ * still read it, so it is leaked together with the entries.
  */
 struct pccl_comm_list {
     struct pccl_list_node node;
@@ -38,7 +38,7 @@ void pccl_api_list_name_entry(size_t index, struct pccl_text *reason)
 
 /* ---- descriptions ---- */
 
-/* Returns the lowest entry that has not succeeded; NULL if it was never launched. */
+/* Returns the first entry that has not succeeded, or NULL if that entry was never launched. */
 static const struct pccl_api_entry *find_open(const struct pccl_comm_list *shown)
 {
     size_t i = 0;
@@ -89,7 +89,7 @@ static void show(struct pccl_api_list *list)
     pccl_list_append(comm->lists.next, &list->shown->node); /* newest first */
 }
 
-/* Logs a list that repeats an entry. The machine logs only a single operation that waits for a long time. */
+/* Logs that the list repeats an entry. The peer's machine logs only single operations that wait for a long time. */
 static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
@@ -103,7 +103,7 @@ static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entr
 
 /* ---- the end ---- */
 
-/* Returns the class with which other members see their operations end. */
+/* Returns the abort class of the list's operations for the other members. */
 static enum pccl_class class_of_end(const struct pccl_api_list *list)
 {
     return list->status == PCCL_MEMBERS_CHANGED ? PCCL_CLASS_MEMBERS_CHANGED
@@ -112,8 +112,8 @@ static enum pccl_class class_of_end(const struct pccl_api_list *list)
 }
 
 /*
- * Stops the list and gives up its operations in flight, because other peers may have stopped before they launched them.
- * Some failures here are a consequence of that, so a better reason replaces one of them.
+ * Stops the list and aborts its operations in flight, because other peers may have stopped before launching them. An
+ * abort can be a consequence of another failure, so a later reason replaces PCCL_ABORTED.
  */
 static void stop(struct pccl_api_list *list, enum pccl_status status, const struct pccl_why *why)
 {
@@ -143,7 +143,7 @@ static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, 
     entry->state = state;
 }
 
-/* Returns the arguments with the members for the operation. */
+/* Returns the arguments of the entry with the members for its launch. */
 static struct pccl_op_args args_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     struct pccl_op_args args = entry->args;
@@ -154,7 +154,7 @@ static struct pccl_op_args args_of(const struct pccl_api_list *list, const struc
     return args;
 }
 
-/* Returns the number of members as the caller has last seen them; in a group it never changes. */
+/* Returns the number of members in the caller's snapshot; a group's members never change. */
 static uint32_t present_count(const struct pccl_api_list *list)
 {
     uint32_t count;
@@ -172,7 +172,7 @@ static const struct pccl_id *present_member(const struct pccl_api_list *list, ui
     return &pccl_peer_members(list->comm->peer, &count)[rank].peer;
 }
 
-/* Returns true if the operation's members are those that the caller has last seen. */
+/* Returns true if the operation lists exactly the members in the caller's snapshot. */
 static bool is_for_present_members(const struct pccl_api_list *list, const struct pccl_op_args *args)
 {
     uint32_t count = present_count(list), i = 0;
@@ -182,8 +182,8 @@ static bool is_for_present_members(const struct pccl_api_list *list, const struc
 }
 
 /*
- * Returns true, with the entry's next state, if another attempt may succeed. A peer with the right list was refused
- * because of another peer's list or an earlier attempt, so it just tries again.
+ * Returns true and sets the entry's next state if another attempt may succeed. An entry that lists the current members
+ * was refused because of another peer's list or an earlier attempt, so it is launched again unchanged.
  */
 static bool retries(struct pccl_api_list *list, struct pccl_api_entry *entry, enum pccl_status status)
 {
@@ -206,7 +206,7 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
     enum pccl_status status = pccl_comm_op_launch(list->handle, &args, list->waiter, &entry->operation, why);
     if (status != PCCL_OK) {
         entry->operation = NULL;
-        /* A removal from the run between two launches counts as one during a launch. */
+        /* Treats a removal between two launches like a removal during a launch. */
         return status == PCCL_USAGE && !pccl_comm_is_connected(list->comm) ? PCCL_PEER_LOST : status;
     }
     set_state(list, entry, PCCL_API_ENTRY_FLYING);
@@ -222,8 +222,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
 }
 
 /*
- * Launches an entry. Returns false if too many finished operations are remembered; one of ours in flight will make
- * room.
+ * Launches an entry. Returns false if the limit of operations is reached while others of this list are in flight; one
+ * of those will make room.
  */
 static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 {
@@ -240,8 +240,9 @@ static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 }
 
 /*
- * Ends the lowest unfinished entry for the other members, who wait in it or will do so: when the list has stopped, or
- * was aborted after everything in flight had succeeded. If the entry is not launched, this launches it as given up.
+ * Ends the first unfinished entry for the other members, which wait in it or will enter it. Called after the list has
+ * stopped, or was aborted after all operations in flight had succeeded. An entry that is not in flight is launched as
+ * given up.
  */
 static void tell_others(struct pccl_api_list *list)
 {
@@ -264,7 +265,7 @@ static bool may_launch(const struct pccl_api_list *list)
     return list->status == PCCL_OK && !list->aside && !is_aborted(list);
 }
 
-/* Launches entries. Repeated ones precede new ones, so that the lowest unfinished entries are in flight. */
+/* Launches entries. Repeated entries precede new ones, so that the first unfinished entries are in flight. */
 static void launch_more(struct pccl_api_list *list)
 {
     for (size_t i = list->low; i < list->next && list->launching && may_launch(list); i++) {
@@ -280,7 +281,7 @@ static void launch_more(struct pccl_api_list *list)
 
 /* ---- outcomes ---- */
 
-/* Returns the smaller world, as decided, so that all members get the same number; 0: no world yet. */
+/* Returns the smaller number of members. `before` is 0 for the first entry. */
 static uint32_t least(uint32_t before, uint32_t world) { return before == 0 || world < before ? world : before; }
 
 static void take_success(struct pccl_api_list *list, struct pccl_api_entry *entry, const pcclOperationInfo_t *info)
@@ -303,9 +304,7 @@ static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *ent
     tell_repeated(list, entry);
 }
 
-/*
- * Stops the list because the entry's deadline passed between two attempts. tell_others ends the entry for all members.
- */
+/* Stops the list because the entry's deadline passed between two attempts. */
 static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
 {
     const struct pccl_text last = why->reason;
@@ -367,7 +366,7 @@ static enum pccl_status pin(struct pccl_api_list *list, struct pccl_text *reason
     return PCCL_OK;
 }
 
-/* Checks everything that would make the launch fail and can be known in advance. */
+/* Runs every check of the launch that can be made in advance. */
 static enum pccl_status check(const struct pccl_api_list *list, size_t index, struct pccl_text *reason)
 {
     struct pccl_op_args args = args_of(list, &list->entries[index]);
@@ -378,8 +377,8 @@ static enum pccl_status check(const struct pccl_api_list *list, size_t index, st
 }
 
 /*
- * Returns true when no operation in flight is sure to end without other peers, who may enter the rest only after
- * rebuilding.
+ * Returns true unless an operation in flight is certain to end without action of other peers. The other operations
+ * cannot be awaited first, because other peers may enter them only after rebuilding.
  */
 static bool is_rebuild_due(const struct pccl_api_list *list)
 {
@@ -422,8 +421,8 @@ void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, 
 }
 
 /*
- * Returns true, without the lock, if the caller must rebuild. Operations that do not depend on the members may end
- * during that.
+ * Releases the lock and returns true if the caller must rebuild. Operations that do not depend on the members may end
+ * while it does.
  */
 static bool begin_rebuild(struct pccl_api_list *list)
 {
@@ -440,7 +439,7 @@ static bool begin_rebuild(struct pccl_api_list *list)
 
 /* ---- the whole list ---- */
 
-/* Runs until all entries have succeeded, or nothing is in flight after a failure that cannot be retried. */
+/* Runs until all entries have succeeded or, after a failure that cannot be retried, until nothing is in flight. */
 bool pccl_api_list_continue(struct pccl_api_list *list)
 {
     for (;;) {
@@ -459,7 +458,7 @@ bool pccl_api_list_continue(struct pccl_api_list *list)
     }
 }
 
-/* Checks all entries before any is launched. Under the lock. */
+/* Checks all entries before the first launch. Caller holds the lock. */
 static enum pccl_status check_all(struct pccl_api_list *list, struct pccl_text *reason)
 {
     enum pccl_status status = PCCL_OK;
@@ -493,14 +492,14 @@ static void remember_begin(struct pccl_api_list *list)
 }
 
 /*
- * Explains the failure. For the caller the list is one operation: members lost during a repeated entry count as lost to
- * the list.
+ * Explains the failure. The caller sees the list as one operation, so the explanation includes all members that
+ * departed since the list began.
  */
 static void explain(const struct pccl_api_list *list, struct pccl_why *why)
 {
     *why = list->why;
     const struct pccl_peer *machine = list->comm->peer;
-    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* otherwise another thread has connected again */
+    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* false if another thread has connected again */
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 

@@ -1,9 +1,10 @@
 /*
- * A list of operations, several of them in flight, which repeats those broken by a change of members (PROTOCOL 8).
- * Knows arguments of operations, and of the public structs only the results.
+ * List of operations. Runs several of them at a time and repeats those that a change of members has interrupted
+ * (PROTOCOL 8).
  *
- * Every peer has its lowest unfinished entries in flight, as many as it wants. So the lowest one of all is sooner or
- * later in flight everywhere, and no entry may wait for an action that another peer takes only after it.
+ * Every peer keeps its lowest unfinished entries in flight, as many as its limit allows. So the lowest unfinished entry
+ * of all peers is eventually in flight on every peer, and no entry may depend on an action that a peer takes only after
+ * it.
  */
 #ifndef PCCL_API_LIST_H
 #define PCCL_API_LIST_H
@@ -12,25 +13,26 @@
 
 enum pccl_api_entry_state {
     PCCL_API_ENTRY_NEW,    /* never launched */
-    PCCL_API_ENTRY_FLYING, /* launched, not known to be over */
+    PCCL_API_ENTRY_FLYING, /* launched; its end is not known yet */
     PCCL_API_ENTRY_AGAIN,  /* waits for another launch */
-    PCCL_API_ENTRY_ASIDE,  /* made for other members: must be rebuilt first */
-    PCCL_API_ENTRY_FAILED, /* failed for all members, finally */
+    PCCL_API_ENTRY_ASIDE,  /* made for other members; must be rebuilt before a launch */
+    PCCL_API_ENTRY_FAILED, /* failed permanently for all members */
     PCCL_API_ENTRY_FINISHED
 };
 
 struct pccl_api_entry {
     struct pccl_op_args args;
-    pcclOperationInfo_t *info; /* info for the caller, written when the entry has succeeded; may be NULL */
+    pcclOperationInfo_t *info; /* info struct of the caller, written when the entry has succeeded; may be NULL */
     struct pccl_table_node by_tag;
     struct pccl_comm_op *operation; /* operation in flight */
     enum pccl_api_entry_state state;
-    uint32_t attempts;  /* launches so far */
-    uint8_t collective; /* collective at the first launch, like `tag`: rebuild replaces `args` without the lock */
+    uint32_t attempts;  /* number of launches */
+    uint8_t collective; /* collective of the first launch; kept like `tag` because rebuild replaces `args` without the
+                           lock */
     uint64_t tag;
     uint64_t launched_us;         /* time of the first launch */
     uint64_t deadline_us;         /* set by the first launch; UINT64_MAX: no deadline; 0: not launched */
-    struct pccl_text *ended_with; /* owned: reason why the last attempt failed; NULL: no failure, or no memory */
+    struct pccl_text *ended_with; /* owned: reason for the last failed attempt; NULL: no failure, or no memory */
 };
 
 struct pccl_api_list {
@@ -39,8 +41,12 @@ struct pccl_api_list {
     struct pccl_api_entry *entries;
     size_t count;
     uint32_t max_in_flight;
-    bool rebuilds; /* the caller rebuilds arguments for other members; otherwise the list ends when this is due */
-    /* Members for operations that depend on them and list none. NULL: no such operation, or not pinned yet. */
+    bool rebuilds; /* true if the caller rebuilds arguments for other members; otherwise a change of members ends the
+                      list */
+    /*
+     * Members for operations that depend on them but list no members. NULL if there is no such operation, or not set
+     * yet.
+     */
     struct pccl_id *members;
     uint32_t member_count;
 
@@ -54,9 +60,9 @@ struct pccl_api_list {
     struct pccl_waiter *waiter;
     enum pccl_status status; /* reason to stop launching; OK: continue */
     struct pccl_why why;
-    struct pccl_text given_up; /* reason for the other members in that case */
+    struct pccl_text given_up; /* reason for the other members once launching has stopped */
     pcclReduceInfo_t sum;
-    struct pccl_comm_list *shown; /* owned: the part that pcclDescribeWaits reads */
+    struct pccl_comm_list *shown; /* owned: part of the list that pcclDescribeWaits reads */
     uint64_t told_us;             /* time of the last log line about repeated entries */
     /* State of the communicator when the list began: */
     uint32_t aborts;
@@ -65,29 +71,30 @@ struct pccl_api_list {
 };
 
 /*
- * Initializes a list with zeroed entries, which the caller fills in. Returns MEMORY with a reason; call
+ * Initializes a list with zeroed entries for the caller to fill in. Returns MEMORY with a reason. The caller must call
  * pccl_api_list_fini in any case.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_init(struct pccl_api_list *list, pcclComm_t *handle, size_t count,
                                                     struct pccl_text *reason);
 /* Frees the list and the arguments of its entries. */
 void pccl_api_list_fini(struct pccl_api_list *list);
-/* Returns true if the entry is neither finished nor in flight, and depends on the members. */
+/* Returns true if the entry depends on the members and is neither finished nor in flight. */
 bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 /*
- * Checks the list before any operation is launched. On failure fills in `why`, which the caller has zeroed. On success
- * the caller holds the lock, and calls pccl_api_list_continue until it returns false, then pccl_api_list_end.
+ * Checks the list before any operation is launched. On success the caller holds the lock; it must call
+ * pccl_api_list_continue until that returns false, and then pccl_api_list_end. On failure fills in `why`, which the
+ * caller has zeroed.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
 /*
- * Launches and waits. Returns false when no operation of the list runs. Returns true, without the lock, if the caller
- * must rebuild the arguments of the entries for which pccl_api_list_is_to_rebuild returns true, for `members`, and then
- * call pccl_api_list_rebuilt; only if the list `rebuilds`.
+ * Launches operations and waits for them. Returns false when no operation of the list is running. If the list
+ * `rebuilds`, may return true without the lock: the caller must then rebuild, for `members`, the arguments of the
+ * entries for which pccl_api_list_is_to_rebuild returns true, and call pccl_api_list_rebuilt.
  */
 PCCL_MUST_CHECK bool pccl_api_list_continue(struct pccl_api_list *list);
 /*
- * Continues after rebuilding; takes the lock. A status other than OK, with the reason, means that the caller failed;
- * the list then ends.
+ * Continues after rebuilding; takes the lock. A status other than OK means that rebuilding failed for the reason in
+ * `why`, and ends the list.
  */
 void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, struct pccl_why *why);
 /*

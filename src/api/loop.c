@@ -1,4 +1,4 @@
-/* pcclLoopBegin, pcclLoopNext and pcclLoopEnd, made of the public functions that a hand-written loop calls. */
+/* pcclLoopBegin, pcclLoopNext and pcclLoopEnd, written with the public functions that a manual loop would call. */
 #include "api/api.h"
 #include "drive/comm_callers.h"
 #include "drive/comm_machine.h"
@@ -9,25 +9,25 @@
 #include <string.h>
 
 enum {
-    REMOVALS_MAX = 3,           /* removals in consecutive synchronizations after which the program must be wrong */
+    REMOVALS_MAX = 3, /* consecutive removals in synchronizations after which the program is considered wrong */
     ATTEMPT_PAUSE_US = 1000000, /* pause between two attempts to join the run */
-    PEERS_PAUSE_US = 100000,    /* pause between two updates that wait for min_peers */
-    SLICE_US = 50000,           /* part of a pause after which it checks that the communicator is open */
-    SAY_AFTER_US = 2000000,     /* time after which waiting for peers is logged */
+    PEERS_PAUSE_US = 100000,    /* pause between two updates while waiting for min_peers */
+    SLICE_US = 50000,           /* longest wait before a pause checks whether the communicator is closing */
+    SAY_AFTER_US = 2000000,     /* delay before waiting for peers is logged */
 };
 
 struct pcclLoop_t {
     pcclComm_t *comm;
-    pcclSharedState_t *given; /* may be NULL */
+    pcclSharedState_t *given; /* state passed by the caller; may be NULL */
     pcclLoopOptions_t options;
-    uint64_t steps;    /* number of steps that the run has completed: the last tensor of the state */
-    uint64_t revision; /* revision of the last synchronization; before the first, the caller's */
-    uint32_t removals; /* removals in synchronizations since the last success */
+    uint64_t steps;    /* number of steps that the run has completed; stored as the last tensor of the state */
+    uint64_t revision; /* revision of the last synchronization, or the caller's before the first */
+    uint32_t removals; /* number of removals in synchronizations since the last success */
     uint64_t begun;    /* number of the last step that this peer has begun */
-    bool is_admitted;  /* the call that admits peers was made; the synchronization is next */
-    bool is_new;       /* this peer has not begun a step since its admission */
-    bool has_said;     /* waiting for peers was logged in this call */
-    /* State of the last step that this peer has begun; COMPLETED before the first. */
+    bool is_admitted;  /* true if newcomers were admitted and the synchronization is next */
+    bool is_new;       /* true if this peer has not begun a step since its admission */
+    bool has_said;     /* true if waiting for peers was logged in this call */
+    /* State of the last step that this peer has begun; COMPLETED before the first step. */
     enum { STEP_COMPLETED, STEP_BEGUN, STEP_FAILED } last;
 };
 
@@ -38,7 +38,7 @@ static enum pccl_status fail(struct pccl_api_call *call, enum pccl_status status
     return pccl_fail(&call->why.reason, status, "pcclLoopNext: %s", words);
 }
 
-/* Ends this call like a public call within it, which has recorded its reason. */
+/* Ends this call with the result of a public call that it made, which has recorded the reason. */
 static enum pccl_status end_as(struct pccl_api_call *call, pcclResult_t result)
 {
     call->inner = result;
@@ -58,7 +58,7 @@ static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
     return !leaving;
 }
 
-/* Returns true if this peer is not in the run, and the communicator is not being closed. */
+/* Returns true if this peer is not in the run and the communicator is not closing. */
 static bool is_out_of_run(struct pccl_communicator *comm)
 {
     pccl_comm_enter(comm);
@@ -71,7 +71,7 @@ static bool is_out(const pcclLoop_t *loop) { return is_out_of_run(loop->comm->co
 
 /* ---- joining ---- */
 
-/* Returns true if the same attempt may succeed later. */
+/* Returns true if the last attempt to join failed for a reason that may pass. */
 static bool may_come_in(const pcclLoop_t *loop)
 {
     pcclFailure_t failure = PCCL_FAILURE_INIT;
@@ -105,7 +105,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
 
 /* ---- the beginning of a step ---- */
 
-/* Checks for min_peers; pauses if there are fewer. Fails after waiting too long. */
+/* Sets *is_enough if the group has min_peers, and pauses otherwise. Fails when wait_ms has passed. */
 static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us, bool *is_enough)
 {
     const pcclLoopOptions_t *options = &loop->options;
@@ -126,7 +126,7 @@ static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop
         pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waiting for peers: %u of min_peers=%u have joined",
                           (uint32_t)count, options->min_peers);
     }
-    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if closed, the next call fails */
+    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if it is closed, the next call fails */
     return PCCL_OK;
 }
 
@@ -140,7 +140,7 @@ static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop
         return fail(call, PCCL_ARGUMENT, "state: too many tensors");
     const size_t bytes = (count + 1) * sizeof(pcclTensorInfo_t);
     pcclTensorInfo_t *infos = pccl_allocate(pccl_heap(), bytes);
-    if (!infos) /* the other members wait for this peer until it leaves */
+    if (!infos) /* the other members wait until this peer leaves */
         return fail(call, PCCL_MEMORY, "out of memory for a tensor list");
     if (count > 0)
         memcpy(infos, given->infos, bytes - sizeof *infos);
@@ -172,7 +172,7 @@ static enum pccl_status describe(struct pccl_api_call *call, const pcclLoop_t *l
     return status;
 }
 
-/* Returns true if this peer is out of the run and must not join again, with the reason. */
+/* Returns true, with the reason, if this peer has left the run because of a drain. */
 static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
 {
     struct pccl_communicator *comm = loop->comm->comm;
@@ -187,14 +187,17 @@ static bool is_drained(const pcclLoop_t *loop, struct pccl_text *reason)
     return is;
 }
 
-/* Replaces the result of the inner call. */
+/* Ends this call with DRAINED in place of the inner call's result. */
 static enum pccl_status end_drained(struct pccl_api_call *call)
 {
     call->inner = pcclSuccess;
     return PCCL_DRAINED;
 }
 
-/* Admits, counts and synchronizes once. Call again if nothing failed and the step has not begun (*is_begun). */
+/*
+ * Makes one attempt to begin the step: admits newcomers, checks the number of peers, and synchronizes. If it returns OK
+ * without setting *is_begun, the caller must call it again.
+ */
 static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us,
                                      pcclLoopStep_t *known, bool *is_begun)
 {
@@ -222,13 +225,13 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
             status = describe(call, loop, &info, known);
         *is_begun = status == PCCL_OK;
     }
-    /* A peer that has left the run by now joins again, unless its synchronizations fail repeatedly. */
+    /* A peer that is out of the run now joins again, unless its synchronizations fail repeatedly. */
     if (status != PCCL_OK && is_drained(loop, &call->why.reason))
         return end_drained(call);
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
 }
 
-/* Returns true if the step begins again; otherwise the loop returns the outcome. */
+/* Returns true if the outcome makes the step begin again; the loop returns other outcomes to the caller. */
 static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
 {
     switch (outcome) {
@@ -275,7 +278,7 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
                           "loop: this peer's state differed from the majority's and was replaced by it: either it "
                           "computed differently, or the step changed the state before its last operation");
     const size_t size = step->size;
-    memset(step, 0, size); /* includes fields that we do not know */
+    memset(step, 0, size); /* includes the fields of later versions */
     *step = known;
     step->size = size;
     return PCCL_OK;

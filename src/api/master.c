@@ -10,9 +10,9 @@ enum state { CREATED, RUNNING, ENDED };
 
 struct pcclMasterInstanceState_t {
     struct pccl_master_server *server;
-    uint32_t generation; /* generation of the process: os/fork.h */
+    uint32_t generation; /* fork generation of the process that created it (os/fork.h) */
     _Atomic enum state state;
-    enum pccl_status end; /* when ENDED */
+    enum pccl_status end; /* result of the thread, valid once ENDED */
 };
 
 static enum pccl_status create(struct pccl_api_call *call, const pcclOptions_t *options, const struct pccl_host *hosts,
@@ -181,7 +181,7 @@ static enum pccl_status destroy_master(struct pccl_api_call *call, pcclMasterIns
     if (!master)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "master is NULL");
     if (master->generation != pccl_fork_generation())
-        return PCCL_OK; /* the parent has its thread; its sockets are closed here already */
+        return PCCL_OK; /* forked child: the parent runs the thread, and the sockets are already closed here */
     if (atomic_load(&master->state) == RUNNING)
         return pccl_fail(&call->why.reason, PCCL_USAGE,
                          "this master is running, or its termination has not been awaited");

@@ -1,4 +1,4 @@
-/* Arguments of operations, from the public structs of callers: checks everything that the arguments alone can show. */
+/* Converts operations from the public structs, and makes all checks that need only the arguments. */
 #include "api/api.h"
 #include "drive/comm_blobs.h"
 #include "net/heap.h"
@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-enum { BLOBS_BYTES_MAX = 256 << 20 }; /* default limit for the blobs of all members together */
+enum { BLOBS_BYTES_MAX = 256 << 20 }; /* default limit for the total size of the blobs that a member receives */
 
 static _Thread_local struct pccl_label label_of_thread;
 
 void pccl_api_set_label(const struct pccl_label *label) { label_of_thread = *label; }
 
-/* Returns the collective in the protocol, or PCCL_COLLECTIVES if unknown. */
+/* Returns the collective of the protocol, or PCCL_COLLECTIVES if unknown. */
 static enum pccl_collective collective_of(pcclCollective_t kind)
 {
     bool to_one = kind == pcclCollectiveSend || kind == pcclCollectiveRecv;
@@ -20,8 +20,8 @@ static enum pccl_collective collective_of(pcclCollective_t kind)
 }
 
 /*
- * Clears the fields that this collective does not use: they must not be sent or make descriptors differ. Sets both
- * buffers if the caller gives only one for input and result, or blobs.
+ * Resets the fields that this collective does not use, so that they are not sent and do not make descriptors differ.
+ * Sets both buffers if the caller passes only one for input and result.
  */
 static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOperation_t *asked,
                                   struct pccl_text *reason)
@@ -47,7 +47,7 @@ static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOpe
     if (row->one_buffer || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
     else if (asked->collective == pcclCollectiveSend)
-        asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* only read */
+        asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* the library only reads it */
     return PCCL_OK;
 }
 
@@ -62,7 +62,7 @@ static const char *wrong_elements(const struct pccl_collective_row *row, const p
                                                          : NULL;
 }
 
-/* Fills in a descriptor that has its collective and is zero otherwise. */
+/* Fills in a descriptor that is zero except for its collective. */
 static enum pccl_status describe(const struct pccl_collective_row *row, const pcclOperation_t *asked,
                                  const pcclQuantizationOptions_t *codec, struct pccl_descriptor *descriptor,
                                  struct pccl_text *reason)
@@ -83,7 +83,7 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
     descriptor->count = asked->count;
     descriptor->label = label_of_thread;
     if (row->of == PCCL_OF_TENSORS)
-        return PCCL_OK; /* set by its tensors */
+        return PCCL_OK; /* each tensor sets them */
     return pccl_api_codec(codec, descriptor, reason);
 }
 
@@ -136,7 +136,7 @@ static enum pccl_status read_members(const pcclCollectiveOptions_t *options, str
     return PCCL_OK;
 }
 
-/* Computes the starts of the shares. */
+/* Computes the start of each share. */
 static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
@@ -163,14 +163,17 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     return PCCL_OK;
 }
 
-/* Reads the input: a blob, or a list of parts. The launch clears the caller's result, and success fills it in. */
+/* Reads the input: a blob or a list of parts. The launch empties the caller's blobs, and success fills them in. */
 static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclCollectiveOptions_t *options,
                                    struct pccl_op_args *args, struct pccl_text *reason)
 {
     const pcclBlobs_t *blobs = asked->blobs;
     size_t size = blobs->size;
     if (pccl_collective(args->launch.descriptor.collective)->input.amount == PCCL_PART_FOR_EACH) {
-        /* Only the root of a scatter uses them: pccl_op_args_check_buffers counts them when it knows the rank. */
+        /*
+         * Only the root of a scatter uses the parts, so pccl_op_args_check_buffers checks their number when the rank is
+         * known.
+         */
         args->blobs = asked->sendbuf;
         args->blob_count = (uint32_t)(asked->count > PCCL_PEERS_MAX ? PCCL_PEERS_MAX + 1 : asked->count);
         args->buffers.input = pccl_extents_of(NULL);
@@ -193,7 +196,7 @@ static const char *missing_buffer(const struct pccl_collective_row *row, const p
     bool blobs = row->of == PCCL_OF_BLOBS, moves = row->of != PCCL_OF_NOTHING, is_list = row->of == PCCL_OF_TENSORS;
     bool all_get = blobs || row->result.by != PCCL_BY_ROOT;
     bool needs_input = moves && row->input.by == PCCL_BY_ALL && (!blobs || asked->count > 0);
-    bool may_be_empty = options->counts && row->has_counts && !blobs; /* its share */
+    bool may_be_empty = options->counts && row->has_counts && !blobs; /* the share of this peer */
     bool needs_result = moves && all_get && !is_list && !may_be_empty;
     return is_list && !asked->sendbuf                                              ? "the tensor list is NULL"
            : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"
@@ -245,18 +248,18 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     const char *misfit =
         pccl_choice_is_automatic(&args->launch.descriptor) ? pccl_choice_misfit(&args->launch.descriptor) : NULL;
     if (status == PCCL_OK && misfit)
-        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* parts of given lengths, read only now */
+        return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit); /* needs the counts, which are read above */
     if (status == PCCL_OK)
         status = read_members(options, args, reason);
     args->needs_members = args->members || row->ranks_matter;
     if (status != PCCL_OK || args->needs_members)
-        return status; /* if ranks matter, the buffers are checked once these are known */
+        return status; /* the buffers are checked when the ranks are known */
     return pccl_op_args_check_buffers(args, 1, 0, reason);
 }
 
 void pccl_api_op_args_free(struct pccl_op_args *args)
 {
-    const struct pccl_extent *extents = args->buffers.input.list; /* one block, from api/coalesced.c */
+    const struct pccl_extent *extents = args->buffers.input.list; /* the block that api/coalesced.c has allocated */
     if (!args->starts && !extents && !args->members)
         return;
     pccl_release(pccl_heap(), (void *)(uintptr_t)args->starts, (args->part_count + 1) * sizeof *args->starts);

@@ -1,5 +1,5 @@
 /*
- * Public functions that launch operations: pcclStart and pcclPerform, the functions for each collective, which fill in
+ * Public functions that launch operations: pcclStart and pcclPerform, a function for each collective that fills in
  * their struct, and the reductions of PCCL 1.0.
  */
 #include "api/list.h"
@@ -28,7 +28,7 @@ static enum pccl_status perform(struct pccl_api_call *call, pcclOperation_t *ope
     return status;
 }
 
-/* Launches, and if `timeout_ms` is not NULL also awaits, at most that long. */
+/* Launches an operation. If `timeout_ms` is not NULL, also awaits it for at most that time. */
 static enum pccl_status launch(struct pccl_api_call *call, pcclOperation_t *operation, const uint32_t *timeout_ms,
                                pcclAsyncReduceOp_t *handle)
 {
@@ -106,7 +106,7 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
 
 /* ---- functions for each collective ---- */
 
-/* Parameters that several functions have, and the fields of pcclOperation_t that they set. */
+/* Parameters shared by several functions, and the fields of pcclOperation_t that they set. */
 #define ELEMENTS const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
 #define SET_ELEMENTS .sendbuf = sendbuf, .recvbuf = recvbuf, .count = count, .datatype = datatype
 #define BLOBS , pcclBlobs_t *blobs
@@ -117,8 +117,8 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
 #define TENSORS const pcclCoalescedTensor_t *tensors, size_t count,
 
 /*
- * Functions, each also as Async: name, kind, parameters before the options, parameters after comm, fields that they
- * set.
+ * Table of functions, each with an Async variant: name, kind, parameters before the options, parameters after comm, and
+ * the fields that the parameters set.
  */
 #define OPERATIONS(X)                                                                                                  \
     X(pcclAllReduceWithOptions, AllReduce, (ELEMENTS pcclRedOp_t op, ), (), (SET_ELEMENTS, .op = op))                  \

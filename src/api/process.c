@@ -1,4 +1,4 @@
-/* Public functions that need neither a communicator nor a master: process, logs, parameters, options. */
+/* Public functions that need neither a communicator nor a master: version, logs, parameters and options. */
 #include "device/device.h"
 #include "api/api.h"
 #include "log/logger.h"
@@ -37,7 +37,7 @@ static enum pccl_status get_last_failure(struct pccl_api_call *call, const pcclC
 {
     if (!failure_out)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetLastFailure: failure_out is NULL");
-    /* A caller of a later version has fields that we do not know. */
+    /* Callers of a later version pass a larger struct. */
     if (failure_out->size < sizeof *failure_out || failure_out->size > PCCL_API_STRUCT_MAX)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
                          "pcclGetLastFailure: failure_out->size not set: use PCCL_FAILURE_INIT");

@@ -5,7 +5,7 @@
 
 static enum pccl_status get_progress(struct pccl_api_call *call, pcclProgress_t *progress)
 {
-    /* A caller of a later version has fields that we do not know. */
+    /* Callers of a later version pass a larger struct. */
     if (!progress || progress->size < sizeof *progress || progress->size > PCCL_API_STRUCT_MAX)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
                          "pcclGetProgress: progress is NULL, or its size is not set: use PCCL_PROGRESS_INIT");

@@ -1,14 +1,14 @@
-/* pcclRunOperations, which carries out lists of operations of all kinds. */
+/* pcclRunOperations, which performs a list of operations. */
 #include "api/list.h"
 #include "net/heap.h"
 
 #include <string.h>
 
-/* A list in its caller's form. */
+/* A list of operations, with the caller's structs. */
 struct run {
     struct pccl_api_list list;
     pcclOperation_t *operations;
-    size_t size; /* size of each operation */
+    size_t size; /* size of a caller's struct */
     pcclRunOptions_t options;
 };
 
@@ -54,8 +54,8 @@ static bool is_of(const struct pccl_op_args *args, const struct pccl_api_list *l
 }
 
 /*
- * Reads a rebuilt entry. If it is wrong, the old arguments stay, so that the list can still end the entry for the other
- * members.
+ * Reads a rebuilt entry. If it is invalid, the entry keeps its old arguments, so that the list can still end it for the
+ * other members.
  */
 static enum pccl_status read_again(struct run *run, size_t index, struct pccl_text *reason)
 {

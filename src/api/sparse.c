@@ -1,4 +1,4 @@
-/* The sparse codec, for callers that exchange the packed elements themselves. */
+/* The sparse codec, for callers that exchange packed elements themselves. */
 #include "api/api.h"
 #include "os/cpu.h"
 #include "kernels/sparse.h"

@@ -1,4 +1,4 @@
-/* pcclSynchronizeSharedState: its arguments and its result. */
+/* pcclSynchronizeSharedState: checks its arguments, runs it and reports its result. */
 #include "api/api.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_broken.h"
@@ -32,7 +32,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
     return NULL;
 }
 
-/* Checks a tensor on a device: the memory must be there. */
+/* Checks that the memory of a tensor is on the device. */
 static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sync_tensor *tensor,
                                     struct pccl_text *reason)
 {
@@ -113,7 +113,7 @@ static enum pccl_status check_state(const pcclSharedState_t *state, pcclSharedSt
 
 /* ---- the call ---- */
 
-/* Explains a failure, with the tensors that it has left partly overwritten. */
+/* Explains a failure, and names the tensors that are partly overwritten. */
 static void explain(const struct pccl_communicator *comm, enum pccl_status status, struct pccl_worker *synchronizer,
                     struct pccl_why *why)
 {
@@ -157,10 +157,7 @@ static enum pccl_status run_synchronizer(struct pccl_communicator *comm, struct 
     return status;
 }
 
-/*
- * Fails the call for all members, with the reason: this peer lacks memory or descriptors. Returns the status for this
- * peer.
- */
+/* Fails the call for all members because this peer lacks memory or descriptors. Returns the status for this peer. */
 static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_status lacks, struct pccl_why *why)
 {
     struct pccl_text unable = why->reason;
@@ -196,7 +193,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     enum pccl_status status = take_tensors(state, tensors, &why->reason);
     if (status == PCCL_OK)
         status = check_names(tensors, state->count, &why->reason);
-    if (status == PCCL_OK) /* before the digests, which take long */
+    if (status == PCCL_OK) /* before computing the digests, which takes long */
         status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
         status = pccl_synchronizer_create(&config, &synchronizer, &why->reason);

@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-/* Limit for dialing. The master waits for a report only a little longer than the test lasts (PROTOCOL 10.3). */
+/*
+ * Time limit for connecting to a peer. The master waits for a report only slightly longer than the test lasts (PROTOCOL
+ * 10.3).
+ */
 enum { DIAL_MS_MAX = 2500 };
 
 /* ---- optimizing ---- */
@@ -20,7 +23,7 @@ static void on_broken(void *comm, struct pccl_worker *worker)
     pccl_comm_break_call(comm, PCCL_CALL_OPTIMIZE, worker);
 }
 
-/* Makes a measurer. Under the lock, as it only allocates memory and opens a loop. */
+/* Creates a measurer. Caller holds the lock, which is safe because this only allocates memory and opens a loop. */
 static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pccl_worker **measurer,
                                       struct pccl_text *reason)
 {
