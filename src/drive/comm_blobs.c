@@ -9,30 +9,30 @@
 
 #include <string.h>
 
-/* Memory of a caller's result: a line for each blob, and behind the lines the blobs. */
+/* Memory of the caller's result: a descriptor ("line") for each blob, followed by the data of the blobs. */
 struct memory {
     size_t bytes;
     pcclBlob_t blobs[];
 };
 
 struct blobs {
-    pcclBlobs_t *out; /* result of the caller */
+    pcclBlobs_t *out; /* caller's result */
     const struct pccl_collective_row *row;
-    uint32_t root; /* rank of the root, in collectives with a root */
+    uint32_t root; /* rank of the root, for collectives with a root */
     uint64_t bytes_max;
-    struct memory *memory; /* at first with room for the data of the tiny operation */
-    bool is_given;         /* the caller has seen a part of the memory and owns it; otherwise it is owned here */
-    uint32_t count;        /* number of this peer's blobs */
+    struct memory *memory; /* during the first operation it has room for the data of a tiny one */
+    bool is_given;         /* true if the memory was passed to the caller, who now owns it */
+    uint32_t count;        /* number of blobs that this peer sends */
     pcclPart_t own[];
 };
 
 static struct blobs *part_of(const struct pccl_comm_op *operation) { return operation->part; }
 
-/* Lengths of the blobs of all members, with the blobs of each sender together. */
+/* Lengths of the blobs of all members, ordered by sender. */
 struct lengths {
-    uint64_t starts[PCCL_TINY_BLOBS_MAX + 1]; /* start of each blob, and the end of the last one */
+    uint64_t starts[PCCL_TINY_BLOBS_MAX + 1]; /* start of each blob and end of the last one */
     uint32_t count;
-    bool are_all; /* the blobs have arrived with their lengths */
+    bool are_all; /* true if the blobs have arrived with their lengths */
 };
 
 /* ---- senders and receivers ---- */
@@ -46,13 +46,13 @@ static uint32_t line_count(const struct pccl_comm_op *operation)
     return pccl_parts_of(&blobs->row->result, operation->members->count, operation->members->rank == blobs->root);
 }
 
-/* Returns the index, among the blobs of all members, of the blob in a line of this rank. */
+/* Returns the index, among all blobs, of the blob in this line of this rank's result. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
     return has_one_for_each(part_of(operation)) ? line * operation->members->count + rank : line;
 }
 
-/* Returns the rank that sends the blob in a line. */
+/* Returns the rank that sends the blob in this line. */
 static uint32_t giver_of(const struct pccl_comm_op *operation, uint32_t line)
 {
     return part_of(operation)->row->input.by == PCCL_BY_ROOT ? part_of(operation)->root : line;
@@ -86,7 +86,7 @@ static uint8_t *data_of(const struct pccl_comm_op *operation)
     return (uint8_t *)&part_of(operation)->memory->blobs[line_count(operation)];
 }
 
-/* Replaces the memory by one for blobs of `bytes` bytes. Returns false if out of memory. */
+/* Replaces the memory with one that has room for `bytes` bytes of blobs. Returns false if out of memory. */
 static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
 {
     free_memory(part_of(operation)->memory);
@@ -94,7 +94,7 @@ static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
     return part_of(operation)->memory != NULL;
 }
 
-/* Returns the bytes that this rank receives. */
+/* Returns the number of bytes that this rank receives. */
 static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint64_t bytes = 0;
@@ -103,7 +103,7 @@ static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, c
     return bytes;
 }
 
-/* Fills in the lines: sender, place and length of each blob. */
+/* Fills in the lines: sender, address and length of each blob. */
 static void lay_out(struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     pcclBlob_t *lines = part_of(operation)->memory->blobs;
@@ -117,7 +117,7 @@ static void lay_out(struct pccl_comm_op *operation, const struct lengths *length
     }
 }
 
-/* Passes the memory to the caller, who frees it. */
+/* Passes ownership of the memory to the caller. */
 static void hand_over(struct pccl_comm_op *operation)
 {
     struct blobs *blobs = operation->part;
@@ -155,8 +155,8 @@ static void end(struct pccl_comm_op *operation, bool well)
 /* ---- arrivals ---- */
 
 /*
- * Reports arrivals: all blobs of an operation through the master at once; of a bulk operation only the empty ones,
- * before the others.
+ * Records arrivals: of a tiny operation, all at once; of a bulk operation only the empty ones, before the transfer of
+ * the others begins.
  */
 static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool only_empty)
 {
@@ -214,7 +214,7 @@ static void empty(const struct pccl_comm_op *operation)
 {
     pcclBlobs_t *out = part_of(operation)->out;
     const size_t size = out->size;
-    memset(out, 0, size); /* includes fields that only a later version of the library has */
+    memset(out, 0, size); /* includes the fields of later versions */
     out->size = size;
 }
 
@@ -247,7 +247,7 @@ static void add(struct lengths *lengths, uint64_t length)
     lengths->starts[lengths->count] = pccl_sum_u64(before, length);
 }
 
-/* Reads the lengths of all blobs, and the blobs that arrived with them. */
+/* Reads the lengths of all blobs, and any blobs that arrived with them. */
 static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_blob *blobs, struct lengths *lengths)
 {
     uint32_t count = pccl_tiny_list_blobs(operation->op->descriptor.collective, operation->members->count,
@@ -259,7 +259,7 @@ static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_
     }
 }
 
-/* Returns the rank that sends the longest of the blobs for this rank. */
+/* Returns the rank that sends the longest of this rank's blobs. */
 static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint32_t longest = 0;
@@ -269,7 +269,7 @@ static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t ra
     return giver_of(operation, longest);
 }
 
-/* Checks the lengths against bytes_max. All peers compare the same figures, so they all return the same. */
+/* Checks the lengths against bytes_max. All peers compare the same figures, so the result is the same on all. */
 static enum pccl_status check(const struct pccl_comm_op *operation, const struct lengths *lengths,
                               struct pccl_text *reason)
 {
@@ -329,7 +329,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
 
 /* ---- the second step ---- */
 
-/* Lists the blobs that this member sends in `list`, which has room for all. */
+/* Fills `list`, which has room for all blobs that this member sends, with their extents. */
 static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_extent *list)
 {
     size_t from = 0;
@@ -345,7 +345,7 @@ static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_exten
     return input;
 }
 
-/* Starts the second step: an operation on bytes, in which each peer knows the lengths it sends and receives. */
+/* Launches the second operation, on bytes; each peer now knows the lengths that it sends and receives. */
 static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     struct pccl_extent list[PCCL_TINY_BLOBS_MAX];
@@ -368,7 +368,7 @@ static void move(struct pccl_communicator *comm, struct pccl_comm_op *operation,
     pccl_comm_op_next(comm, operation, &args, has_room);
 }
 
-/* Returns the bytes that this peer sent and received through the master. */
+/* Returns the number of bytes that this peer sent and received through the master. */
 static struct pccl_traffic traffic_of(const struct pccl_comm_op *operation, const struct lengths *lengths)
 {
     const struct blobs *blobs = operation->part;

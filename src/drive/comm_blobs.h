@@ -1,7 +1,7 @@
 /*
- * Operations on blobs, whose lengths only their owners know. Each is composed of two operations of the machine
- * (PROTOCOL 5.8): the first, tiny, exchanges the lengths, and the blobs too if all are short; otherwise the second, in
- * bulk, moves them.
+ * Collectives on blobs, whose lengths only their owners know. Each one runs two operations of the machine (PROTOCOL
+ * 5.8): a tiny one exchanges the lengths, and also the blobs if all of them are short; otherwise a bulk one then
+ * transfers the blobs.
  */
 #ifndef PCCL_DRIVE_COMM_BLOBS_H
 #define PCCL_DRIVE_COMM_BLOBS_H
@@ -10,7 +10,7 @@
 #include "pccl.h"
 
 extern const struct pccl_comm_composition pccl_comm_blobs;
-/* Frees a caller's blobs; NULL is allowed. Any thread, without the lock. */
+/* Frees the blobs of a caller; `blobs` may be NULL. Any thread, without the lock. */
 void pccl_comm_blobs_free(const pcclBlob_t *blobs);
 
 #endif

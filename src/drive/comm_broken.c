@@ -1,4 +1,4 @@
-/* The functions called here may break as well, so all of this can be run again. */
+/* Functions called here may break too, so everything in this file can be run again. */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
@@ -14,12 +14,12 @@ void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, c
     pccl_comm_leave(comm);
 }
 
-/* Ends the communicator, and waits for all jobs: until the engine releases them, it uses the buffers of operations. */
+/* Ends the communicator and waits for all jobs, because the engine uses the buffers of operations until then. */
 static void end_all(void *argument)
 {
     struct pccl_communicator *comm = argument;
     if (comm->defect)
-        pccl_comm_give_up(comm); /* a first run may have broken in there */
+        pccl_comm_give_up(comm); /* an earlier run may have broken in that function */
     else
         pccl_comm_break(comm, "in a call");
     pccl_comm_op_jobs_await(comm);
@@ -41,9 +41,9 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
     pccl_comm_ops_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* the machine broke as well and is given up, without sending a good-bye */
+    if (!pccl_guard_run(end_all, comm)) /* the machine broke too and is given up without a goodbye */
         (void)pccl_guard_run(end_all, comm);
     if (!comm->started)
-        (void)pccl_guard_run(close_listener, comm); /* no thread would accept connections on it */
+        (void)pccl_guard_run(close_listener, comm); /* no thread is left to accept connections */
     pccl_comm_leave(comm);
 }

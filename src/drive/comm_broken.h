@@ -7,14 +7,13 @@
 #include "peer/peer.h"
 
 /*
- * Takes the place of pccl_caller_end when a guard abandoned the call: ends the communicator, wakes
- * all threads that wait in it, and returns when it no longer uses the caller's stack or the buffers
- * of any operation.
+ * Replaces pccl_caller_end after a guard has abandoned the call. Ends the communicator, wakes all threads that wait in
+ * it, and returns when the communicator no longer uses the caller's stack or the buffers of any operation.
  */
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
- * Ends the communicator on the thread of a call whose worker broke; the worker is not used again. NULL: it broke while
- * it was being made, and a call of another thread may be outstanding.
+ * Ends the communicator on the thread of a call whose worker broke; the worker is not used again. `worker` is NULL if
+ * the invariant broke while the worker was being created; a call of another thread may then be outstanding.
  */
 void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, const struct pccl_worker *worker);
 

@@ -1,13 +1,12 @@
 /*
- * Counts the application threads inside a communicator, so that its destruction can evict them
- * before anything is freed. The contract forbids calls that race with the destruction; as far as
- * possible such calls fail with a reason.
+ * Counts the application threads inside a communicator, so that destroying it can evict them before anything is freed.
+ * The API forbids calls that race with the destruction; as far as possible such calls fail with a reason.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
 
-/* Flags in `inside`, above the number of threads: */
-static const unsigned SHUT = 1u << 31;  /* no further thread may enter */
+/* Flags in `inside`, in the bits above the number of threads: */
+static const unsigned SHUT = 1u << 31;  /* further threads are refused */
 static const unsigned TAKEN = 1u << 30; /* a thread is destroying the communicator */
 
 bool pccl_comm_call_begin(struct pccl_communicator *comm)
@@ -24,7 +23,7 @@ void pccl_comm_call_end(struct pccl_communicator *comm)
 {
     if (atomic_fetch_sub(&comm->callers.inside, 1) != (SHUT | TAKEN) + 1)
         return;
-    uv_mutex_lock(&comm->lock); /* the destroying thread waits for this, so the communicator still exists */
+    uv_mutex_lock(&comm->lock); /* the destroying thread waits for this thread, so the communicator still exists */
     comm->callers.deserted = true;
     uv_cond_broadcast(&comm->changed);
     uv_mutex_unlock(&comm->lock);

@@ -1,6 +1,6 @@
 /*
- * The threads inside public calls, counted and guarded. Any thread, without the lock. The frame of a public call does
- * this:
+ * Counts and guards the threads inside public calls. The functions may be called on any thread, without the lock. A
+ * public call uses them like this:
  *
  *   struct pccl_caller caller;
  *   pccl_caller_begin(&caller, comm);
@@ -17,42 +17,42 @@
 
 #include <stdatomic.h>
 
-/* A communicator's part. */
+/* Per-communicator state of this module. */
 struct pccl_comm_callers {
-    atomic_uint inside; /* number of threads inside, and whether more may enter */
-    bool deserted;      /* the communicator is being destroyed, and the last thread has left; under the lock */
+    atomic_uint inside; /* number of threads inside, and flags that stop further threads */
+    bool deserted;      /* set when the last thread leaves a communicator that is being destroyed; under the lock */
 };
 
 /*
- * A thread in a public call. Stored in the stack frame of the public function, below every frame that a guard can
- * abandon, so it outlives them, and references to its waiter can be removed.
+ * A thread in a public call. It is in the stack frame of the public function, which outlives every frame that a guard
+ * can abandon, so references to its waiter can still be removed afterward.
  */
 struct pccl_caller {
     struct pccl_guard guard;
     struct pccl_communicator *comm;
-    struct pccl_caller *outer; /* enclosing call of this thread, or NULL */
+    struct pccl_caller *outer; /* enclosing public call of this thread, or NULL */
     struct pccl_waiter waiter;
 };
 
 void pccl_caller_begin(struct pccl_caller *caller, struct pccl_communicator *comm);
 void pccl_caller_end(const struct pccl_caller *caller);
-/* Replaces pccl_caller_end for a call that was abandoned and whose guard is gone. comm_broken.h does the rest. */
+/* Ends an abandoned call whose guard is gone, in place of pccl_caller_end. Called by comm_broken.c. */
 void pccl_caller_left(const struct pccl_caller *caller);
 /* Returns the waiter of the calling thread, not signaled. A thread waits for one event at a time. */
 struct pccl_waiter *pccl_caller_waiter(void);
 
-/* Returns a number for the calling thread that no other living thread has; 0 outside of public calls. */
+/* Returns a number that identifies the calling thread among all running threads; 0 outside of public calls. */
 uint64_t pccl_caller_thread(void);
 
 /* Begins a public call. Returns false if the communicator is closed or being destroyed. */
 PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pccl_communicator *comm);
-/* Ends a public call. The communicator may not be used after it. */
+/* Ends a public call. The caller must not use the communicator afterward. */
 void pccl_comm_call_end(struct pccl_communicator *comm);
-/* Refuses further calls. */
+/* Makes all further calls fail. */
 void pccl_comm_refuse_calls(struct pccl_communicator *comm);
-/* Does the same, and claims the destruction for the caller. Returns false if another thread has claimed it. */
+/* Makes all further calls fail and claims the destruction. Returns false if another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pccl_communicator *comm);
-/* Waits until no thread is inside. Under the lock, which is released during the wait. */
+/* Waits until no thread is inside. Caller holds the lock, which is released during the wait. */
 void pccl_comm_await_callers(struct pccl_communicator *comm);
 
 #endif

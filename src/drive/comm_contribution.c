@@ -10,19 +10,16 @@
 
 /* ---- elements ---- */
 
-/* Changes to make to the elements of one section. */
+/* Transformation of the caller's elements of one section into the contribution. */
 struct making {
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
-    bool reduces, leaves_own; /* leaves_own: the result excludes them */
+    bool reduces, leaves_own; /* leaves_own: the result excludes this peer's elements */
     double factor;
     struct pccl_feedback feedback;
 };
 
-/*
- * Returns the changes for a section. Feedback has a place for each element of all sections, and is used for floats
- * only.
- */
+/* Returns the transformation for a section. Feedback covers the elements of all sections; only floats use it. */
 static struct making making_of(const struct pccl_op_args *args, const struct pccl_comm_op *operation,
                                const struct pccl_section *section, size_t elements_before)
 {
@@ -41,7 +38,10 @@ static struct making making_of(const struct pccl_op_args *args, const struct pcc
     return making;
 }
 
-/* Writes the changed elements. Returns false, without writing, if they do not change. `result` may be the input. */
+/*
+ * Applies the transformation. Returns false without writing if it would not change the elements. `result` may be
+ * `input`.
+ */
 static bool make(const struct making *making, const void *input, size_t count, void *result)
 {
     const bool scales = making->reduction == PCCL_PREMUL_SUM, adds = pccl_feedback_is_kept(&making->feedback);
@@ -62,7 +62,7 @@ static size_t bytes_of(const struct pccl_section *section)
 
 /* ---- contributions ---- */
 
-/* Writes the table of sections and then the elements of each, as in wire/coalesced.h. */
+/* Writes the table of sections and then the elements of each section (wire/coalesced.h). */
 static void put_sections(const struct pccl_op_args *args, const struct pccl_comm_op *operation, uint8_t *contribution,
                          size_t bytes)
 {
@@ -130,12 +130,12 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
 {
     const struct pccl_buffers *buffers = &operation->buffers;
     const bool exchanges = pccl_row_exchanges(pccl_collective(op->descriptor.collective));
-    const uint32_t parts = exchanges ? operation->members->count : 1; /* number of parts: one from each contribution */
+    const uint32_t parts = exchanges ? operation->members->count : 1; /* one part from each contribution */
     size_t part = operation->result_bytes / parts, all = op->payload_bytes / parts;
     PCCL_ASSERT(operation->outcome_skip + part <= all);
     for (uint32_t i = 0; i < parts && !buffers->sections; i++)
         pccl_extents_write(&buffers->result, i * part, part, op->payload + i * all + operation->outcome_skip, NULL);
-    /* Uses our own list: the table in the payload was written by another peer and is not trusted. */
+    /* Uses the local list of sections, because another peer wrote the table in the payload. */
     size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;
     for (uint32_t i = 0; i < buffers->section_count; i++) {
         const struct pccl_section *section = &buffers->sections[i];
@@ -148,8 +148,8 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
 /* ---- a peer alone in its group ---- */
 
 /*
- * Writes the result of a group of one: the contribution, with bools that are reduced turned into 0 or 1; the identity
- * in an exclusive scan.
+ * Writes the result in a group of one: the identity in an exclusive scan, otherwise the contribution, in which reduced
+ * bools become 0 or 1.
  */
 static void reduce_alone(const struct making *making, const void *input, size_t bytes, void *result)
 {

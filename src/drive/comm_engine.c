@@ -1,4 +1,4 @@
-/* Events of the engine: on its own thread, they take the communicator's lock and step the machine. */
+/* Events of the engine. They run on the engine's thread, take the communicator's lock and step the machine. */
 #include "config/errors.h"
 #include "drive/communicator.h"
 #include "drive/comm_engine.h"
@@ -73,7 +73,7 @@ static void on_ended(void *context, const struct pccl_id *peer, bool outgoing, u
     pccl_comm_leave(context);
 }
 
-/* Breaks the communicator: the engine is dead and has released everything. */
+/* Ends the communicator after the engine broke; the engine has released everything. */
 static void on_broken(void *context)
 {
     struct pccl_communicator *comm = context;

@@ -1,4 +1,4 @@
-/* A communicator's engine: starts it, and turns its events into events of the machine. */
+/* The engine of a communicator: starts it and converts its events to events of the machine. */
 #ifndef PCCL_DRIVE_COMM_ENGINE_H
 #define PCCL_DRIVE_COMM_ENGINE_H
 
@@ -7,9 +7,9 @@
 
 struct pccl_communicator;
 
-/* Starts the engine if it is not running. Without the lock. Returns SYSTEM or MEMORY with a reason. */
+/* Starts the engine if it is not running. Called without the lock. Returns SYSTEM or MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct pccl_text *reason);
-/* Reports to the machine the measurements that operations made of the links. Call before joint calls. */
+/* Reports to the machine the link measurements that operations have made. Called before joint calls. */
 void pccl_comm_measure(struct pccl_communicator *comm);
 
 #endif

@@ -12,7 +12,7 @@ struct pccl_comm_feedback {
     const struct pcclComm_t *handle;
     uint64_t tag;
     bool in_use;
-    bool adopted; /* adopter is the descriptor of the reduction that left this residual */
+    bool adopted; /* true once `adopter` is the descriptor of the reduction that left this residual */
     struct pccl_descriptor adopter;
     uint64_t count;
     float *kept, *next; /* owned, in one block */
@@ -41,7 +41,7 @@ static void drop(struct pccl_communicator *comm, struct pccl_comm_feedback *feed
     pccl_release(pccl_heap(), feedback, sizeof *feedback);
 }
 
-/* Makes a residual of zeros. Returns NULL with a reason if memory is short, or feedback_mib does not allow it. */
+/* Creates a residual of zeros. Returns NULL with a reason if out of memory or if feedback_mib would be exceeded. */
 static struct pccl_comm_feedback *make(const struct pcclComm_t *handle, uint64_t tag, uint64_t count,
                                        struct pccl_text *reason)
 {
@@ -79,7 +79,7 @@ static bool is_of(const struct pccl_comm_feedback *feedback, const struct pccl_d
     const struct pccl_descriptor *adopter = &feedback->adopter;
     if (feedback->count != count || !feedback->adopted)
         return feedback->count == count;
-    /* With automatic quantization, a codec may change its level between reductions. */
+    /* An automatic codec may change its level between reductions. */
     bool are_automatic = pccl_choice_is_automatic(adopter) && pccl_choice_is_automatic(descriptor);
     return adopter->datatype == descriptor->datatype && (are_automatic || pccl_packing_equal(adopter, descriptor)) &&
            is_list(adopter) == is_list(descriptor) &&

@@ -25,8 +25,8 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
 }
 
 /*
- * Finds the reason why a list of members is wrong, which the machine does not give. Ids come from member lists, so an
- * id of no member is taken for a departed peer, with the same status as in an answer of the master.
+ * Determines why the machine rejected a list of members. Ids come from member lists, so the id of a peer that is not a
+ * member is taken for a departed peer, with the same status that the master would return.
  */
 static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
                                    struct pccl_text *reason)

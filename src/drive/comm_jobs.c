@@ -1,6 +1,6 @@
 /*
- * Operations in the hands of the engine. Below the machine: its effects start and stop jobs, and this file does not
- * step it.
+ * Operations in the engine. This file is below the machine: effects of the machine start and stop jobs, and this file
+ * does not step the machine.
  */
 #include "drive/comm_jobs.h"
 #include "drive/communicator.h"
@@ -15,8 +15,8 @@ enum { SQUARES_US = 100 /* unit of the durations whose squares are reported */ }
 /* ---- the end of an operation ---- */
 
 /*
- * Returns true if the operation is over: after a success, when the engine no longer needs the buffers; after a failure,
- * when the engine has released them, because only then the input is restored.
+ * Returns true if the operation is over. A success is over when the engine no longer needs the buffers, a failure when
+ * the engine has released them, because the input is restored only at that time.
  */
 static bool is_over(const struct pccl_comm_op *operation)
 {
@@ -36,12 +36,12 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communica
     pccl_comm_signal(comm, waiter);
 }
 
-/* Counts an operation for the reports to the master (comm_watch.h). */
+/* Adds an operation to the counters for the reports to the master (comm_watch.h). */
 static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
 {
     struct pccl_comm_watch *watch = &comm->watch;
     if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
-        return; /* operations of a part of the group cannot be compared between members */
+        return; /* operations of part of the group cannot be compared between members */
     uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
     watch->operations++;
     watch->bulk += !op->tiny;
@@ -74,14 +74,14 @@ void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op)
         pccl_comm_op_decided(comm, operation, op, committed);
         return;
     }
-    PCCL_ASSERT(!comm->operations.due); /* a step either has one outcome, or only aborts */
+    PCCL_ASSERT(!comm->operations.due); /* a step either commits one operation or only aborts */
     comm->operations.due = operation;
 }
 
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    bool again = false; /* it had arrived before the operation was restarted */
+    bool again = false; /* it arrived before a restart of the operation */
     for (uint32_t i = 0; i < arrivals->count && arrivals->show; i++)
         again = again || arrivals->from[i] == rank;
     if (!arrivals->show || again)
@@ -108,15 +108,13 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
 
 /* ---- jobs ---- */
 
-/*
- * Returns the largest number of flows of an operation: to all others, or to neighbors where not all pairs have links.
- */
+/* Returns the largest number of flows of an operation: to all others, or to neighbors if not all pairs have links. */
 static uint32_t flows_of(uint32_t ranks)
 {
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_TELEMETRY_FLOWS_MAX);
 }
 
-/* Copies a list to the room behind the job. Returns NULL if it is empty. */
+/* Copies a list to the room behind the job. Returns NULL if the list is empty. */
 static void *put(uint8_t **room, const void *list, size_t bytes)
 {
     void *copy = bytes ? memcpy(*room, list, bytes) : NULL;
@@ -124,7 +122,7 @@ static void *put(uint8_t **room, const void *list, size_t bytes)
     return copy;
 }
 
-/* Makes one block for the job and the lists of its config, the most strictly aligned first. */
+/* Allocates one block for the job and the lists of its config, which are in order of decreasing alignment. */
 static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *all, const struct pccl_op_args *args)
 {
     const struct pccl_buffers *given = &args->buffers;
@@ -159,7 +157,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
                                                const struct pccl_op_args *args)
 {
     const struct pccl_descriptor *descriptor = &args->launch.descriptor;
-    /* A pair has the same plan at both ends in any view. */
+    /* A send has the same plan at both ends in any view. */
     struct pccl_peer_participants two = {.count = 2, .ring = operation->members->ids, .positions = (uint32_t[]){0, 1}};
     const struct pccl_peer_participants *all =
         descriptor->collective == PCCL_SEND ? &two : pccl_peer_participants(comm->peer, args->launch.subgroup);
@@ -169,7 +167,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
     struct pccl_transfer_config *config = &job->job.config;
     config->descriptor = *descriptor;
     config->cost = all->cost;
-    if (pccl_collective_has_root(descriptor->collective)) /* if it is no member, the machine refuses the launch */
+    if (pccl_collective_has_root(descriptor->collective)) /* the machine refuses a root that is not a member */
         config->root = pccl_id_find(all->ring, all->count, &descriptor->root);
     config->tells_arrivals = operation->arrivals.show != NULL;
     config->factor = args->factor;
@@ -260,7 +258,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
-        return; /* out of memory for it; the machine learns this after the step */
+        return; /* the job could not be allocated; the machine is notified after the step */
     if (op->from_anybody) {
         operation->members->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
@@ -270,8 +268,8 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
 }
 
 /*
- * Starts a released job over the current ring. The buffers are as at the launch; the members are the same, in another
- * order.
+ * Restarts a released job over the current ring. The buffers are unchanged since the launch; the members are the same
+ * in a different order.
  */
 static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {
@@ -294,7 +292,7 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job || job->restarts)
-        return; /* out of memory for it; or not released yet, and due to start in the latest view */
+        return; /* there is no job, or it is not released yet and will start in the latest view */
     job->restarts = true;
     stop(comm, job, PCCL_JOB_BROKEN_OFF);
 }

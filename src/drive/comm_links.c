@@ -1,10 +1,11 @@
 /*
- * The links to other peers: to each, one direction that we dial and one that we accept. Every connection begins with
- * link_hello and its answer; then it belongs to the engine.
+ * Links to other peers: each has an outgoing direction, which this peer dials, and an incoming one, which it accepts.
+ * Every connection begins with link_hello and the answer; after that the engine owns it.
  *
- * The machine knows one link in each direction, which is up while it has a connection. The machine requests the first
- * connection (slot 0) and gets the result; the other slots are dialed in the background, and again after they end. The
- * machine learns when the last connection has ended, or one found the other host silent, because that is evidence.
+ * The machine sees one link in each direction, which is up while it has any connection. The machine requests the first
+ * connection (slot 0) and receives its result; the other slots are dialed in the background, also after they end. The
+ * machine is notified when the last connection has ended, or when a connection detects that the other host is silent,
+ * because that is evidence.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -17,9 +18,9 @@
 
 enum {
     LONG_PATH_SLOTS = 6,
-    SLOT_PAUSE_MS = 1000, /* between attempts at the other slots; doubles up to SLOT_PAUSE_MAX_MS */
+    SLOT_PAUSE_MS = 1000, /* pause between attempts to dial the other slots; doubles up to SLOT_PAUSE_MAX_MS */
     SLOT_PAUSE_MAX_MS = 30000,
-    SLOT_FORGIVEN_US = 60000000, /* time without trouble after which the pause starts over */
+    SLOT_FORGIVEN_US = 60000000, /* time without trouble after which the pause is reset */
 };
 
 /* ---- the table of links ---- */
@@ -63,7 +64,7 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
     pccl_comm_step(link->comm, &event);
 }
 
-/* `rejected`: the reason why a message was invalid, or NULL. */
+/* `rejected`: reason why a message was invalid, or NULL. */
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
                       const struct pccl_text *rejected)
 {
@@ -76,7 +77,7 @@ static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link
     pccl_comm_step(link->comm, &event);
 }
 
-/* The end of an incoming connection is gone here, and its sender may not know. */
+/* Reports that an incoming connection has ended here, which its sender may not notice. */
 static void end_gone(struct pccl_comm_link *link, uint32_t slot)
 {
     struct pccl_peer_event event = {
@@ -90,13 +91,13 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
 {
     struct pccl_comm_link *link = pccl_comm_link_find(comm, peer);
     if (!link || pccl_engine_holds(comm->data.engine, peer, outgoing, slot))
-        return; /* closed or replaced since */
+        return; /* closed or replaced in the meantime */
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
     if (!(*standing & bit(slot)))
         return;
     uint64_t ended = bit(slot);
     if (how == PCCL_LINK_SILENT && *standing != ended) {
-        /* The whole host is silent: the other connections would fail one by one. */
+        /* The whole host is silent, so the other connections would fail one after the other. */
         pccl_engine_close(comm->data.engine, peer, outgoing, PCCL_POOL_MAX);
         ended = *standing;
     }
@@ -106,14 +107,14 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
             end_gone(link, i);
     link->troubled = link->troubled || outgoing;
     link->in_no_hurry = link->in_no_hurry || (outgoing && (purposely || rejected));
-    pccl_comm_link_queue(link); /* the loop dials again, or releases an unused link */
+    pccl_comm_link_queue(link); /* the loop redials, or frees an unused link */
     if (*standing == 0)
         link_down(link, !outgoing, how, purposely, rejected);
 }
 
 /*
- * Passes the connection to the engine after its handshake. Returns false if it was closed, because it broke or memory
- * was short.
+ * Passes the connection to the engine after its handshake. Returns false if the connection was closed because it broke
+ * or memory ran out.
  */
 static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *connection, bool outgoing, uint32_t slot)
 {
@@ -125,7 +126,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
         return false;
     }
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
-    if (*standing & bit(slot)) /* the dialing side detects a dead connection earlier than we do */
+    if (*standing & bit(slot)) /* the dialing side has noticed the death of the old connection first */
         pccl_engine_close(comm->data.engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
     if (pccl_engine_add(comm->data.engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
@@ -141,9 +142,7 @@ static struct pccl_call_slot *call_of(struct pccl_communicator *comm, uint8_t ki
     return &comm->calls[kind == PCCL_LINK_STATE ? PCCL_CALL_SYNC : PCCL_CALL_OPTIMIZE];
 }
 
-/*
- * Returns true if the call that needs this kind of connection, if any, is in progress; otherwise false with a reason.
- */
+/* Returns true unless the connection is for a call that is not in progress; in that case sets a reason. */
 static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pccl_text *reason)
 {
     bool serves_call = kind == PCCL_LINK_STATE || kind == PCCL_LINK_MEASURE;
@@ -155,8 +154,8 @@ static bool has_use_for(struct pccl_communicator *comm, uint8_t kind, struct pcc
 }
 
 /*
- * Passes the connection to the worker of its call. A tester waits for echoes before it loads the path, so data right
- * behind the handshake violates the protocol.
+ * Passes the connection to the worker of its call. A tester waits for echoes before it loads the path, so data that
+ * immediately follows the handshake violates the protocol.
  */
 static void pass_to_worker(struct pccl_communicator *comm, struct pccl_connection *connection,
                            const struct pccl_msg_link_hello *hello)
@@ -173,7 +172,7 @@ static void pass_to_worker(struct pccl_communicator *comm, struct pccl_connectio
     if (violates || pccl_worker_accept(slot->worker, &hello->from, &handover) != PCCL_OK)
         pccl_handover_drop(&handover);
     else
-        pccl_comm_signal(comm, slot->waiter); /* the worker has work now */
+        pccl_comm_signal(comm, slot->waiter); /* the worker now has work */
 }
 
 static void take_ring_link(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -188,13 +187,13 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     link->slots[hello->slot].accepted = hello->number;
     pccl_listener_adopt(connection);
     bool stands = hand_over(link, connection, false, hello->slot);
-    pccl_comm_link_queue(link); /* the loop releases an unused link */
+    pccl_comm_link_queue(link); /* the loop frees an unused link */
     if (stands)
         link_up(link, true, 0);
     else
         end_gone(link, hello->slot);
     if (before && !link->incoming)
-        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* we closed it ourselves: no evidence */
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* closed by this peer, so it is not evidence */
 }
 
 static void greet(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -253,12 +252,10 @@ void pccl_comm_links_starved(void *owner, int error)
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
 {
     (void)owner;
-    (void)connection; /* unknown until its hello */
+    (void)connection; /* unknown until its hello arrives */
 }
 
-/*
- * Carries out the notes of the effects on links before a callback uses them. The rest follows when the loop has polled.
- */
+/* Does the work requested for links before a callback uses them. Other work runs after the next poll. */
 static void enter(void *context)
 {
     pccl_comm_loop_enter(context);
@@ -277,7 +274,7 @@ uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_
     return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
-/* Ends the dial that the machine requested. */
+/* Ends the dialing that the machine requested. */
 static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;
@@ -356,11 +353,11 @@ static void dial_for_machine(struct pccl_comm_link *link)
 
 /* ---- the further slots ---- */
 
-/* Pause between background attempts: no slot is dialed until it ends. */
+/* Pause between background attempts. No slot is dialed until it ends. */
 struct pccl_comm_pause {
     uv_timer_t timer;
     struct pccl_communicator *comm;
-    struct pccl_comm_link *link; /* NULL: canceled */
+    struct pccl_comm_link *link; /* NULL once canceled */
 };
 
 static void on_pause_closed(uv_handle_t *handle)
@@ -382,7 +379,7 @@ static void on_pause_over(uv_timer_t *timer)
     struct pccl_comm_pause *pause = timer->data;
     struct pccl_communicator *comm = pause->comm;
     enter(comm);
-    if (pause->link) { /* entering may have canceled it */
+    if (pause->link) { /* enter() may have canceled it */
         pccl_comm_link_queue(pause->link);
         end_pause(pause->link);
     }
@@ -404,8 +401,7 @@ static void begin_pause(struct pccl_comm_link *link)
 }
 
 /*
- * Handles a slot that has ended or could not be dialed: dials again, the first time at once, then after longer and
- * longer pauses.
+ * Handles a slot that has ended or could not be dialed: redials immediately the first time, then after growing pauses.
  */
 static void note_trouble(struct pccl_comm_link *link)
 {

@@ -1,4 +1,3 @@
-/* Knows only whether the concerns have something to send or notes to apply, not their meaning. */
 #include "drive/comm_lock.h"
 #include "drive/communicator.h"
 
@@ -54,7 +53,7 @@ void pccl_comm_enter_after_fault(struct pccl_communicator *comm)
         pccl_comm_enter(comm);
 }
 
-/* Returns true if something is left for the loop. */
+/* Returns true if the loop has work left. */
 static bool flush(struct pccl_communicator *comm)
 {
     bool flushed = !comm->master.connection || pccl_connection_flush(comm->master.connection);
@@ -63,7 +62,7 @@ static bool flush(struct pccl_communicator *comm)
 
 void pccl_comm_flush(struct pccl_communicator *comm)
 {
-    bool is_earlier = comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us; /* than the loop's timer */
+    bool is_earlier = comm->peer && pccl_peer_deadline(comm->peer) < comm->armed_us; /* earlier than the loop's timer */
     if (flush(comm) || is_earlier)
         pccl_comm_wake_loop(comm);
 }
@@ -86,7 +85,7 @@ void pccl_comm_loop_leave(void *context)
 {
     struct pccl_communicator *comm = context;
     if (flush(comm) && !comm->is_shut_down)
-        pccl_reactor_hurry(&comm->reactor); /* the notes are carried out after its next poll, which must not wait */
+        pccl_reactor_hurry(&comm->reactor); /* the requested work runs after the next poll, which must not wait */
     pccl_comm_loop_rest(comm);
 }
 

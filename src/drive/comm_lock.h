@@ -1,4 +1,4 @@
-/* The lock of a communicator, and how its holder wakes the loop. */
+/* The lock of a communicator. Its holder wakes the loop when the loop has work. */
 #ifndef PCCL_DRIVE_COMM_LOCK_H
 #define PCCL_DRIVE_COMM_LOCK_H
 
@@ -8,26 +8,24 @@
 struct pccl_communicator;
 
 /*
- * Take and release the lock in application threads. Releasing it sends queued data to the master, wakes the loop if it
- * has work, and writes the log.
+ * Take and release the lock on application threads. pccl_comm_leave also sends queued data to the master, wakes the
+ * loop if it has work, and writes log lines.
  */
 void pccl_comm_enter(struct pccl_communicator *comm);
-/* Takes the lock for a thread whose call was abandoned (net/guard.h), which may hold it already. */
+/* Takes the lock for a thread whose call was abandoned (net/guard.h) and which may already hold it. */
 void pccl_comm_enter_after_fault(struct pccl_communicator *comm);
 void pccl_comm_leave(struct pccl_communicator *comm);
-/* Sends and wakes as pccl_comm_leave, for threads that keep the lock but are about to sleep. */
+/* Sends and wakes like pccl_comm_leave, but keeps the lock. For threads that are about to sleep. */
 void pccl_comm_flush(struct pccl_communicator *comm);
 void pccl_comm_wake_loop(struct pccl_communicator *comm);
-/* Take and release the lock in callbacks of the loop. Their notes are carried out when the loop has polled. */
+/* Take and release the lock in callbacks of the loop. The work that effects have requested runs after the next poll. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
-/*
- * Releases the lock after the last notes are carried out, when the loop waits until the connection takes more output.
- */
+/* Releases the lock when all requested work is done and the loop waits until the connection accepts more output. */
 void pccl_comm_loop_rest(struct pccl_communicator *comm);
-/* Returns true if the loop has notes to apply. Under the lock. */
+/* Returns true if effects have requested work from the loop. Caller holds the lock. */
 bool pccl_comm_has_notes(const struct pccl_communicator *comm);
-/* Logs a line of a worker, with the names of the peers in it. On its thread, without the lock. */
+/* Logs a line of a worker with the names of the peers in it. Runs on the worker's thread, without the lock. */
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 
 #endif

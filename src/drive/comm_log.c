@@ -1,4 +1,3 @@
-/* Knows nothing of communicators. */
 #include "drive/comm_log.h"
 
 #include "core/text.h"

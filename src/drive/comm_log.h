@@ -1,4 +1,4 @@
-/* Keeps lines logged under the lock until it is released, because the user's log callback may take other locks. */
+/* Buffers lines logged under the lock until it is released, because the user's log callback may take other locks. */
 #ifndef PCCL_DRIVE_COMM_LOG_H
 #define PCCL_DRIVE_COMM_LOG_H
 
@@ -6,14 +6,14 @@
 
 struct pccl_log_line;
 
-/* A communicator's part. */
+/* Per-communicator state of this module. */
 struct pccl_comm_log {
     struct pccl_log_line *oldest, *newest;
 };
 
-/* Keeps a line; drops it if memory is short or the level is not logged. */
+/* Appends a line. Drops it if out of memory or if the level is not logged. */
 void pccl_comm_log_note(struct pccl_comm_log *log, enum pccl_log_level level, const char *text);
-/* Writes and frees the lines. Without the lock, so the caller passes a copy taken under the lock. */
+/* Writes and frees the lines. Called without the lock, so the caller passes a copy made under the lock. */
 void pccl_comm_log_write(const struct pccl_comm_log *log);
 
 #endif

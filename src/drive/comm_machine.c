@@ -1,7 +1,7 @@
 /*
- * Steps of the machine are guarded. When an invariant breaks in one, the machine is given up, all waiting calls end
- * with an internal error, and the communicator can only be destroyed. When an invariant breaks elsewhere, the machine
- * is intact and leaves the run; the rest is the same.
+ * Steps of the machine are guarded. If an invariant breaks in a step, the machine is given up, all waiting calls end
+ * with an internal error, and the communicator can only be destroyed. If an invariant breaks elsewhere, the same
+ * happens, but the intact machine first leaves the run.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
@@ -15,7 +15,7 @@ static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot
         pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
-/* Does not free the machine: its memory cannot be trusted. */
+/* Does not free the machine, because its memory cannot be trusted. */
 void pccl_comm_give_up(struct pccl_communicator *comm)
 {
     comm->defect = true;

@@ -43,7 +43,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
-    bool foreign = connection->channel.ended == UV_EPROTO; /* the encryption failed, with a reason */
+    bool foreign = connection->channel.ended == UV_EPROTO; /* encryption failed, with a reason */
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind =
         how == PCCL_END_GARBAGE && !foreign ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
@@ -51,10 +51,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
     pccl_comm_step(comm, &(struct pccl_peer_event){.kind = kind, .reason = reason, .hung_up = hung_up});
 }
 
-/*
- * Carries out the notes of the effects on the connection before a callback uses it. The rest follows when the loop has
- * polled.
- */
+/* Does the work requested for the connection before a callback uses it. Other work runs after the next poll. */
 static void enter(void *context)
 {
     pccl_comm_loop_enter(context);
@@ -97,7 +94,7 @@ static void out_of_memory(struct pccl_communicator *comm)
 static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_text reason;
-    if (comm->local) /* other peers learn our id from the master */
+    if (comm->local) /* other peers receive this peer's id from the master */
         pccl_listener_open_local(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
         pccl_logger_print(PCCL_LOG_WARN, "peer", "keeping the previously loaded certificate: %s", reason.bytes);
@@ -160,7 +157,7 @@ void pccl_comm_master_arm(struct pccl_comm_master *master)
 void pccl_comm_master_say_last(struct pccl_comm_master *master)
 {
     for (struct pccl_connection *last = master->closing; last; last = last->next_dirty) {
-        (void)pccl_connection_flush(last); /* includes the machine's good-bye */
+        (void)pccl_connection_flush(last); /* includes the machine's goodbye */
         pccl_socket_shutdown_write(last->channel.socket);
     }
 }
@@ -195,5 +192,5 @@ static void apply_once(struct pccl_communicator *comm)
 void pccl_comm_master_apply(struct pccl_communicator *comm)
 {
     while (pccl_comm_master_has_notes(&comm->master))
-        apply_once(comm); /* again, as a dial that fails at once steps the machine */
+        apply_once(comm); /* repeated because a dial that fails immediately steps the machine */
 }

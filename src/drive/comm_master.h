@@ -1,6 +1,6 @@
 /*
- * The connection to the master. Under the lock. Effects take notes of work that only the loop can do; the loop carries
- * them out.
+ * The connection to the master. Caller holds the lock. Effects of the machine only set flags; the loop then does the
+ * work.
  */
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
@@ -12,18 +12,18 @@ enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
 
 struct pccl_communicator;
 
-/* A communicator's part. */
+/* Per-communicator state of this module. */
 struct pccl_comm_master {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX]; /* constant */
     uint32_t host_count;
     struct pccl_connection *connection;
-    struct pccl_connection *closing; /* list by next_dirty, for the loop to close */
+    struct pccl_connection *closing; /* connections for the loop to close, linked by next_dirty */
     struct pccl_dialer *dialer;
     struct pccl_resolver *resolver;
-    bool dial, cancel; /* notes */
+    bool dial, cancel; /* requests of effects to the loop */
 };
 
-/* Sends queued data, watches the connection from now on, and reads the data that a leader left unread. On the loop. */
+/* Sends queued data, starts watching the connection, and reads data that a leader left unread. Runs on the loop. */
 void pccl_comm_master_arm(struct pccl_comm_master *master);
 /*
  * Sends queued data on the connections that wait to be closed, and shuts them down. Called when the loop is broken and
@@ -34,7 +34,7 @@ static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *mas
 {
     return master->dial || master->cancel || master->closing;
 }
-/* Carries out the notes until no more are left. On the loop. */
+/* Does the work that effects have requested until none is left. Runs on the loop. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
 /* ---- effects of the machine ---- */
 void pccl_comm_effect_dial_master(void *context);

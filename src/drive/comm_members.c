@@ -7,7 +7,7 @@
 
 static size_t bytes_of(uint32_t count) { return sizeof(struct pccl_comm_members) + count * sizeof(struct pccl_id); }
 
-/* Makes a list whose ids and rank the caller fills in. Returns NULL if out of memory. */
+/* Allocates a list; the caller fills in ids and rank. Returns NULL if out of memory. */
 static struct pccl_comm_members *make(uint32_t count)
 {
     struct pccl_comm_members *list = pccl_allocate(pccl_heap(), bytes_of(count));

@@ -1,6 +1,6 @@
 /*
- * Lists of the members that take part in operations. Operations with the same members of the run share one list, so
- * that a launch in a large group copies nothing. Under the lock.
+ * Lists of the members that take part in operations. Operations with the same members of the run share one list, so a
+ * launch in a large group copies nothing. Caller holds the lock.
  */
 #ifndef PCCL_DRIVE_COMM_MEMBERS_H
 #define PCCL_DRIVE_COMM_MEMBERS_H
@@ -13,17 +13,17 @@ struct pccl_communicator;
 struct pccl_comm_members {
     uint32_t references, count;
     uint32_t rank;        /* rank of this peer; `count` if it is not in the list */
-    struct pccl_id self;  /* shared list: id of this peer when it received the list ... */
-    uint64_t number;      /* ... and the machine's number of the list */
-    struct pccl_id ids[]; /* ids by rank; constant in a shared list */
+    struct pccl_id self;  /* shared list: id of this peer when it received the list */
+    uint64_t number;      /* shared list: number that the machine has given to the list */
+    struct pccl_id ids[]; /* ids in order of ranks; constant in a shared list */
 };
 
-/* Returns a copy of a list of at least one id, with one reference, or NULL if out of memory. */
+/* Returns a copy, with one reference, of a list of at least one id. Returns NULL if out of memory. */
 struct pccl_comm_members *pccl_comm_members_copy(const struct pccl_communicator *comm, const struct pccl_id *ids,
                                                  uint32_t count);
 /*
- * Returns the members of this peer's group with an added reference: as of the view, or of the call that returned last.
- * This peer must have been a member. Returns NULL if out of memory.
+ * Returns the members of this peer's group with an added reference: either from the view or as the last call returned
+ * them. This peer must have been a member. Returns NULL if out of memory.
  */
 struct pccl_comm_members *pccl_comm_members_share(struct pccl_communicator *comm, bool as_of_view);
 static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list)
@@ -31,7 +31,7 @@ static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_
     list->references++;
     return list;
 }
-/* Drops a reference. NULL is allowed. */
+/* Drops a reference. `list` may be NULL. */
 void pccl_comm_members_drop(struct pccl_comm_members *list);
 
 #endif

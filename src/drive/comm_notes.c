@@ -1,6 +1,6 @@
 /*
- * The machine's effects that only the loop can carry out, as notes. They run under the lock, inside the machine, on any
- * thread, and step nothing.
+ * Effects of the machine that only the loop can carry out. They run inside a step, under the lock and on any thread,
+ * and only record the work.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -123,7 +123,7 @@ void pccl_comm_effect_cut_link(void *context, const struct pccl_id *peer, uint64
     for (uint32_t slot = 0; link && slot < PCCL_POOL_MAX; slot++) {
         if (link->slots[slot].dialed != number)
             continue;
-        link->slots[slot].dialed = 0; /* if its handshake ends only now, it is closed */
+        link->slots[slot].dialed = 0; /* if its handshake ends after this, it is closed */
         if (link->outgoing & UINT64_C(1) << slot)
             pccl_engine_cut(comm->data.engine, peer, true, slot);
     }

@@ -11,10 +11,10 @@
 #include "wire/choice.h"
 #include "wire/tiny.h"
 
-/* First name that is not a tag; callers are not expected to choose tags from here on. */
+/* First name that is not a tag. Callers are not expected to use tags in this range. */
 #define OTHER_NAMES UINT64_C(0x9C5EAD0000000000)
 
-/* Any function of both; handles that use the same tags should not share keys. */
+/* Hashes a handle and a name. Equal tags of different handles should have different keys. */
 static uint64_t key_of(const struct pcclComm_t *handle, uint64_t name)
 {
     return handle->group ? name + handle->key * UINT64_C(0x9E3779B97F4A7C15) : name;
@@ -34,8 +34,8 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
 static bool is_send(const struct pccl_op_args *args) { return args->launch.descriptor.collective == PCCL_SEND; }
 
 /*
- * Returns a name that no operation of the handle has, for sends, of which several may have one tag, and for the
- * creation of groups, which has no tag.
+ * Returns a name that no other operation of the handle has. Used for sends, because several may have the same tag, and
+ * for the creation of groups, which has no tag.
  */
 static uint64_t other_name(const struct pcclComm_t *handle)
 {
@@ -76,7 +76,7 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
         return PCCL_OK;
     const struct pccl_peer_subgroup *subgroup = pccl_peer_subgroup(comm->peer, group->subgroup);
     if (!subgroup) {
-        pccl_text_format(reason, "the group is closed"); /* since this thread entered the call */
+        pccl_text_format(reason, "the group is closed"); /* closed after this thread entered the call */
         return PCCL_USAGE;
     }
     if (!subgroup->all.ended)
@@ -85,7 +85,10 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
     return PCCL_PEER_LOST;
 }
 
-/* Checks a launch before the machine sees it: connected, group open, tag free. Returns the status with a reason. */
+/*
+ * Makes the checks that precede a step of the machine: connected, group open, tag unused. Returns OK or a status with a
+ * reason.
+ */
 static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                    struct pccl_text *reason)
 {
@@ -98,7 +101,10 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
     return PCCL_ARGUMENT;
 }
 
-/* Lists the members that the caller counts on; if no list matters, the participants. Returns NULL if out of memory. */
+/*
+ * Returns the list of members that the operation requires or, if it accepts any members, its participants. Returns NULL
+ * if out of memory.
+ */
 static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
     if (args->members)
@@ -108,7 +114,7 @@ static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, c
     return pccl_comm_members_share(handle->comm, !args->needs_members);
 }
 
-/* Finds the two peers of a send, the source first. */
+/* Finds the two peers of a send, the sender first. */
 static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                   const struct pccl_comm_members *peers, struct pccl_id pair[2],
                                   struct pccl_text *reason)
@@ -118,7 +124,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
         return PCCL_TOO_FEW_PEERS;
     pair[1] = comm->id;
     if (pccl_op_args_is_from_any(args))
-        return PCCL_OK; /* pair[0] is 0 until a sender is chosen */
+        return PCCL_OK; /* pair[0] is zero until a sender is chosen */
     if (args->root >= peers->count) {
         pccl_text_format(reason, "invalid rank %u of the other peer: the group has %u members", args->root,
                          peers->count);
@@ -130,7 +136,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     pair[args->sends ? 1 : 0] = *other;
     if (pccl_id_equal(other, &comm->id))
         pccl_text_format(reason, "rank %u is this peer: a peer cannot send to itself", args->root);
-    else if (pccl_id_is_zero(other)) /* would otherwise mean any sender */
+    else if (pccl_id_is_zero(other)) /* a zero id would mean any sender */
         pccl_text_format(reason, "entry %u of the member list is an empty id", args->root);
     else if (group && pccl_id_find(group->members, group->count, other) == group->count)
         pccl_text_format(reason, "peer %s is not a member of the group, whose membership is fixed", pccl_id_str(other));
@@ -139,7 +145,7 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     return PCCL_ARGUMENT;
 }
 
-/* Replaces the list of possible participants of a send by its sender and receiver. On failure *list is NULL. */
+/* Replaces the possible participants of a send with its sender and receiver. Sets *list to NULL on failure. */
 static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
                                     struct pccl_comm_members **list, struct pccl_text *reason)
 {
@@ -150,16 +156,16 @@ static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struc
     return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
 }
 
-/* State of a launch during its stages. */
+/* State of a launch, passed through its stages. */
 struct launching {
     const struct pcclComm_t *handle;
     struct pccl_op_args *args;
-    struct pccl_comm_op *operation; /* NULL: not made yet */
-    bool moves;                     /* elements move from peer to peer */
+    struct pccl_comm_op *operation; /* NULL until created */
+    bool moves;                     /* true if elements move between peers */
     struct pccl_text *reason;
 };
 
-/* Makes an operation, which is not launched yet. Takes over the list; NULL means out of memory. */
+/* Creates an operation that is not launched yet. Takes ownership of the list; a NULL list means out of memory. */
 static enum pccl_status make_op(const struct pcclComm_t *handle, struct pccl_comm_members *members,
                                 struct pccl_comm_op **operation)
 {
@@ -184,7 +190,7 @@ static enum pccl_status make(struct launching *l)
     return make_op(l->handle, members, &l->operation);
 }
 
-/* Checks the list that the caller of an operation in a group gave. */
+/* Checks a member list passed for an operation in a group. */
 static enum pccl_status check_group(const struct pccl_group_handle *group, const struct pccl_comm_op *operation,
                                     struct pccl_text *reason)
 {
@@ -198,7 +204,10 @@ static enum pccl_status check_group(const struct pccl_group_handle *group, const
     return PCCL_MEMBERS_CHANGED;
 }
 
-/* Checks a list that the caller gave. Other errors in it are found in the same way by all peers, from the members. */
+/*
+ * Checks a member list passed by the caller for duplicates. Other errors need no check here: all peers find them when
+ * they compare the members.
+ */
 static enum pccl_status check_members(const struct pcclComm_t *handle, const struct pccl_comm_op *operation,
                                       struct pccl_text *reason)
 {
@@ -207,7 +216,7 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
         return check_group(handle->group, operation, reason);
     const struct pccl_member *known = pccl_peer_members(handle->comm->peer, &count);
     while (i < operation->members->count && i < count && pccl_id_equal(&operation->members->ids[i], &known[i].peer))
-        i++; /* the known members are distinct, and usually the lists are equal */
+        i++; /* the known members are distinct, and the lists are usually equal */
     for (; i < operation->members->count; i++) {
         if (pccl_id_find(operation->members->ids, operation->members->count, &operation->members->ids[i]) == i)
             continue; /* the second occurrence is reported */
@@ -217,7 +226,7 @@ static enum pccl_status check_members(const struct pcclComm_t *handle, const str
     return PCCL_OK;
 }
 
-/* Fills in the root; the source of a send is the root of its pair. */
+/* Sets the root. The sender of a send is the root of its pair. */
 static enum pccl_status find_root(struct launching *l)
 {
     const struct pccl_comm_op *operation = l->operation;
@@ -232,7 +241,7 @@ static enum pccl_status find_root(struct launching *l)
     return PCCL_OK;
 }
 
-/* Checks the arguments that depend on the members. Without ranks, all arguments have been checked. */
+/* Checks the arguments that depend on the members. If ranks do not matter, all arguments have already been checked. */
 static enum pccl_status place(struct launching *l)
 {
     const struct pccl_op_args *args = l->args;
@@ -267,8 +276,8 @@ static void explain_refused_send(const struct pccl_communicator *comm, enum pccl
 }
 
 /*
- * Plans the contribution and the result of a tiny operation. Whether it is tiny depends only on values that are equal
- * at all peers.
+ * Plans the contribution and the result of a tiny operation. Whether an operation is tiny depends only on values that
+ * are equal on all peers.
  */
 static enum pccl_status plan_tiny(struct launching *l)
 {
@@ -299,10 +308,7 @@ static enum pccl_status plan(struct launching *l)
         return operation->composed->begin(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->handle->group->subgroup != 0 : !pccl_peer_is_alone(l->handle->comm->peer);
-    /*
-     * A receive from any sender may be launched alone if other peers are on their way, and continues when they are
-     * here.
-     */
+    /* A receive from any sender may be launched while this peer is alone, and continues when other peers arrive. */
     l->moves = !l->args->launch.tiny && (has_peers || is_send(l->args));
     return status;
 }
@@ -334,8 +340,8 @@ static void choose_codec(struct launching *l)
 }
 
 /*
- * Residuals are in the data type's own values, so the packing does not matter. Feedback is not used at levels of an
- * automatic codec that lose almost nothing.
+ * Residuals are in the elements' data type, so the packing does not matter. Levels of an automatic codec that are
+ * almost lossless do not use feedback.
  */
 static enum pccl_status begin_feedback(struct launching *l)
 {
@@ -357,12 +363,12 @@ static enum pccl_status make_job(struct launching *l)
     return made ? PCCL_OK : PCCL_MEMORY;
 }
 
-/* Launches the operation in the machine. After a failure the engine does not have its job, if any. */
+/* Launches the operation in the machine. After a failure, the engine does not have its job. */
 static enum pccl_status ask_machine(struct launching *l)
 {
     uint8_t made[PCCL_TINY_BYTES_MAX];
     if (l->handle->group && !l->handle->group->subgroup)
-        return PCCL_TOO_FEW_PEERS; /* the machine does not know groups of one */
+        return PCCL_TOO_FEW_PEERS; /* the machine does not know groups of one member */
     if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
         l->args->launch.payload = made;
     enum pccl_status status = step(l->handle->comm, l->operation, &l->args->launch);
@@ -383,7 +389,7 @@ static void begin_launch(struct launching *l)
     launch->user = l->operation;
 }
 
-/* Prepares a launch that has not been given up. */
+/* Prepares a launch, unless the operation was given up. */
 static enum pccl_status prepare(struct launching *l)
 {
     enum pccl_status status = place(l);
@@ -404,7 +410,7 @@ static enum pccl_status launch(struct launching *l)
     return status == PCCL_OK ? ask_machine(l) : status;
 }
 
-/* Does the operation alone: no other peer takes part or must be notified. */
+/* Performs the operation locally; there are no other peers to take part or to notify. */
 static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                  const struct pccl_op_args *args, struct pccl_text *reason)
 {
@@ -436,7 +442,7 @@ static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operatio
     pccl_comm_op_release(operation, false);
 }
 
-/* Enters a launched operation in the table, where its name finds it. */
+/* Inserts a launched operation into the table under its name. */
 static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t tag, uint64_t name)
 {
     const struct pccl_peer_op *op = operation->op;
@@ -483,7 +489,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
 
 uint64_t pccl_comm_op_deadline(const struct pccl_comm_op *operation)
 {
-    return operation->op ? operation->op->deadline_us : UINT64_MAX; /* NULL: alone, and the operation has ended */
+    return operation->op ? operation->op->deadline_us : UINT64_MAX; /* NULL: alone, and already ended */
 }
 
 enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, const struct pccl_founding *founding,
@@ -508,7 +514,7 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         *operation_out = operation;
         return PCCL_OK;
     }
-    if (status == PCCL_ARGUMENT) /* the list has been checked */
+    if (status == PCCL_ARGUMENT) /* the list has already been checked */
         pccl_text_format(&why->reason, "another thread is already creating a group with the same members");
     else if (status == PCCL_LIMIT)
         pccl_text_format(&why->reason, "too many groups, or too many members across this peer's groups");

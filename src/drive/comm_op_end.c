@@ -1,4 +1,4 @@
-/* Operations after their launch: awaits, the end, and functions over all operations of a communicator. */
+/* Operations after their launch: awaiting them, ending them, and functions on all operations of a communicator. */
 #include "drive/communicator.h"
 #include "drive/comm_op.h"
 #include "drive/comm_callers.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* Time for which a caller that polls with short awaits counts as waiting. */
+/* Time for which a caller that polls with short awaits is considered to be waiting. */
 enum { WAIT_EXPIRY_MS = 500 };
 
 static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -79,7 +79,7 @@ static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_
     operation->world = op->world;
     operation->why.details.sequence = op->instance.use;
     describe_choice(operation, op);
-    if (operation->status == PCCL_OK) { /* otherwise its composition has set the reason */
+    if (operation->status == PCCL_OK) { /* otherwise the composition has set the reason */
         operation->why.reason = op->reason;
         operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
     }
@@ -138,7 +138,7 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
 {
     operation->awaited = true;
     if (operation->wait_expires_us)
-        cancel_wait_expiry(comm, operation); /* the machine still counts this thread as waiting */
+        cancel_wait_expiry(comm, operation); /* the machine still considers this thread as waiting */
     else if (!operation->decided)
         tell_awaited(comm, operation, true);
 }
@@ -160,7 +160,7 @@ bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *oper
     while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
         show(comm, operation);
         if (operation->over) {
-            operation->waiter->fired = false; /* it may have been signaled while a part was shown */
+            operation->waiter->fired = false; /* it may have been signaled during a callback */
             return true;
         }
     }

@@ -1,4 +1,3 @@
-/* Runs operations of the machine in sequence, for one operation of the caller. */
 #include "drive/comm_op_next.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
@@ -7,8 +6,8 @@
 #include "peer/queries.h"
 
 /*
- * Ends the operation after a failed launch. The other members wait for that launch, so this peer leaves the run, unless
- * it has left or the group has ended.
+ * Ends the operation after a failed launch. The other members wait for this launch, so this peer leaves the run, unless
+ * it has already left or the group has ended.
  */
 static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status)
 {
@@ -17,7 +16,7 @@ static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *opera
         operation->status = pccl_comm_why_unconnected(comm, &operation->why.reason);
     } else if (operation->handle->group && !operation->handle->group->open) {
         operation->status = PCCL_PEER_LOST;
-        pccl_text_format(&operation->why.reason, "the group is closed"); /* by another thread of this peer */
+        pccl_text_format(&operation->why.reason, "the group is closed"); /* closed by another thread of this peer */
     } else {
         pccl_text_format(&operation->why.reason, "%s; this peer leaves the run", pccl_status_text(status));
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
@@ -27,7 +26,7 @@ static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *opera
         pccl_comm_op_decided(comm, operation, NULL, false);
 }
 
-/* Continues with the launched second operation; a launch cannot be undone at this peer. */
+/* Continues with the second operation, which has been launched; this peer cannot undo a launch. */
 static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operation, struct pccl_peer_op *op,
                    bool has_room)
 {

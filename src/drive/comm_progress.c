@@ -1,6 +1,6 @@
 #include "drive/comm_progress.h"
 
-/* pcclProgressCall_t has the values of enum pccl_call. */
+/* pcclProgressCall_t and enum pccl_call have the same values. */
 _Static_assert((int)pcclProgressUpdate == (int)PCCL_CALL_UPDATE && (int)pcclProgressPending == (int)PCCL_CALL_PENDING &&
                    (int)pcclProgressOperation == (int)PCCL_CALL_OPERATION &&
                    (int)pcclProgressConnect == (int)PCCL_CALL_CONNECT &&
@@ -8,7 +8,7 @@ _Static_assert((int)pcclProgressUpdate == (int)PCCL_CALL_UPDATE && (int)pcclProg
                    (int)pcclProgressOptimize == (int)PCCL_CALL_OPTIMIZE,
                "the same numbers");
 
-/* Keeps the call that began earlier. */
+/* Selects the call that began first. */
 static void consider(enum pccl_call call, uint64_t since_us, enum pccl_call *longest, uint64_t *longest_us)
 {
     if (since_us == 0 || since_us >= *longest_us)

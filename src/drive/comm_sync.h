@@ -1,6 +1,4 @@
-/*
- * The synchronization of shared state that is in progress. Under the lock; the events of its worker arrive without it.
- */
+/* The synchronization of shared state in progress. Caller holds the lock, except in the events of its worker. */
 #ifndef PCCL_DRIVE_COMM_SYNC_H
 #define PCCL_DRIVE_COMM_SYNC_H
 
@@ -10,9 +8,9 @@
 struct pccl_communicator;
 
 /*
- * Votes with the synchronizer's state, then serves and fetches until the call has ended. Blocks; the lock is released
- * during the wait. `unable` is NULL, or the reason why this peer cannot take part; then there is no synchronizer and no
- * vote, and the call ends with STATE.
+ * Votes with the synchronizer's state, then serves and fetches data until the call has ended. Blocks; the lock is
+ * released during the wait. `unable` is NULL, or the reason why this peer cannot take part; in that case there is no
+ * synchronizer and no vote, and the call ends with STATE.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pccl_communicator *comm, struct pccl_worker *synchronizer,
                                                        const struct pccl_sync_vote *vote,

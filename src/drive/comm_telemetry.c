@@ -16,8 +16,8 @@
 #include <time.h>
 
 enum {
-    FILE_EVERY_US = 1000000, /* shortest interval between writes of a file, however many operations fail */
-    ANNOUNCED_MAX = 256,     /* most announced operations of other peers in a dump */
+    FILE_EVERY_US = 1000000, /* minimum interval between writes of a file, even if many operations fail */
+    ANNOUNCED_MAX = 256,     /* maximum number of announced operations of other peers in a dump */
 };
 
 /* ---- life ---- */
@@ -67,7 +67,7 @@ void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_co
     operation->launched_us = op ? op->launched_us : comm->stepped_us;
 }
 
-/* Records an operation that has ended. The recorder keeps one list for consecutive operations with the same members. */
+/* Records an operation that has ended. Consecutive operations with the same members share one list in the recorder. */
 static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *sight, const struct pccl_comm_op *operation)
 {
     const bool same = operation->members == sight->list;
@@ -82,7 +82,7 @@ void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pc
                                  const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet, so no other peer knows of it */
+    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet, so other peers do not know of it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
     describe(entry, operation, op);
@@ -169,7 +169,7 @@ static int by_number(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-/* Returns a copy of the recorder with the operations under way added, or NULL if out of memory. */
+/* Returns a copy of the recorder to which the operations in progress are added, or NULL if out of memory. */
 static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
 {
     uint32_t count = 0, ids = 0;
@@ -228,7 +228,7 @@ static bool note_peer(const struct pccl_communicator *comm, struct pccl_telemetr
     return true;
 }
 
-/* Does the part that needs the lock. Returns false if out of memory. */
+/* Collects everything that requires the lock. Returns false if out of memory. */
 static bool note_all(struct pccl_communicator *comm, struct pccl_telemetry_dump *dump, struct pccl_engine **engine)
 {
     struct timespec wall = {0};
@@ -308,7 +308,7 @@ enum pccl_status pccl_comm_telemetry_write(struct pccl_communicator *comm, const
     return status;
 }
 
-/* Returns true if it is this thread's turn to write, with the name of the file. */
+/* Returns true if this thread must write the file, with the name of the file. */
 static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
 {
     struct pccl_comm_telemetry *sight = &comm->sight;

@@ -1,6 +1,6 @@
 /*
- * A communicator's flight recorder: its operations, their outcomes, and the peers that operations under way wait for.
- * Operations under way are not in the recorder: their own structs have all data, which a dump copies from there.
+ * The flight recorder of a communicator: its operations, their outcomes, and the peers that unfinished operations wait
+ * for. The recorder contains only finished operations; a dump copies the unfinished ones from their own structs.
  */
 #ifndef PCCL_DRIVE_COMM_TELEMETRY_H
 #define PCCL_DRIVE_COMM_TELEMETRY_H
@@ -18,18 +18,18 @@ struct pccl_communicator;
 struct pccl_peer_op;
 struct pccl_recorder;
 
-/* A communicator's part. */
+/* Per-communicator state of this module. */
 struct pccl_comm_telemetry {
     struct pccl_recorder *recorder; /* owned */
     struct pccl_comm_members *list; /* referenced: the list last passed to the recorder; may be NULL */
     uint64_t launches;              /* number of the latest launch */
-    atomic_bool due;                /* an operation has failed, and must appear in a file */
+    atomic_bool due;                /* an operation has failed, and the file must be written */
     bool writing;                   /* a thread is about to write the file */
-    bool told;                      /* the failure to write the file has been logged */
+    bool told;                      /* a failure to write the file has been logged */
     uint64_t written_us;            /* time of the last write */
 };
 
-/* Checks that dumps can be written to recorder_dir. Returns ARGUMENT with a reason. Without the lock. */
+/* Checks that dumps can be written to recorder_dir. Called without the lock. Returns ARGUMENT with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_telemetry_check(const struct pccl_params *params, struct pccl_text *reason);
 /* Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_comm_telemetry_init(struct pccl_communicator *comm);
@@ -37,38 +37,36 @@ void pccl_comm_telemetry_fini(struct pccl_communicator *comm);
 
 /* ---- reports of operations; under the lock ---- */
 
-/* Numbers a launched operation. `op`: the machine's, or NULL if this peer is alone. */
+/* Numbers a launched operation. `op` is the machine's operation, or NULL if this peer is alone. */
 void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                   const struct pccl_peer_op *op);
-/*
- * Records an operation whose outcome is known. `op`: the machine's; NULL: nothing is recorded.
- */
+/* Records an operation whose outcome is known. `op` is the machine's operation; if it is NULL, nothing is recorded. */
 void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
                                  const struct pccl_peer_op *op);
-/* Records the flows of a job that the engine has released, which no longer change. */
+/* Records the flows of a job that the engine has released; they no longer change. */
 void pccl_comm_telemetry_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job);
 enum pccl_telemetry_state pccl_comm_telemetry_state(const struct pccl_peer_op *op);
 /*
- * Returns true if the operation is under way. Open operations, also receives from any sender, are not: other peers
- * cannot know them by a name.
+ * Returns true if the operation is in progress. Open operations, such as receives from any sender, do not count,
+ * because other peers cannot identify them.
  */
 bool pccl_comm_telemetry_is_under_way(const struct pccl_comm_op *operation);
-/* Notes that the failure of an operation is reported to its caller, so that a file is written. */
+/* Requests that the file be written because a caller has received the failure of an operation. */
 void pccl_comm_telemetry_failed(struct pccl_communicator *comm);
 
 /* ---- dumps; without the lock, on any thread ---- */
 
 /*
- * Returns the text, terminated by 0, which the caller must free (pccl_heap), and its size including the 0. Returns
+ * Returns the zero-terminated text and its size including the terminator. The caller must free it (pccl_heap). Returns
  * MEMORY on failure.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_telemetry_text(struct pccl_communicator *comm, char **text, size_t *bytes);
-/* Writes the text to a file. Returns MEMORY or SYSTEM, with a reason. */
+/* Writes the text to a file. Returns MEMORY or SYSTEM with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_telemetry_write(struct pccl_communicator *comm, const char *name,
                                                            struct pccl_text *reason);
 /*
- * Call at the end of a public call. Writes the file of this peer if an operation has failed, but not more than once a
- * second (a later call does it then). Logs the first of several failures to write.
+ * Writes this peer's file if an operation has failed, at most once a second; if it is too early, a later call writes
+ * it. Called at the end of every public call. Logs only the first of several failures to write.
  */
 void pccl_comm_telemetry_after_call(struct pccl_communicator *comm);
 

@@ -1,6 +1,6 @@
 /*
- * Connects the machine with the measurer that tests paths (measure/measurer.h), which runs on the
- * thread of the call. Also requests the topology report of the master.
+ * Connects the machine with the measurer, which tests paths on the thread of the call (measure/measurer.h). Also
+ * requests the topology report from the master.
  */
 #include "drive/communicator.h"
 #include "drive/comm_callers.h"
@@ -91,7 +91,7 @@ static void drop_text(struct pccl_comm_description *description)
     description->text = NULL;
 }
 
-/* Sends one request and waits for its answer. */
+/* Sends a request and waits for the answer. */
 static enum pccl_status ask(struct pccl_communicator *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;
@@ -112,7 +112,9 @@ enum pccl_status pccl_comm_describe(struct pccl_communicator *comm, char **text,
     if (description->outstanding)
         return PCCL_USAGE;
     description->outstanding = true;
-    /* Waits for the answer to an earlier request that timed out, and drops it: it may be older than this call. */
+    /*
+     * Waits for the answer to an earlier request that timed out and drops it, because it may be older than this call.
+     */
     bool free = await_answer(comm, deadline_us);
     drop_text(description);
     enum pccl_status status = free ? ask(comm, deadline_us) : PCCL_TIMEOUT;

@@ -1,7 +1,7 @@
 /*
- * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the machine
- * itself, so that an answer reaches its caller without a switch to the control thread, which is notified only of input
- * that arrives while no leader waits. The other threads wait on condition variables.
+ * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the machine, so
+ * that an answer reaches its caller without a switch to the control thread. The control thread handles the connection's
+ * input only while there is no leader. The other threads wait on condition variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/comm_progress.h"
@@ -9,7 +9,9 @@
 
 enum { PROGRESS_AFTER_MS = 2000, PROGRESS_EVERY_US = 1000000 };
 
-/* A condition variable for each waiter avoids waking the others; a waiter without one uses the communicator's. */
+/*
+ * Each waiter has a condition variable, to wake only its thread; if that could not be created, it uses comm->changed.
+ */
 static void signal_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (waiter->has_cond)
@@ -67,7 +69,7 @@ static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uin
         pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
         pccl_comm_enter(comm);
         if (comm->waiting.leader != waiter)
-            break; /* replaced: the connection is closing */
+            break; /* replaced because the connection is closing */
         waiter->steps = true;
         bool taken = pccl_connection_take(connection);
         waiter->steps = false;
@@ -96,7 +98,7 @@ static void drop_cond(struct pccl_waiter *waiter)
     waiter->has_cond = false;
 }
 
-/* Calls the progress callback, on any waiting thread, one at a time; the lock is released for that. */
+/* Runs the progress callback on any waiting thread, one thread at a time. Releases the lock during the callback. */
 static void tell_progress(struct pccl_communicator *comm)
 {
     struct pccl_comm_waiting *waiting = &comm->waiting;

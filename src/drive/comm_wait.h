@@ -1,4 +1,4 @@
-/* Waiting of threads in calls. Under the lock, which is released during the wait. */
+/* Waiting of threads in public calls. Caller holds the lock, which is released during the wait. */
 #ifndef PCCL_DRIVE_COMM_WAIT_H
 #define PCCL_DRIVE_COMM_WAIT_H
 
@@ -11,45 +11,44 @@
 struct pccl_comm_op;
 struct pccl_communicator;
 
-/* A thread's waiter, part of its caller (comm_callers.h). Used under the lock. */
+/* A thread's waiter, which is part of its caller (comm_callers.h). Used under the lock. */
 struct pccl_waiter {
     bool fired;
     bool leads; /* its thread reads the master's connection itself */
-    bool steps; /* its thread is inside the machine */
+    bool steps; /* its thread is inside a step of the machine */
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;
-    struct pccl_comm_op *over; /* list of its operations that are over, newest first, by next_over */
+    struct pccl_comm_op *over; /* operations of the thread that are over, newest first, linked by next_over */
 };
 
-/* The waiters of a communicator. */
+/* All waiters of a communicator. */
 struct pccl_comm_waiting {
-    struct pccl_waiter *blocked; /* all waiters but the leader */
+    struct pccl_waiter *blocked; /* list of all waiters except the leader */
     struct pccl_waiter *leader;
-    bool is_led;                        /* a leader, possibly replaced, has not returned yet */
-    bool may_lead;                      /* the system supports it */
+    bool is_led;                        /* true until the leader has returned, even if it was replaced */
+    bool may_lead;                      /* whether the operating system supports leaders */
     struct pccl_socket_wait input;      /* input that the leader waits for */
     pcclProgressCallback_t on_progress; /* may be NULL */
     void *on_progress_data;
     uint64_t progress_due_us;
-    bool tells_progress; /* a thread is in the callback */
+    bool tells_progress; /* true while a thread is in the callback */
 };
 
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting);
 void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting);
 /*
- * Waits until pccl_comm_signal(waiter) and clears the signal. The waiter belongs to the calling thread
- * (comm_callers.h). pccl_comm_wait_until also ends at the deadline, and returns false if the waiter has not been
- * signaled.
+ * Wait until pccl_comm_signal(waiter), and clear the signal. The waiter belongs to the calling thread (comm_callers.h).
+ * pccl_comm_wait_until also ends at the deadline, and returns false if the waiter was not signaled.
  */
 void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter,
                                           uint64_t deadline_us);
-/* Signals a waiter, which may be NULL. */
+/* Signals a waiter; it may be NULL. */
 void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter);
-/* Removes the waiter of a thread that was abandoned in a call (comm_callers.h) and no longer waits or leads. */
+/* Removes the waiter of a thread whose call was abandoned (comm_callers.h) and that no longer waits or leads. */
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter);
-/* Replaces the leader, whose connection is closing. */
+/* Makes the leader stop because its connection is closing. */
 void pccl_comm_replace_leader(struct pccl_communicator *comm);
 
 #endif

@@ -7,11 +7,11 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000,             /* shortest interval between two wake-ups of the thread while data moves */
+    PULSE_US = 10000,             /* minimum interval between pulses while data moves */
     PULSES_PER_S_MOST = 5000,     /* limit for all members of the run together */
     LATE_US = 3000,               /* normal delay of a timer */
-    MOVED_US = 3 * REPORT_US / 2, /* time without data after which an operation only waits, which needs no pulses ... */
-    MOVED_BYTES = 64 << 10,       /* ... and the bytes that show that data moves */
+    MOVED_US = 3 * REPORT_US / 2, /* time without moving data after which operations only wait and need no pulses */
+    MOVED_BYTES = 64 << 10,       /* minimum bytes between two reports that count as moving data */
 };
 
 _Static_assert((int)PCCL_WAIT_READY == (int)PCCL_TELEMETRY_READY &&
@@ -42,7 +42,7 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t received_us)
     if (watch->pulse_us != 0 && received_us - watch->pulse_us > LATE_US)
         watch->stalled_us += received_us - watch->pulse_us;
     if (!watch->moves_data && comm->data.jobs)
-        watch->moved_us = received_us; /* assumes at first that data moves */
+        watch->moved_us = received_us; /* assumes at first that the data moves */
     watch->moves_data = comm->data.jobs != NULL;
     bool moves = watch->bulk > 0 || (watch->moves_data && received_us < watch->moved_us + MOVED_US);
     uint32_t members = moves && comm->peer ? pccl_peer_attributes_now(comm->peer).world : 0;
@@ -93,7 +93,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
     return &links[at];
 }
 
-/* Adds a connection. The connections to one peer are one link, which is busy while one of them is. */
+/* Adds the counters of a connection. The connections to one peer form one link, which is busy while any of them is. */
 static void add_connection(struct pccl_comm_watch *watch, const struct pccl_telemetry_connection *connection,
                            uint64_t now_us, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
 {
@@ -101,7 +101,7 @@ static void add_connection(struct pccl_comm_watch *watch, const struct pccl_tele
     if (!link)
         return;
     if (connection->delivered_bytes < link->delivered || connection->busy_us < link->busy_us)
-        link->delivered = link->resent = link->busy_us = 0; /* another connection in its place */
+        link->delivered = link->resent = link->busy_us = 0; /* a new connection has replaced it */
     uint64_t bytes = connection->delivered_bytes - link->delivered, busy_us = connection->busy_us - link->busy_us;
     uint64_t resent = connection->resent_bytes - pccl_min_u64(connection->resent_bytes, link->resent);
     link->delivered = connection->delivered_bytes;
@@ -149,8 +149,8 @@ static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pc
 /* ---- waits ---- */
 
 /*
- * Returns the operation under way that was launched first; a receive from any sender counts from the choice of its
- * sender.
+ * Returns the operation in progress that was launched first; a receive from any sender starts when its sender is
+ * chosen.
  */
 static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *comm)
 {
@@ -165,7 +165,7 @@ static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *co
     return oldest;
 }
 
-/* Returns true if the member has permitted this peer to send, which shows that it has entered the operation. */
+/* Returns true if the member has granted credit to this peer, which proves that it has entered the operation. */
 static bool has_granted(const struct pccl_comm_op_job *job, uint32_t rank)
 {
     for (uint32_t i = 0; i < job->job.config.sight_count; i++)
@@ -214,7 +214,7 @@ static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, str
 
 /* ---- remaining work ---- */
 
-/* Returns the only outgoing flow of an operation, as along a ring; NULL if it has none or several. */
+/* Returns the operation's outgoing flow if it has exactly one, as along a ring; otherwise NULL. */
 static const struct pccl_telemetry_flow *find_ring_flow(const struct pccl_comm_op_job *job)
 {
     const struct pccl_telemetry_flow *found = NULL;
@@ -228,8 +228,8 @@ static const struct pccl_telemetry_flow *find_ring_flow(const struct pccl_comm_o
 }
 
 /*
- * Estimates the bytes to send from the messages of the open stripes and the bytes of those sent, as all are about
- * equal.
+ * Estimates the total bytes to send from the sent bytes and the number of messages in the open stripes, as all messages
+ * have about the same size.
  */
 static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
 {

@@ -1,6 +1,6 @@
 /*
- * The life of a communicator: its control thread, its machine, and its end. The only file that connects all concerns
- * with the machine's effects and with the loop; it does not know the details of a concern.
+ * Lifecycle of a communicator: its control thread, its machine and its end. This is the only file that connects all
+ * modules with the machine's effects and with the loop; it does not know their details.
  */
 #include "drive/communicator.h"
 #include "drive/comm_broken.h"
@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Carries out the notes of the machine's effects. */
+/* Does the work that the machine's effects have requested. */
 static void apply_notes(struct pccl_communicator *comm)
 {
     for (;;) {
@@ -57,7 +57,7 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
     pccl_comm_call_done(comm, slot, status);
 }
 
-/* Does nothing: the subgroup's operations have been decided one by one, and launches are refused from now on. */
+/* Does nothing: the subgroup's operations have been decided individually, and further launches are refused. */
 static void effect_subgroup_ended(void *context, uint64_t name)
 {
     (void)context;
@@ -72,9 +72,7 @@ static void effect_log(void *context, enum pccl_log_level level, const char *tex
 
 /* ---- the loop ---- */
 
-/*
- * Returns the longest time between wake-ups. Many members may share a machine, and each wake-up costs processor time.
- */
+/* Returns the longest time between wake-ups. Many members may share a host, and each wake-up costs processor time. */
 static uint64_t tick_us(const struct pccl_communicator *comm)
 {
     uint64_t most_ms = comm->operations.expiring_waits ? PCCL_COMMUNICATOR_TICK_MS : PCCL_COMMUNICATOR_TICK_MAX_MS;
@@ -126,7 +124,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
     pccl_comm_loop_rest(comm);
 }
 
-/* Closes connections and the listener: other peers must not wait for a thread that no longer listens. */
+/* Closes connections and the listener, so that other peers do not wait for a thread that no longer runs. */
 static void close_doors(void *argument)
 {
     struct pccl_communicator *comm = argument;
@@ -134,7 +132,7 @@ static void close_doors(void *argument)
     pccl_listener_close(&comm->listener);
 }
 
-/* Handles an invariant that broke on this thread. The loop and everything in it are left unfreed. */
+/* Handles a broken invariant on this thread. Does not free the loop and the objects in it. */
 static void mark_broken(struct pccl_communicator *comm)
 {
     pccl_comm_enter_after_fault(comm);
@@ -177,7 +175,7 @@ static enum pccl_status open_reactor(struct pccl_communicator *comm, struct pccl
     return PCCL_OK;
 }
 
-/* Resolves a parameter's list of hosts. Returns 0 with a reason on failure. */
+/* Resolves a parameter with a list of hosts. Returns 0 with a reason on failure. */
 static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_address *addresses, uint32_t max,
                              struct pccl_text *reason)
 {
@@ -194,7 +192,7 @@ static uint32_t resolve_list(const char *list, uint16_t port, struct pccl_addres
     }
 }
 
-/* Returns the addresses to listen on: the configured one, or any address of both families. */
+/* Returns the addresses to listen on: the configured one, or the wildcard addresses of both families. */
 static uint32_t bind_addresses(const struct pccl_communicator *comm, struct pccl_address *addresses, uint32_t max,
                                struct pccl_text *reason)
 {
@@ -222,7 +220,7 @@ static void close_local(struct pccl_communicator *comm)
     comm->local = NULL;
 }
 
-/* Appends the ports that were in use, and the parameters that allow others. */
+/* Appends to the reason the ports that were in use and the parameters that select others. */
 static void add_ports_tried(const struct pccl_params *params, struct pccl_text *reason)
 {
     uint32_t last = (uint32_t)pccl_min_u64(params->port + UINT64_C(1) * params->port_range - 1, UINT16_MAX);
@@ -255,7 +253,7 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .accepted = pccl_comm_link_accepted,
                                             .starved = pccl_comm_links_starved};
     int error = UV_EAFNOSUPPORT;
-    /* "::" accepts IPv4 as well; without IPv6 the next address is the one for IPv4. */
+    /* "::" accepts IPv4 too; the next address is the IPv4 one, for hosts without IPv6. */
     bool any = comm->params.bind_address[0] == 0;
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
@@ -272,7 +270,7 @@ static enum pccl_status start(struct pccl_communicator *comm, struct pccl_text *
         return status;
     status = pccl_comm_engine_start(comm, reason);
     if (status == PCCL_OK)
-        status = open_listener(comm, reason); /* from now on links may arrive, and the engine takes them */
+        status = open_listener(comm, reason); /* links may arrive from now on, and the engine takes them */
     if (status != PCCL_OK)
         goto out;
     int error = pccl_thread_start(&comm->thread, thread_main, comm);
@@ -315,7 +313,7 @@ static enum pccl_status find_candidates(const struct pccl_communicator *comm, st
     return PCCL_OK;
 }
 
-/* Names a peer after its host and process, if its user gave no name. */
+/* Names a peer after its host and process if its user has not set a name. */
 static void invent_name(char *name, size_t size)
 {
     char host[UV_MAXHOSTNAMESIZE];
@@ -347,9 +345,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     return find_candidates(comm, config, reason);
 }
 
-/*
- * Frees the machine of the last connect, which has ended. Keeps the outcomes of operations that have not been awaited.
- */
+/* Frees the machine of the last connect, which has ended. Keeps the outcomes of operations not awaited yet. */
 static void retire_machine(struct pccl_communicator *comm)
 {
     pccl_comm_ops_keep_outcomes(comm);
@@ -390,7 +386,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_comm_op_jobs_await(comm); /* jobs of the last machine, stopped when it ended */
+    pccl_comm_op_jobs_await(comm); /* the last machine's jobs, which were stopped when it ended */
     if (comm->leaving)
         return pccl_fail(reason, PCCL_USAGE, "%s", PCCL_BEING_DESTROYED);
     if (comm->defect)
@@ -425,7 +421,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     comm->params = *params;
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
-    /* Without entropy connecting will fail too, so no remote peer reaches tables with this seed. */
+    /* Without entropy, connecting fails too, so no remote peer reaches tables with this seed. */
     if (!pccl_random_u64(&comm->hash_seed))
         comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);
@@ -450,7 +446,7 @@ no_scratch:
     return NULL;
 }
 
-/* Returns the ticket for a link from a peer. Called under the lock, while an accepted link is read. */
+/* Returns the ticket for a link from a peer. Called under the lock when the hello of an accepted link is read. */
 static bool ticket_of(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
 {
     const struct pccl_communicator *comm = context;
@@ -495,7 +491,7 @@ static void free_parts(void *argument)
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
-/* No caller is left to receive an error: if an invariant breaks, the rest is leaked. */
+/* No caller is left to receive an error, so after a broken invariant the rest is leaked. */
 static void free_all(struct pccl_communicator *comm) { (void)pccl_guard_run(free_parts, comm); }
 
 static void evict_callers(struct pccl_communicator *comm)

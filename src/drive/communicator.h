@@ -1,14 +1,15 @@
 /*
- * A peer in this process: the state machine of peer/ under one lock, and a control thread whose event loop serves
- * heartbeats, timers and sockets even while the application is busy.
+ * A peer in this process: the peer's state machine (src/peer) under one lock, and a control thread whose event loop
+ * handles heartbeats, timers and sockets even while the application is busy.
  *
- * Application threads take the lock, step the machine and send on the connection to the master themselves. While they
- * wait for an answer they may also read it themselves (comm_wait.c), so that a small operation needs no switch to the
- * control thread. The machine's effects run under the lock, inside the machine, and only take notes of the work that
- * needs the loop (dialing, closing, waiting for room to send); then the loop is woken.
+ * Application threads take the lock, step the machine and send to the master themselves. While they wait for an answer
+ * they may also read it themselves (comm_wait.c), so a small operation does not have to switch to the control thread.
+ * The machine's effects run inside a step, under the lock. If an effect needs the loop (to dial, to close, to wait
+ * until a socket accepts more output), it only requests the work, and the loop is woken to do it.
  *
- * Each concern has its own header with its part of the struct, which its .c file maintains. This file has the parts
- * that all share: the lock, the machine, the control thread.
+ * The header of each module (comm_lock.h, comm_links.h and others) declares a struct with the module's part of the
+ * state, which only that module changes. This header declares the shared state: the lock, the machine and the control
+ * thread.
  */
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
@@ -37,9 +38,9 @@
 #include "peer/peer.h"
 
 enum {
-    PCCL_COMMUNICATOR_LINGER_MS = 1000,   /* limit for sending last messages on a closing connection */
-    PCCL_COMMUNICATOR_TICK_MS = 250,      /* largest interval between wake-ups of the control thread in a run ... */
-    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... in a large run it is members * 1 ms, up to this */
+    PCCL_COMMUNICATOR_LINGER_MS = 1000, /* time limit for sending the last messages on a closing connection */
+    PCCL_COMMUNICATOR_TICK_MS = 250, /* longest interval between wake-ups of the control thread; in a large run ... */
+    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... 1 ms for each member, up to this limit */
     PCCL_COMMUNICATOR_STAGGER_MS = 150,   /* delay between attempts at the candidate addresses of one peer */
 };
 
@@ -57,24 +58,24 @@ struct pccl_communicator {
 
     /* Under the lock: */
     uv_mutex_t lock;
-    struct pccl_peer *peer;            /* NULL: connect was never called, or the machine broke */
+    struct pccl_peer *peer;            /* NULL if connect was never called or the machine broke */
     bool defect;                       /* an invariant broke; the communicator can only be destroyed */
-    bool loop_broken;                  /* the invariant broke on the control thread; its loop is no longer used */
-    bool leaving;                      /* closed, or being destroyed */
-    bool starved;                      /* an effect could not take its note: out of memory */
+    bool loop_broken;                  /* the invariant broke on the control thread, whose loop is no longer used */
+    bool leaving;                      /* the communicator is closed or being destroyed */
+    bool starved;                      /* an effect could not request its work: out of memory */
     struct pccl_id id;                 /* id of this peer in the machine */
     struct pccl_wire_scratch *scratch; /* owned */
     uint64_t hash_seed;                /* random seed */
-    struct pccl_hash_key hash;         /* key of all tables */
+    struct pccl_hash_key hash;         /* key of all hash tables */
     struct pccl_comm_waiting waiting;
-    struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* calls in progress, by enum pccl_call */
+    struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* calls in progress, indexed by enum pccl_call */
     struct pccl_comm_ops operations;
-    struct pccl_list_node lists; /* lists in progress, newest first; owned by api/list.c */
+    struct pccl_list_node lists; /* operation lists in progress, newest first; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_telemetry sight;
     struct pccl_comm_watch watch;
-    uint64_t stepped_us;          /* start of the machine's current or latest step */
-    struct pccl_list_node groups; /* groups that are not destroyed */
+    uint64_t stepped_us;          /* start time of the machine's current or latest step */
+    struct pccl_list_node groups; /* groups that have not been destroyed */
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;
     struct pccl_comm_links links;
@@ -84,23 +85,23 @@ struct pccl_communicator {
     /* The control thread: */
     bool started;
     bool on_loop; /* true while the control thread holds the lock */
-    bool woken;   /* the loop has been woken and has not run yet */
+    bool woken;   /* the loop has been woken but has not run yet */
     bool stop;    /* the loop must shut down */
     bool is_shut_down;
     bool ended;  /* the thread is ending and can be joined */
     bool stuck;  /* the thread waits for the system's resolver and can be detached */
-    bool orphan; /* the thread was detached and frees everything at its end */
+    bool orphan; /* the thread was detached and frees everything when it ends */
     /*
-     * signaled when `ended`, `stuck` or `deserted` becomes true, a job is released, or a waiter
-     *                           without a condition variable is signaled
+     * signaled when `ended`, `stuck` or `deserted` becomes true, a job is released, or a waiter without a condition
+     * variable is signaled
      */
     uv_cond_t changed;
     uv_thread_t thread;
     struct pccl_reactor reactor;
     struct pccl_listener listener;
     struct pccl_local local_directory;
-    const struct pccl_local *local; /* NULL: connections to peers on this host use TCP */
-    uint64_t armed_us;              /* latest time at which the loop's timer fires; under the lock */
+    const struct pccl_local *local; /* NULL if connections to peers on this host use TCP */
+    uint64_t armed_us;              /* latest time at which the loop's timer will fire; under the lock */
 };
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
@@ -108,31 +109,31 @@ struct pccl_communicator {
 /* Creates a communicator for 1 to PCCL_MASTER_ADDRESSES_MAX masters. Returns NULL if out of memory. */
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count);
-/* Encrypts all connections with these keys, of which it takes ownership. Call before connect. */
+/* Encrypts all connections with these keys and takes ownership of them. Call before connect. */
 void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys);
 /*
- * Requests that this peer be drained. May be called in a signal handler; the control thread or the next call passes it
- * to the machine.
+ * Requests a drain of this peer. Async-signal-safe: the control thread or the next call passes the request to the
+ * machine.
  */
 void pccl_comm_ask_drain(struct pccl_communicator *comm);
-/* Passes a requested drain to the machine, if there is one. Under the lock. */
+/* Passes a requested drain to the machine, if there is a machine. Caller holds the lock. */
 void pccl_comm_begin_drain(struct pccl_communicator *comm);
-/* Leaves the run, which ends the waiting calls. Does not wait. */
+/* Leaves the run, which ends all waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pccl_communicator *comm);
 /*
- * Leaves the run, waits until the callers inside have left, ends the threads and frees everything. Allowed in any
- * state, after pccl_comm_begin_destroy.
+ * Leaves the run, waits until all callers have left, ends the threads and frees everything. Allowed in any state after
+ * pccl_comm_begin_destroy.
  */
 void pccl_comm_destroy(struct pccl_communicator *comm);
 
 /*
- * First of two steps that create a new machine; by one thread at a time, and only when the last machine has ended.
- * Starts the control thread and the listener if needed, and fills in the config. Without the lock, as it may wait for
- * the resolver. Returns SYSTEM or MEMORY with a reason.
+ * First step of creating a new machine. Starts the control thread and the listener if needed, and fills in the config.
+ * One thread at a time, after the last machine has ended. Called without the lock, as it may wait for the resolver.
+ * Returns SYSTEM or MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
-/* Second step: creates the machine. Under the lock. Returns MEMORY with a reason. */
+/* Second step: creates the machine. Caller holds the lock. Returns MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm,
                                                           const struct pccl_peer_config *config,
                                                           struct pccl_text *reason);

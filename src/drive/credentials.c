@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* more than the size of a token or a key */ };
+enum { FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8 /* exceeds the size of a token or a key */ };
 
 /* ---- files ---- */
 
-/* Makes a file of one line, and wipes the line, which has room for the line end. */
+/* Creates a file with one line, and wipes the line, which must have room for the line end. */
 static enum pccl_status make_line(const char *path, char *line, size_t length, struct pccl_text *reason)
 {
     memcpy(line + length, "\n", 2);
@@ -65,8 +65,8 @@ static enum pccl_status refuse_both(struct pccl_text *reason, const char *other)
 /* ---- certificates ---- */
 
 /*
- * Fills in the names of PEM files. *exists: at least one is given; then all are required, and `names`, which lists the
- * parameters, is part of the reason if one is missing.
+ * Fills in the names of PEM files. Sets *exists if at least one is given; all are required then, and the reason for a
+ * missing one contains `names`, the list of the parameters.
  */
 static enum pccl_status name_pem(const char *chain, const char *key, const char *authority, const char *names,
                                  struct pccl_pem *pem, bool *exists, struct pccl_text *reason)
@@ -187,7 +187,7 @@ static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool
     return status;
 }
 
-/* Makes the key, or reads the one that another master has made since the last look. */
+/* Creates the key, or reads the key that another master has created in the meantime. */
 static enum pccl_status make_key(const char *path, struct pccl_secret *key, struct pccl_text *reason)
 {
     char text[PCCL_SECRET_TEXT + 2];
@@ -214,7 +214,7 @@ static enum pccl_status read_token(const char *path, struct pccl_token *token, b
     return status;
 }
 
-/* Does the same for the token. */
+/* Creates the token, or reads the token that another master has created in the meantime. */
 static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_BYTES], struct pccl_token *token,
                                    struct pccl_text *reason)
 {
@@ -231,7 +231,7 @@ static enum pccl_status make_token(const char *path, const uint8_t pin[PCCL_PIN_
     return status != PCCL_USAGE || read_token(path, token, &exists, &why) != PCCL_OK || !exists ? status : PCCL_OK;
 }
 
-/* Reads or makes both the key and the token; they belong together. */
+/* Reads or creates the key and the token, which belong together. */
 static enum pccl_status keep(const struct pccl_credentials *credentials, struct pccl_secret *key,
                              struct pccl_token *token, bool *made, struct pccl_text *reason)
 {
@@ -239,7 +239,7 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     uint8_t pin[PCCL_PIN_BYTES];
     const char *key_file = credentials->key_file, *token_file = credentials->token_file;
     enum pccl_status status = read_token(token_file, token, &has_token, reason);
-    if (status == PCCL_OK) /* the key is made first */
+    if (status == PCCL_OK) /* the key is created first */
         status = read_key(key_file, key, &has_key, reason);
     if (status == PCCL_OK && has_token && !has_key) {
         pccl_text_format(reason,
@@ -260,7 +260,7 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     return *made ? make_token(token_file, pin, token, reason) : status;
 }
 
-/* `run`: the run's token; NULL if peers have certificates. */
+/* `run`: token of the run; NULL if peers have certificates. */
 static enum pccl_status open_tokens(struct pccl_credentials *credentials, const struct pccl_token *run,
                                     struct pccl_text *reason)
 {
@@ -316,7 +316,7 @@ static enum pccl_status make_pages_keys(const struct pccl_params *params, struct
     return credentials->pages ? PCCL_OK : PCCL_UNSUPPORTED;
 }
 
-/* Makes the keys of control connections. */
+/* Creates the keys of control connections. */
 static enum pccl_status make_control_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
                                           struct pccl_text *reason)
 {
@@ -333,11 +333,11 @@ static enum pccl_status make_control_keys(const struct pccl_params *params, stru
         return PCCL_OK;
     if (shared && params->master_token_file[0])
         return refuse_both(reason, "master_token_file");
-    if (shared && pccl_file_exists(credentials->key_file)) /* a secret would invalidate the tokens of that key */
+    if (shared && pccl_file_exists(credentials->key_file)) /* a secret would invalidate the tokens made for that key */
         return refuse_both(reason, credentials->key_file);
     if (shared)
         credentials->token_file[0] = credentials->key_file[0] = '\0';
-    if (!pccl_openssl(reason)) /* before files are made */
+    if (!pccl_openssl(reason)) /* before creating files */
         return PCCL_UNSUPPORTED;
     enum pccl_status status = params->master_state[0] ? pccl_secret_directory(params->master_state, reason) : PCCL_OK;
     if (status == PCCL_OK)

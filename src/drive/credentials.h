@@ -1,6 +1,6 @@
 /*
- * From parameters to keys: the join token of a peer, the files in which a master keeps its key and its tokens, and
- * certificates, which either may have. Secrets are only in these files and in the keys: no reason names one.
+ * Credentials from parameters and files: a peer's join token, the key and token files of a master, and certificates for
+ * either. Secrets appear only in the files and in the keys, never in a reason.
  */
 #ifndef PCCL_DRIVE_CREDENTIALS_H
 #define PCCL_DRIVE_CREDENTIALS_H
@@ -9,32 +9,32 @@
 #include "ops/tokens.h"
 #include "net/keys.h"
 
-/* The credentials that identify a master and its peers. */
+/* Credentials of a master. */
 struct pccl_credentials {
     struct pccl_keys *keys;     /* NULL: no encryption */
-    struct pccl_tokens *tokens; /* NULL: no encryption, or peers have certificates and there is no state */
-    struct pccl_keys *pages;    /* keys of HTTPS; NULL: no certificate */
-    bool made;                  /* the run's token is new */
-    char token_file[2 * PCCL_PARAM_BYTES_MAX], key_file[2 * PCCL_PARAM_BYTES_MAX]; /* "": no file */
-    char state[PCCL_PARAM_BYTES_MAX + 1];                                          /* state directory; "": none */
+    struct pccl_tokens *tokens; /* NULL without encryption, or with certificates for peers and no state directory */
+    struct pccl_keys *pages;    /* keys for HTTPS; NULL without a certificate */
+    bool made;                  /* true if the run's token was just created */
+    char token_file[2 * PCCL_PARAM_BYTES_MAX], key_file[2 * PCCL_PARAM_BYTES_MAX]; /* empty: no file */
+    char state[PCCL_PARAM_BYTES_MAX + 1]; /* state directory; empty: no directory */
 };
 
 /*
- * Reads a peer's credentials. Returns OK and *keys NULL if it has no token, secret or certificate. Wipes the token in
- * the parameters. Other results have a reason.
+ * Reads a peer's credentials. Sets *keys to NULL if the peer has no token, secret or certificate. Wipes the token in
+ * the parameters. On failure returns a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_peer(struct pccl_params *params, struct pccl_keys **keys,
                                                           struct pccl_text *reason);
 /*
- * Does the same for a master: makes the files if they are missing. Refuses files that other users may read or own, or
+ * Reads a master's credentials, and creates missing files. Refuses files that other users own or can read, and files
  * that do not belong together.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_credentials_of_master(const struct pccl_params *params,
                                                             struct pccl_credentials *credentials,
                                                             struct pccl_text *reason);
 /*
- * Reads certificates again, if they are in files. On the master's thread. On failure, with a reason, some certificates
- * stay in use unchanged.
+ * Rereads certificates that are in files. Runs on the master's thread. On failure returns a reason, and some of the
+ * previous certificates stay in use.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_credentials_reload(struct pccl_credentials *credentials,
                                                          struct pccl_text *reason);

@@ -14,7 +14,7 @@
 #define DEVELOPMENT 1
 #endif
 
-enum { WORDS_PATIENCE_MS = 1000 }; /* time for the callback to write the last line */
+enum { WORDS_PATIENCE_MS = 1000 }; /* time limit for the callback to write the last line */
 
 PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const char *expression)
 {
@@ -24,7 +24,7 @@ PCCL_NORETURN static void on_broken_invariant(const char *file, int line, const 
     pccl_guard_leave();
 #endif
     pccl_logger_wait(WORDS_PATIENCE_MS);
-    abort(); /* a development build, or no guard is left */
+    abort(); /* development build, or no guard is set */
 }
 
 void pccl_guard_install(void) { pccl_set_assert_handler(on_broken_invariant); }

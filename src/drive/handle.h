@@ -1,7 +1,7 @@
 /*
- * The object behind a pcclComm_t: a communicator, or one of its groups (a subgroup of the protocol). Each handle has
- * separate failures, tags and operations. A communicator's handle is part of it; a group's handle may survive its
- * communicator, and then refuses every call.
+ * The object behind a pcclComm_t: a communicator or one of its groups (subgroups in the protocol). Each handle has
+ * separate failures, tags and operations. A communicator contains its handle; the handle of a group may outlive the
+ * communicator and then refuses every call.
  */
 #ifndef PCCL_DRIVE_HANDLE_H
 #define PCCL_DRIVE_HANDLE_H
@@ -16,32 +16,32 @@ struct pccl_group_handle;
 
 struct pcclComm_t {
     /* Constant: */
-    uint64_t key;        /* identifies the handle in errors.h, and its operations in the communicator */
-    uint32_t generation; /* generation of the process: os/fork.h */
+    uint64_t key;        /* identifies the handle in config/errors.h, and its operations in the communicator */
+    uint32_t generation; /* fork generation of the process that created it (os/fork.h) */
     bool extended_results;
-    struct pccl_group_handle *group; /* NULL: the handle of a communicator */
+    struct pccl_group_handle *group; /* NULL if it is the handle of a communicator */
 
-    struct pccl_communicator *comm; /* in a group, valid while a caller is inside, and NULL after its destruction */
+    struct pccl_communicator *comm; /* in a group, valid while a caller is inside; NULL after its destruction */
     uint32_t aborts;                /* number of calls of pcclAbortOperations; under the communicator's lock */
 };
 
 struct pccl_group_handle {
     struct pcclComm_t handle;
 
-    /* Under `lock`, which may be taken inside the communicator's lock: */
+    /* Under `lock`, which may be taken while the communicator's lock is held: */
     uv_mutex_t lock;
-    uv_cond_t left;  /* signaled when no caller is inside any longer */
+    uv_cond_t left;  /* signaled when the last caller has left */
     uint32_t inside; /* number of callers inside */
-    bool shut;       /* no further caller may enter */
+    bool shut;       /* further callers are refused */
     bool taken;      /* a thread is destroying it */
-    bool orphan;     /* freed with its communicator */
+    bool orphan;     /* the handle is freed with its communicator */
 
     /* Under the communicator's lock: */
     struct pccl_list_node node; /* node in the communicator's list */
-    bool open;                  /* true while the machine has the group for this handle */
+    bool open;                  /* true while the machine has a group for this handle */
 
     /* Constant after creation: */
-    uint64_t subgroup;   /* name in the machine; 0: a group of one, which the machine does not know */
+    uint64_t subgroup;   /* number of the subgroup; 0: a group of one member, which the machine does not know */
     struct pccl_id self; /* id of the peer that created it; another pcclConnect gives the communicator another id */
     uint32_t rank;
     uint32_t count;
@@ -50,9 +50,9 @@ struct pccl_group_handle {
 
 void pccl_handle_init(struct pcclComm_t *handle, struct pccl_communicator *comm, bool extended_results);
 
-/* Begins a public call, as pccl_comm_call_begin. Returns USAGE with a reason if the handle refuses calls. */
+/* Begins a public call, like pccl_comm_call_begin. Returns USAGE with a reason if the handle refuses calls. */
 PCCL_MUST_CHECK enum pccl_status pccl_handle_enter(struct pcclComm_t *handle, struct pccl_text *reason);
-/* Ends a public call. Neither the handle nor its communicator may be used after it. */
+/* Ends a public call. The caller must not use the handle or its communicator afterward. */
 void pccl_handle_leave(struct pcclComm_t *handle);
 
 /* ---- groups ---- */
@@ -60,18 +60,19 @@ void pccl_handle_leave(struct pcclComm_t *handle);
 /* Creates a handle without a communicator. Returns NULL if out of memory. */
 struct pccl_group_handle *pccl_group_handle_create(uint32_t count);
 void pccl_group_handle_free(struct pccl_group_handle *group);
-/* Refuses further calls. */
+/* Makes all further calls fail. */
 void pccl_group_handle_refuse_calls(struct pccl_group_handle *group);
-/* Does the same, and claims the destruction for the caller. Returns false if another thread has claimed it. */
+/* Makes all further calls fail and claims the destruction. Returns false if another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_group_handle_begin_destroy(struct pccl_group_handle *group);
-/* Waits until no thread is inside. Call without locks. */
+/* Waits until no thread is inside. Called without locks. */
 void pccl_group_handle_await_callers(struct pccl_group_handle *group);
 /*
- * Returns the communicator, for the thread that destroys the group; it stays valid until pccl_comm_call_end. Returns
- * NULL if it is destroyed or closed; the handle is then freed, now or with it.
+ * Returns the communicator for the thread that destroys the group; it stays valid until pccl_comm_call_end. Returns
+ * NULL if the communicator is closed or destroyed; the handle is then freed, either now or together with the
+ * communicator.
  */
 struct pccl_communicator *pccl_group_handle_hold(struct pccl_group_handle *group);
-/* Detaches the group from a communicator that is about to be freed and has no caller inside. */
+/* Detaches the group from a communicator that is about to be freed and has no callers inside. */
 void pccl_group_handle_abandon(struct pccl_group_handle *group);
 
 #endif

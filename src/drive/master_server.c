@@ -27,9 +27,9 @@
 #include <string.h>
 
 enum {
-    LINGER_MS = 500, /* time for the last messages on a connection that is being closed */
+    LINGER_MS = 500, /* time limit for sending the last messages on a closing connection */
     PROBE_MS = 3000,
-    BUSY_ITERATIONS_MAX = 64, /* most iterations of the loop for which unread input may postpone IDLE */
+    BUSY_ITERATIONS_MAX = 64, /* maximum number of iterations of the loop by which unread input may postpone IDLE */
 };
 
 #define WORDS(number) #number
@@ -55,13 +55,13 @@ struct pccl_master_server {
     struct pccl_report_files report_files;
     struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
     uint32_t http_host_count;                        /* 0: no HTTP */
-    char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* "": no file */
+    char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* empty: no file */
     struct pccl_web pages;
     uint64_t turned_away;
-    struct pccl_credentials credentials; /* owned; without keys: no encryption */
+    struct pccl_credentials credentials; /* owned; without keys, connections are not encrypted */
     struct pccl_control control;
     struct pccl_run_file run_file;
-    bool insecure; /* no encryption, on purpose */
+    bool insecure; /* the user has accepted connections without encryption */
 
     struct pccl_reactor reactor;
     uv_thread_t thread;
@@ -69,7 +69,7 @@ struct pccl_master_server {
     struct pccl_listener listeners[PCCL_MASTER_HOSTS_MAX];
 
     struct pccl_hash_key hash;
-    struct pccl_table connections; /* by id */
+    struct pccl_table connections; /* struct pccl_connection, keyed by id */
     uint64_t last_id;
     struct pccl_connection *dirty; /* list of connections with output to flush */
     struct pccl_list_node probes;
@@ -77,10 +77,10 @@ struct pccl_master_server {
     uint32_t busy_iterations;
     bool busy; /* input was left unread in this iteration */
 
-    uv_mutex_t lock; /* held while the loop is woken, so that the loop still exists */
+    uv_mutex_t lock; /* held while waking the loop, so that the loop still exists */
     bool ended;      /* the loop can no longer be woken; under the lock */
-    bool broken;     /* an invariant broke: the loop is no longer used, nor freed */
-    bool defect;     /* `broken`, or an invariant broke in the machine or while it was freed */
+    bool broken;     /* an invariant broke: the loop is neither used nor freed */
+    bool defect;     /* `broken`, or an invariant broke in the machine or while freeing it */
     atomic_bool interrupted, reloads;
 };
 
@@ -111,7 +111,7 @@ static void visit_machine(void *argument)
     pccl_master_step(visit->machine, visit->event);
 }
 
-/* Steps the machine. When an invariant breaks in it, the machine is not freed, and on_polled ends the thread. */
+/* Steps the machine. If an invariant breaks in the step, the machine is not freed, and on_polled ends the thread. */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
     if (!server->machine)
@@ -173,8 +173,8 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
 }
 
 /*
- * Returns true for the hello of a new peer. Peers that have been admitted before return after any refusal, and each
- * refusal makes their group wait.
+ * Returns true for the hello of a new peer. Admitted peers reconnect after a refusal, and each refusal delays their
+ * group.
  */
 static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
 
@@ -200,9 +200,9 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
 }
 
 /*
- * Returns true if the token of this connection admits the hello; *pass is its number. Always true without tokens, and
- * with certificates, which have admitted the connection already. Later messages, also a second hello, belong to the
- * admitted peer while its token is not revoked.
+ * Returns true if the token of this connection admits the hello, and sets *pass to the number of the token. Always true
+ * without tokens, and with certificates, which have already admitted the connection. Later messages, including a second
+ * hello, belong to the admitted peer while its token is not revoked.
  */
 static bool is_fit(struct pccl_master_server *server, struct pccl_connection *connection, const struct pccl_msg *msg,
                    uint32_t *pass, struct pccl_text *reason)
@@ -411,7 +411,7 @@ static void flush_all(struct pccl_master_server *server)
         struct pccl_connection *connection = server->dirty;
         server->dirty = connection->next_dirty;
         connection->dirty = false;
-        /* A connection that was closed since is freed only after this phase of the loop. */
+        /* A connection that was closed in the meantime is freed only after this phase of the loop. */
         if (connection->state == PCCL_CONNECTION_OPEN && !pccl_connection_flush(connection))
             pccl_connection_arm(connection);
     }
@@ -426,7 +426,7 @@ static void on_beat(uv_timer_t *timer)
     server->beat(server->beat_context, &counts);
 }
 
-/* Ends the server after the machine's SHUTDOWN. The loop ends when the last messages have been sent. */
+/* Ends the server after SHUTDOWN of the machine. The loop ends when the last messages have been sent. */
 static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);
@@ -466,7 +466,7 @@ static void on_polling(struct pccl_reactor *reactor)
     server->busy = false;
 }
 
-/* Serves the visitors of the pages, after the peers. */
+/* Serves HTTP clients, after the peers. */
 static void tell(struct pccl_master_server *server)
 {
     struct pccl_driver_figures driver = {.version = own_version,
@@ -511,7 +511,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
     if (atomic_exchange(&server->reloads, false))
         reload(server);
     if (atomic_load(&server->interrupted) || !server->machine) {
-        pccl_tokens_save(server->credentials.tokens); /* before the answers of this iteration */
+        pccl_tokens_save(server->credentials.tokens); /* before this iteration's answers are sent */
         step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_SHUTDOWN});
         flush_all(server);
         begin_shutdown(server);
@@ -548,9 +548,7 @@ static void close_doors(void *argument)
     pccl_control_close(&server->control);
 }
 
-/*
- * Handles an invariant that broke. The loop and everything in it are left unfreed; peers find their connections closed.
- */
+/* Handles a broken invariant. Does not free the loop and the objects in it; closes the peers' connections. */
 static void mark_broken(struct pccl_master_server *server)
 {
     server->machine = NULL;
@@ -675,7 +673,7 @@ static void keep_peers(void *context, uint32_t pass)
         pccl_master_each_of_pass(server->machine, pass, keep_peer, server);
 }
 
-/* Locks the state directory, which one master may use at a time, and reads its files. */
+/* Locks the state directory, which only one master may use at a time, and reads its files. */
 static enum pccl_status open_state(struct pccl_master_server *server, struct pccl_text *reason)
 {
     const struct pccl_credentials *credentials = &server->credentials;
@@ -695,8 +693,8 @@ static enum pccl_status open_state(struct pccl_master_server *server, struct pcc
 }
 
 /*
- * Warns of a port without encryption that other machines can reach: any of them can join the run, and read and change
- * its data.
+ * Warns about a port without encryption that other machines can reach, because any of them can join the run and read or
+ * change its data.
  */
 static void warn_if_insecure(const struct pccl_master_server *server, const struct pccl_address *addresses,
                              uint32_t count, uint16_t port)
@@ -858,7 +856,7 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
 
 static void ask_for(struct pccl_master_server *server, atomic_bool *what)
 {
-    pccl_signals before; /* signal handlers call this, too, and may interrupt another call */
+    pccl_signals before; /* signal handlers call this function too, and may interrupt another call of it */
     pccl_thread_block_signals(&before);
     uv_mutex_lock(&server->lock);
     atomic_store(what, true);

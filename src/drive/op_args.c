@@ -63,7 +63,7 @@ size_t pccl_op_args_part_at(const struct pccl_op_args *args, uint32_t rank)
     return (size_t)elements * pccl_datatype_bytes((enum pccl_datatype)args->launch.descriptor.datatype);
 }
 
-/* Returns true for the root; the source of a send has rank 0. */
+/* Returns true for the root; the sender of a send has rank 0. */
 static bool is_root(const struct pccl_op_args *args, uint32_t rank)
 {
     return rank == (args->launch.descriptor.collective == PCCL_SEND ? 0 : args->root);
@@ -123,7 +123,7 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
 {
     const struct pccl_collective_row *row = pccl_collective(args->launch.descriptor.collective);
     if (row->of == PCCL_OF_BLOBS)
-        return check_blobs(args, world, rank, reason); /* the result is in our memory */
+        return check_blobs(args, world, rank, reason); /* the result is in the library's memory */
     if (args->buffers.sections)
         return PCCL_OK; /* checked when they were listed */
     if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {

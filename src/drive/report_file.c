@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Returns true if the group has a file; gives it one while the number of files allows. */
+/* Returns true if the group has a file. Adds the group if the limit permits. */
 static bool is_listed(struct pccl_report_files *files, uint32_t group)
 {
     for (uint32_t i = 0; i < files->count; i++)

@@ -1,7 +1,7 @@
 /*
- * The file `run` in a master's state directory: it exists while a run lives, and has the run's lineage. A master that
- * finds it at its start knows that members of that run may return. Its existence decides; the lineage is for the log.
- * If the file cannot be written or removed, this is retried every second while the run continues.
+ * The file `run` in the state directory of a master. It exists while a run lives and contains the lineage of the run. A
+ * master that finds the file when it starts knows that members of that run may return; the content serves only the log.
+ * If the file cannot be written or removed, the master retries every second while the run continues.
  */
 #ifndef PCCL_DRIVE_RUN_FILE_H
 #define PCCL_DRIVE_RUN_FILE_H
@@ -10,21 +10,21 @@
 #include "core/id.h"
 
 struct pccl_run_file {
-    char path[PCCL_PARAM_BYTES_MAX + 8]; /* "": no file is kept */
-    struct pccl_id lineage;              /* lineage for the file; zero: the file must not exist */
+    char path[PCCL_PARAM_BYTES_MAX + 8]; /* empty: no file is kept */
+    struct pccl_id lineage;              /* lineage to write; zero: the file must not exist */
     uint64_t retry_us;                   /* time of the next attempt; 0: the file is up to date */
-    bool told;                           /* the failure has been logged */
+    bool told;                           /* a failure has been logged */
 };
 
 /*
- * Opens the file. *exists: a run lived when the last master ended, or this cannot be known. Fails if the directory
- * cannot be used.
+ * Opens the file. Sets *exists if a run was alive when the last master ended, or if this cannot be determined. Fails if
+ * the directory cannot be used.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_run_file_open(struct pccl_run_file *file, const char *directory, bool *exists,
                                                     struct pccl_text *reason);
-/* Writes the file durably, for this run; NULL: removes it. */
+/* Writes the file durably for the run with this lineage; NULL removes the file. */
 void pccl_run_file_note(struct pccl_run_file *file, const struct pccl_id *lineage, uint64_t now_us);
-/* Writes or removes the file again, if that has failed and the time has come. */
+/* Retries a failed write or removal when its time has come. */
 void pccl_run_file_retry(struct pccl_run_file *file, uint64_t now_us);
 
 #endif

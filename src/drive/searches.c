@@ -11,10 +11,10 @@ struct pccl_search {
     struct pccl_search *newer, *older;
     uint64_t ticket;
     atomic_bool stopped;
-    bool ended;                       /* its result waits to be taken */
+    bool ended;                       /* its result can be taken */
     struct pccl_ring_problem problem; /* points to the copies below */
     uint64_t *rates;
-    uint32_t *rtts_us, *before; /* `before`: NULL without a previous ring */
+    uint32_t *rtts_us, *before; /* `before` is NULL without a previous ring */
     /* Written by the worker: */
     uint32_t *ring;
     struct pccl_ring_answer answer;
@@ -168,10 +168,7 @@ static void stop(struct pccl_search *search)
         drop(search);
         return;
     }
-    /*
-     * Stops a search. libuv permits one cancellation; it fails once the work has begun, and on_worked follows in both
-     * cases.
-     */
+    /* uv_cancel fails once the work has begun; on_worked is called in both cases. */
     if (!atomic_exchange(&search->stopped, true))
         (void)uv_cancel((uv_req_t *)&search->work);
 }
@@ -206,8 +203,8 @@ bool pccl_searches_has_results(const struct pccl_searches *searches)
 }
 
 /*
- * Answers every ticket of the range, because a list of the refused ones would need memory. Skips tickets in between
- * that were started; the owner ignores answers to tickets already answered.
+ * Answers every ticket of the range, because a list of the refused ones would need memory. Skips started tickets within
+ * the range; the owner ignores answers to tickets that were already answered.
  */
 static bool take_refused(struct pccl_searches *searches, struct pccl_search_result *result)
 {

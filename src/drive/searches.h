@@ -1,4 +1,4 @@
-/* Searches for rings on worker threads of a loop. All functions on the loop's thread. */
+/* Searches for rings on the worker threads of a loop. All functions must be called on the loop's thread. */
 #ifndef PCCL_DRIVE_SEARCHES_H
 #define PCCL_DRIVE_SEARCHES_H
 
@@ -13,27 +13,27 @@ struct pccl_searches {
     const struct pccl_memory *memory; /* must be thread-safe */
     /* Private: */
     struct pccl_search *newest;
-    uint32_t ended;                      /* number of searches whose results have not been taken */
+    uint32_t ended;                      /* number of searches with results that have not been taken */
     struct pccl_search *taken;           /* search whose result was taken last */
-    uint64_t refused_first, refused_end; /* range of tickets that could not be started: no memory or thread */
+    uint64_t refused_first, refused_end; /* range of tickets that failed to start for lack of memory or threads */
 };
 
-/* The result of a search that has ended without having been stopped. */
+/* Result of a search that ended without being stopped. */
 struct pccl_search_result {
     uint64_t ticket;
-    enum pccl_status status;               /* not OK: the search failed */
+    enum pccl_status status;               /* OK, or the reason why the search failed */
     const struct pccl_ring_answer *answer; /* NULL unless OK, like `ring` */
     const uint32_t *ring;
 };
 
-/* Copies the problem. Tickets must rise. */
+/* Starts a search for this problem, which is copied. Tickets must increase. */
 void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem);
-/* Stops a search whose answer is not needed. It ends soon; the loop does not end before it. */
+/* Stops a search whose answer is not needed. It ends soon; the loop does not end before the search does. */
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
 void pccl_searches_stop_all(struct pccl_searches *searches);
-/* Returns true if there are results to take. They arrive while the loop polls, or inside pccl_searches_start. */
+/* Returns true if there are results to take. They arrive while the loop polls or inside pccl_searches_start. */
 bool pccl_searches_has_results(const struct pccl_searches *searches);
-/* Takes a result, which is valid until the next call. Returns false without a result. */
+/* Takes a result, which is valid until the next call. Returns false if there are no results. */
 PCCL_MUST_CHECK bool pccl_searches_take(struct pccl_searches *searches, struct pccl_search_result *result);
 
 #endif

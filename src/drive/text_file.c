@@ -7,7 +7,7 @@
 static bool write_all(const char *name, const char *text, size_t length)
 {
     (void)remove(name);
-    FILE *file = fopen(name, "wx"); /* a new file: in a shared directory it could be another user's symbolic link */
+    FILE *file = fopen(name, "wx"); /* fails on an existing file, which could be another user's symbolic link */
     if (!file)
         return false;
     bool good = fwrite(text, 1, length, file) == length;

@@ -1,4 +1,4 @@
-/* Writes a text to a file as a whole: readers see the old text or the new one. */
+/* Replaces files atomically: readers see either the old or the new text. */
 #ifndef PCCL_DRIVE_TEXT_FILE_H
 #define PCCL_DRIVE_TEXT_FILE_H
 
@@ -7,7 +7,7 @@
 
 enum { PCCL_TEXT_FILE_NAME_MAX = 1100 };
 
-/* Writes the file. On failure returns SYSTEM with a reason; the old file, if any, is unchanged. */
+/* Writes the file. On failure returns SYSTEM with a reason and leaves an existing file unchanged. */
 PCCL_MUST_CHECK enum pccl_status pccl_text_file_write(const char *name, const char *text, size_t length,
                                                       struct pccl_text *reason);
 
