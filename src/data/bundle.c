@@ -1,7 +1,4 @@
-/*
- * Bundles: the streams to or from a peer, and the choice of the stream that takes a message. Bounds the rate of the
- * streams.
- */
+/* Bundles: the streams to or from one peer. Chooses the stream that sends the next message, and paces the streams. */
 #include "data/internal.h"
 
 #include "core/limits.h"
@@ -9,7 +6,7 @@
 #include "net/heap.h"
 #include "os/path.h"
 
-enum { MEASURE_BYTES = 1 << 20 }; /* fewer bytes do not show the path's rate */
+enum { MEASURE_BYTES = 1 << 20 }; /* with fewer bytes, the rate of the path cannot be determined */
 
 static struct pccl_bundle *find(const struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing)
 {
@@ -113,7 +110,7 @@ void pccl_bundle_leave(struct pccl_stream *stream, bool complete)
     if (!stream->bundle)
         return;
     struct pccl_lane *lane = stream->bundle->lane;
-    unlink_from(stream->bundle, stream); /* frees a bundle without streams, which is no longer writable */
+    unlink_from(stream->bundle, stream); /* frees an empty bundle, which is then no longer in `writable` */
     pccl_exchange_disconnected(lane, complete);
 }
 
@@ -144,7 +141,7 @@ void pccl_stream_watch(struct pccl_stream *stream)
         pccl_channel_watch(&stream->channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
 }
 
-/* Returns true if the stream is open, has room and sends nothing. */
+/* Returns true if the stream is open, has room and is not sending a message. */
 static bool is_idle(const struct pccl_stream *stream)
 {
     const struct pccl_channel *channel = &stream->channel;
@@ -164,22 +161,22 @@ void pccl_stream_sent(struct pccl_stream *stream)
     pccl_exchange_sent(stream->engine->exchange, &stream->departure);
 }
 
-/* Sends as much of the message as the kernel takes. */
+/* Sends as much of the message as the kernel accepts. */
 static void push(struct pccl_stream *stream)
 {
     if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
         pccl_stream_sent(stream);
     else
-        pccl_stream_watch(stream); /* waits for room; or sending has failed, and reading will find the reason */
+        pccl_stream_watch(stream); /* waits for room; after a failure to send, the next read gets the reason */
 }
 
-/* Sends the departure that was filled in. Returns its bytes. */
+/* Sends the message in stream->departure. Returns its number of bytes. */
 static size_t send_departure(struct pccl_stream *stream)
 {
     struct pccl_channel *channel = &stream->channel;
     const struct pccl_departure *departure = &stream->departure;
     stream->departs = stream->sending = true;
-    (void)pccl_channel_put_message(channel, &departure->msg); /* memory is reserved */
+    (void)pccl_channel_put_message(channel, &departure->msg); /* cannot fail: the memory is reserved */
     PCCL_ASSERT(channel->out_end <= PCCL_STREAM_FRAME_MAX);
     size_t bytes = channel->out_end + (size_t)departure->length;
     stream->begun += bytes;
@@ -190,7 +187,7 @@ static size_t send_departure(struct pccl_stream *stream)
     return bytes;
 }
 
-/* Pauses until the loop reports room. */
+/* Stops sending until the loop reports room. */
 static void yield(struct pccl_stream *stream)
 {
     pccl_channel_yield(&stream->channel);
@@ -198,8 +195,8 @@ static void yield(struct pccl_stream *stream)
 }
 
 /*
- * Measures a path on this host by the time that it took to hand over the data; its round trip is unknown. Returns false
- * while a message is being sent.
+ * Measures a path on this host by the time that sending took; the round trip stays unknown. Returns false while a
+ * message is being sent.
  */
 static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
 {
@@ -210,8 +207,8 @@ static bool measure_here(const struct pccl_stream *stream, struct pccl_path *pat
 }
 
 /*
- * Measures the rate of a stream. A lower rate is adopted gradually, because one sample may be taken at a bad moment,
- * and not at all if we sent too little, or other links used the same line.
+ * Measures the rate of a stream. Lowers the recorded rate only gradually, because a single sample may be untypical, and
+ * not at all if this peer sent too little or other links used the same line.
  */
 void pccl_stream_measure(struct pccl_stream *stream, bool shared)
 {
@@ -242,9 +239,9 @@ void pccl_stream_continue(struct pccl_stream *stream)
 /* ---- pace ---- */
 
 enum {
-    OWN_HEADROOM = 10, /* a stream's own bound is its achieved rate plus this fraction */
-    QUEUE_PART = 8,    /* a round trip longer than the smallest one by this fraction shows a queue */
-    RESENT_PART = 50,  /* so does resending more than this fraction */
+    OWN_HEADROOM = 10, /* fraction of its achieved rate that is added to a stream's own bound */
+    QUEUE_PART = 8,    /* a round trip that exceeds the smallest one by this fraction indicates a queue */
+    RESENT_PART = 50,  /* resending more than this fraction indicates a queue too */
     LOOK_US = 2000,    /* interval between two queries of the rate at which a stream sends */
 };
 
@@ -254,9 +251,9 @@ static bool is_usable(const struct pccl_stream *stream)
 }
 
 /*
- * Bounds the streams of a bundle. Each gets an equal share, because any stream with room takes the next message. A
- * stream that achieved more gets slightly more than that, because the shares that slower streams leave unused would be
- * lost.
+ * Bounds the streams of a bundle. Each stream gets an equal share, because any stream with room takes the next message.
+ * A faster stream gets slightly more than it has achieved, so that it can use the shares that slower streams leave
+ * unused.
  */
 static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
 {
@@ -278,8 +275,8 @@ static bool is_moving(const struct pccl_stream *stream)
 }
 
 /*
- * Returns true if the stream has sent more than its path carries in this interval; also if the smallest round trip is
- * unknown.
+ * Returns true if the stream has built up a queue on its path in this interval, or if this is unknown because the
+ * latest round trips equal the smallest one.
  */
 static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
 {
@@ -321,8 +318,8 @@ static void look_at_pace(struct pccl_bundle *bundle, uint64_t now_us)
 }
 
 /*
- * Starts new intervals when another bundle sends. The rate of a link that shares its line with others does not show its
- * capacity, so samples would bound it to its share.
+ * Starts new intervals when another bundle sends. A link that shares its line with others does not reach its capacity,
+ * so samples would bound it to its share.
  */
 static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
 {
@@ -353,7 +350,7 @@ static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
     bundle->share.fastest = fastest;
 }
 
-/* Waits, as only slow streams have room; continues with them if the fast ones are still full then. */
+/* Waits because only slow streams have room. If the fast ones are still full after the wait, slow ones may send. */
 static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bundle->waits_for_fast = true;
@@ -361,7 +358,10 @@ static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle
         pccl_alarm_set(&engine->patience, pccl_now_us() + pccl_share_due_us(&bundle->share) - now_us);
 }
 
-/* Returns the next stream with room, in turn, so that even a few messages use all streams; NULL if all are busy. */
+/*
+ * Returns the next stream with room, or NULL if all are busy. Takes the streams in turn, so that even a few messages
+ * use all of them.
+ */
 static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bool is_slow_idle = false;
@@ -380,7 +380,7 @@ static struct pccl_stream *next_idle(struct pccl_engine *engine, struct pccl_bun
     return NULL;
 }
 
-/* Returns true if there was room for more than was ready. */
+/* Sends messages. Returns true if a stream has room but no message is ready. */
 static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     size_t begun = 0;
@@ -395,7 +395,7 @@ static bool send_on_idle(struct pccl_engine *engine, struct pccl_bundle *bundle,
             continue;
         if (!is_idle(stream))
             stream = next_idle(engine, bundle, now_us);
-        if (stream) /* the loop continues soon; if no stream is idle, the next room does */
+        if (stream) /* the loop continues soon; if no stream is idle, the next one with room continues */
             yield(stream);
         return false;
     }

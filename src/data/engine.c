@@ -1,4 +1,4 @@
-/* The engine's thread: carries out the requests of other threads, and the jobs. */
+/* The engine's thread, which carries out the requests of other threads and runs the jobs. */
 #include "data/internal.h"
 
 #include "net/clock.h"
@@ -29,7 +29,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
 
 /* ---- jobs ---- */
 
-/* Notes a job. The exchange's effects only take notes; the events follow when it has returned. */
+/* Queues a job for events. Effects of the exchange only queue; the events follow when the exchange has returned. */
 static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->noted)
@@ -106,8 +106,8 @@ static struct pccl_stream *find_sender(const struct pccl_engine *engine, const s
 }
 
 /*
- * Cuts all streams that send a segment of the transfer. A half-sent segment must not be completed with filler: its
- * receiver may learn that the operation succeeded.
+ * Cuts all streams that are sending a segment of the transfer. A partly sent segment must not be completed with filler,
+ * because its receiver may still learn that the operation succeeded.
  */
 static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
@@ -118,7 +118,7 @@ static void cut_senders(struct pccl_engine *engine, const struct pccl_transfer *
     }
 }
 
-/* Counts the links over which this peer has sent something since the end of the last operation. */
+/* Returns the number of outgoing links that have sent anything since the last call. */
 static uint32_t count_senders(const struct pccl_engine *engine)
 {
     uint32_t count = 0;
@@ -137,7 +137,10 @@ static uint32_t count_senders(const struct pccl_engine *engine)
     return count;
 }
 
-/* Measures all links, once for each operation; cheap for streams that have sent little since the last time. */
+/*
+ * Measures all outgoing links at the end of an operation. Streams that have sent little since the last time cost
+ * little.
+ */
 static void measure_links(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
     bool shared = count_senders(engine) > 1 || pccl_transfer_shares_lines(transfer);
@@ -174,7 +177,7 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
         job->transfer = NULL;
         if (--engine->running == 0)
             pause_links(engine);
-    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* never started here; other peers may still mention it */
+    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* never started here, but peers may still mention it */
         pccl_exchange_forget(engine->exchange, &job->config.instance);
         pccl_streams_resume(engine, true);
     }
@@ -186,13 +189,13 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
     if (!job->started && !job->due_stop)
         start_job(engine, job);
     else if (job->due_stop)
-        stop_job(engine, job); /* returns the job to its owner */
+        stop_job(engine, job); /* the job belongs to its owner again */
     pccl_engine_flush(engine);
 }
 
 /* ---- the thread ---- */
 
-/* Renames this peer. Connections of the old name that still send good-byes must not use the lanes of the new one. */
+/* Changes the id of this peer. Connections of the old id that still send goodbyes must not use lanes of the new one. */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
     struct pccl_table_node *node;
@@ -250,15 +253,15 @@ static void on_wake(struct pccl_reactor *reactor)
     }
     pccl_exchange_continue(engine->exchange);
     pccl_engine_flush(engine);
-    if (batch.end) { /* the loop returns after the last good-bye */
+    if (batch.end) { /* the loop returns after the last goodbye */
         pccl_alarm_close(&engine->patience, NULL);
         pccl_reactor_end(reactor);
     }
 }
 
 /*
- * Handles a broken invariant: shuts the connections down, so that the other sides need not wait. They and everything
- * else are left unfreed.
+ * Handles a broken invariant. Shuts the connections down, so that other peers do not wait; frees neither them nor the
+ * other objects.
  */
 static void mark_broken(struct pccl_engine *engine)
 {

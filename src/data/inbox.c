@@ -1,4 +1,4 @@
-/* Requests of other threads to the engine, and its answers, under its lock. */
+/* Requests of other threads to the engine, and queries that the engine answers under its lock. */
 #include "data/internal.h"
 
 #include "net/clock.h"
@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-enum { LOOK_US = 1000000 }; /* shortest interval between two samples of a connection's figures */
+enum { LOOK_US = 1000000 }; /* minimum interval between two samples of a connection */
 
 static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
 
 /* ---- jobs ---- */
 
-/* Queues a job for the thread, which must be woken. Under the lock. */
+/* Queues a job for the engine's thread; the caller must wake the thread. Caller holds the engine's lock. */
 static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->queued || engine->broken)
@@ -57,7 +57,7 @@ static bool is_meant(const struct pccl_stream *stream, const struct pccl_id *pee
            pccl_id_equal(&stream->peer, peer);
 }
 
-/* Moves a stream to the closed ones. Under the lock. */
+/* Moves a stream to the list of closed streams. Caller holds the engine's lock. */
 static void put_closed(struct pccl_engine *engine, struct pccl_stream *stream)
 {
     pccl_list_remove(&stream->in_known);
@@ -93,7 +93,7 @@ void pccl_engine_cut(struct pccl_engine *engine, const struct pccl_id *peer, boo
     for (const struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
          stream = pccl_stream_known(engine, stream->in_known.next))
         if (is_meant(stream, peer, outgoing, slot))
-            pccl_socket_shutdown(stream->channel.socket); /* the thread reads the end */
+            pccl_socket_shutdown(stream->channel.socket); /* the engine's thread then reads the end of the stream */
     uv_mutex_unlock(&engine->lock);
 }
 
@@ -153,7 +153,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
     close_streams(engine);
     engine->new_name = *self;
     engine->rename = true;
-    pccl_inbox_drop_news(engine); /* news of the run that this peer leaves */
+    pccl_inbox_drop_news(engine); /* they belong to the run that this peer leaves */
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -185,7 +185,7 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
     wake(engine);
 }
 
-/* Samples the figures of a known stream, whose socket is open. Under the lock. */
+/* Samples the counters of a known stream, whose socket is open. Caller holds the engine's lock. */
 static void look_at(struct pccl_stream *stream, uint64_t now_us)
 {
     struct pccl_path path = {.rate = stream->rate,
@@ -239,7 +239,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
     }
     pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
-        if (*i == stream) { /* closed by the caller since; must not be in the list when it is freed */
+        if (*i == stream) { /* the caller has closed it in the meantime; it must leave the list before it is freed */
             *i = stream->next_closed;
             break;
         }

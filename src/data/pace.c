@@ -2,16 +2,16 @@
 
 enum {
     INTERVAL_LEAST_US = 50000,
-    LOOK_EVERY_US = 5000, /* interval until the first bytes have been delivered */
-    STARVED_MOST = 4,     /* an interval counts if there was nothing to send for at most this fraction of it */
-    GROWTH_PART = 4,      /* more than this fraction is growth */
-    FLAT_ENOUGH = 3,      /* intervals */
-    HEADROOM_PART = 10,   /* fraction of the achieved rate that the bound adds to it */
-    STEP_PART = 8,        /* fraction by which the bound grows where there is no queue */
+    LOOK_EVERY_US = 5000, /* interval between samples until the first bytes have been delivered */
+    STARVED_MOST = 4,     /* an interval is used if at most this fraction of it passed without anything to send */
+    GROWTH_PART = 4,      /* an increase by more than this fraction counts as growth */
+    FLAT_ENOUGH = 3,      /* number of intervals without growth after which a bound is set */
+    HEADROOM_PART = 10,   /* fraction of the achieved rate that is added to the bound */
+    STEP_PART = 8,        /* fraction by which the bound grows without a queue */
     SECOND_US = 1000000,
-    PEAK_US = 5 * SECOND_US,  /* shortest time for which the highest rate is remembered */
-    PEAK_PERCENT = 75,        /* the bound is at least this part of it */
-    STALE_US = 10 * SECOND_US /* after this time without a sample the path may be another one */
+    PEAK_US = 5 * SECOND_US,  /* minimum time for which the highest rate is remembered */
+    PEAK_PERCENT = 75,        /* minimum of the bound, as a percentage of the highest rate */
+    STALE_US = 10 * SECOND_US /* time without a sample after which the path may have changed */
 };
 
 void pccl_pace_interrupt(struct pccl_pace *pace)
@@ -38,8 +38,8 @@ void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bo
 }
 
 /*
- * Returns the rate achieved lately: the upper quartile of the samples, because acknowledgments arrive in bursts and a
- * loss delays some of them. A lower figure would pull the bound down a little each time.
+ * Returns the rate achieved recently, as the upper quartile of the samples: acknowledgments arrive in bursts, and a
+ * loss delays some of them, so a lower figure would reduce the bound with each sample.
  */
 static uint64_t got_through(const struct pccl_pace *pace)
 {
@@ -63,10 +63,10 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 }
 
 /*
- * Returns the highest rate achieved in the last five to ten seconds. A sender that was delayed, by others in the ring
- * or by a busy processor, sent less than its path can carry. Links that slow down together until every segment takes a
- * round trip do not recover on their own. If the path now carries less, the connections' own congestion control handles
- * it until this figure is forgotten.
+ * Returns the highest rate achieved in the last five to ten seconds. Without this minimum, a sender that others in the
+ * ring or a busy processor have delayed would be bounded to less than its path can carry, and links that slow each
+ * other down would not recover. If the path now carries less, congestion control of the connections handles that until
+ * this rate is forgotten.
  */
 static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 {
@@ -80,14 +80,14 @@ static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 }
 
 /*
- * Returns the bound after growth, at most twice the achieved rate, because it is unknown whether the path can carry
- * that.
+ * Returns the bound after growth. It is limited to twice the achieved rate, because it is unknown whether the path can
+ * carry more.
  */
 static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound + bound / STEP_PART, 2 * now); }
 
 static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)
 {
-    if (pace->flat < FLAT_ENOUGH) /* later it grows within the bound */
+    if (pace->flat < FLAT_ENOUGH) /* after that, the rate grows only within the bound */
         pace->flat = rate > pace->most + pace->most / GROWTH_PART ? 0 : pace->flat + 1;
     pace->most = pccl_max_u64(pace->most, rate);
     pace->rates[pace->samples % PCCL_PACE_SAMPLES] = rate;
@@ -106,8 +106,8 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
     if (pace->bound != 0 && now_us - pace->sampled_us > STALE_US)
         *pace = (struct pccl_pace){.bound = 0};
     /*
-     * An interval begins when bytes are delivered. Delivery of an operation's first bytes is known a round trip after
-     * they were sent, and a sender that has used up its credit does not sample during that time.
+     * An interval begins when bytes are delivered. The first acknowledgment of an operation arrives a round trip after
+     * sending, and a sender without credit takes no samples during that time.
      */
     bool flows = pace->began_us != 0 && delivered > pace->began_bytes;
     if (!flows || !pace->flowing) {
@@ -121,8 +121,8 @@ void pccl_pace_look(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered,
         return;
     }
     /*
-     * Behind a queue, a sender that waits for credit has filled the path; the root of a broadcast is always in this
-     * state.
+     * If there is a queue, a sender that waits for credit has filled the path, so this wait does not count as starving.
+     * The root of a broadcast is always in this state.
      */
     uint64_t starved_us = pace->starved_us - (queued ? pace->waited_us : 0);
     if (starved_us <= passed_us / STARVED_MOST)

@@ -1,8 +1,8 @@
 #include "data/share.h"
 
 enum {
-    SLOW_PART = 4,        /* fraction of the fastest connection's rate below which one is slow */
-    PATIENCE_US = 100000, /* two round trips of a long path: a connection that only waits for room has got it by then */
+    SLOW_PART = 4,        /* connections below this fraction of the fastest one's rate are slow */
+    PATIENCE_US = 100000, /* two round trips of a long path, in which a connection that only waits for room gets it */
 };
 
 static bool is_slow(const struct pccl_share *share, uint64_t rate)

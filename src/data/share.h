@@ -1,34 +1,34 @@
 /*
- * The choice of the connections of a link that take messages: those that send about as fast as the fastest one. An
- * operation waits for its last message, and one sent over a far slower connection arrives long after all others; the
- * slow ones would add little. If the fast ones take nothing for a while, the slow ones do. Pure.
+ * Selects the connections of a link that take messages: those that send about as fast as the fastest one. An operation
+ * ends with its last message, and a message on a far slower connection arrives long after all others, while slow
+ * connections add little to the rate. If the fast ones take no messages for a while, the slow ones do. Pure functions.
  */
 #ifndef PCCL_DATA_SHARE_H
 #define PCCL_DATA_SHARE_H
 
 #include "core/base.h"
 
-struct pccl_share {    /* zeroed at first: the rates are unknown, and all take messages */
-    uint64_t fastest;  /* bytes per second of the fastest connection */
+struct pccl_share {    /* zero-initialized: the rates are unknown, and all connections take messages */
+    uint64_t fastest;  /* rate of the fastest connection in bytes per second */
     uint64_t since_us; /* time when a fast one last took a message, or the first message began to wait for one */
-    bool waiting;      /* a message may wait */
+    bool waiting;      /* a message may be waiting */
 };
 
-/* Notes that there may be something to send. */
+/* Records that there may be something to send. */
 void pccl_share_begin(struct pccl_share *share, uint64_t now_us);
 /*
- * Returns true if the rate of a connection that has sent this many bytes is meaningful. A new connection has a small
- * window, which only sending opens, so it is not slow before it has sent as much as a fast one has in flight.
+ * Returns true if the rate of a connection that has sent this many bytes is meaningful. The window of a new connection
+ * is small and grows only by sending, so the connection does not count as slow before it has sent as much as a fast one
+ * has in flight.
  */
 PCCL_MUST_CHECK bool pccl_share_knows(const struct pccl_share *share, uint64_t sent, uint32_t rtt_us);
 /*
- * Returns true if a connection with room that sends at this rate takes messages now. A rate of 0, here and below, is
- * unknown.
+ * Returns true if a connection with room and this rate may take a message now. Here and below, a rate of 0 is unknown.
  */
 PCCL_MUST_CHECK bool pccl_share_takes(const struct pccl_share *share, uint64_t rate, uint64_t now_us);
-/* Notes that a connection that sends at this rate has taken a message. */
+/* Records that a connection with this rate has taken a message. */
 void pccl_share_took(struct pccl_share *share, uint64_t rate, uint64_t now_us);
-/* Returns the time when slow connections take messages, too, if fast ones take none until then. */
+/* Returns the time from which slow connections take messages, too, unless a fast one takes one before. */
 uint64_t pccl_share_due_us(const struct pccl_share *share);
 
 #endif

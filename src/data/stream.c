@@ -1,10 +1,10 @@
 /*
- * Streams: a stream connects a channel, which moves the bytes, with the exchange, which knows their meaning. It ends in
- * one of two ways: by the other side, found while reading (`end`), or by the caller (`pccl_stream_leave`).
+ * Streams. A stream connects a channel, which transfers bytes, with the exchange, which interprets them. Either the
+ * other side ends it, which is detected while reading (`end`), or the caller (`pccl_stream_leave`).
  *
- * If the caller closes the connection in the middle of a payload, the payload is completed from the caller's memory
- * while its operation is alive, because the other side accepts a complete segment. Filler is allowed only for an
- * operation that was stopped, whose outcome is known (PROTOCOL 7.5).
+ * If the caller closes the connection in the middle of a payload, the rest is sent from the caller's memory as long as
+ * the operation exists, because the other side accepts a complete segment. Filler is allowed only for a stopped
+ * operation, whose outcome is known (PROTOCOL 7.5).
  */
 #include "data/internal.h"
 #include "kernels/kernels.h"
@@ -80,7 +80,10 @@ static void stop_waiting(struct pccl_stream *stream)
     pccl_stream_watch(stream);
 }
 
-/* Returns the message being sent or received to the exchange; the transfers concerned fail when the bundle is left. */
+/*
+ * Returns the message being sent or received to the exchange. The transfers that use it fail when the stream leaves its
+ * bundle.
+ */
 static void give_back(struct pccl_stream *stream)
 {
     pccl_exchange_dropped(stream->engine->exchange, stream->departs ? &stream->departure : NULL, &stream->arrival);
@@ -90,8 +93,8 @@ static void give_back(struct pccl_stream *stream)
 }
 
 /*
- * Ends the stream, because the other side ended it or it broke. If we caused it: PCCL_LINK_UNREACHABLE, which is not
- * evidence.
+ * Ends the stream after the other side ended it or it broke. `how` is PCCL_LINK_UNREACHABLE, which is not evidence, if
+ * this peer has caused the end.
  */
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
@@ -100,7 +103,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
     give_back(stream);
     bool is_news = pccl_engine_forget_stream(engine, stream, how);
     pccl_channel_close(&stream->channel);
-    /* Report the end of the link first: it explains the failures that follow. */
+    /* Report the end of the link first, because it explains the failures that follow. */
     if (is_news)
         engine->events.ended(engine->events.context, &stream->peer, stream->outgoing, stream->slot, how, purposely,
                              NULL);
@@ -113,8 +116,8 @@ void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACH
 /* ---- the good-bye ---- */
 
 /*
- * Leaves the bundle when this side closes the stream. An incoming one is complete here: the sender detects the end,
- * too, and fails its unfinished sends over it; before another stream replaces it, the sender has closed it.
+ * Leaves the bundle when this side closes the stream. An incoming stream is complete: the sender also detects the end,
+ * and fails its unfinished sends on the stream before it replaces the stream with another one.
  */
 static void leave_bundle(struct pccl_stream *stream) { pccl_bundle_leave(stream, !stream->outgoing); }
 
@@ -128,7 +131,7 @@ void pccl_stream_detach(struct pccl_stream *stream)
 void pccl_stream_leave(struct pccl_stream *stream)
 {
     if (stream->channel.state != PCCL_CHANNEL_OPEN)
-        return; /* ended already */
+        return; /* it has already ended */
     stop_waiting(stream);
     pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
@@ -137,7 +140,7 @@ void pccl_stream_leave(struct pccl_stream *stream)
     pccl_channel_leave(&stream->channel, true, stream->engine->config.linger_ms);
 }
 
-/* Leaves the bundle when only the good-bye is left. */
+/* Leaves the bundle when only the goodbye remains to be sent. */
 static void on_parting(struct pccl_channel *channel)
 {
     struct pccl_stream *stream = stream_of(channel);
@@ -168,12 +171,12 @@ static void note_received(struct pccl_stream *stream)
         return;
     pccl_exchange_received(stream->engine->exchange, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
-    pccl_engine_flush(stream->engine); /* sends the data that has just been folded while it is in the cache */
+    pccl_engine_flush(stream->engine); /* sends the segment that was just reduced while it is in the cache */
 }
 
 /*
- * Holds a DATA message for which the exchange has no room. It is read when there is room, or
- * discarded if its sender has stopped sending.
+ * Buffers a DATA message for which the exchange has no room. Reading continues when there is room; if the sender has
+ * stopped sending, the payload is discarded instead.
  */
 static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
 {
@@ -187,7 +190,7 @@ static void wait_with(struct pccl_stream *stream, const struct pccl_msg *msg)
 
 /* ---- invalid messages (PROTOCOL 7.14) ---- */
 
-/* Fails the operations that use the link; no retry repeats them, because a new connection would fail again. */
+/* Fails the operations that use the link. They are not retried, because a new connection would fail in the same way. */
 static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bool purposely,
                           const struct pccl_text *reason)
 {
@@ -198,7 +201,7 @@ static void fail_rejected(struct pccl_stream *stream, enum pccl_link_end how, bo
     pccl_exchange_rejected(stream->bundle->lane, reason);
 }
 
-/* Closes the connection because the other side sent an invalid message. Sends the reason in link_bye. */
+/* Closes the connection because the other side sent an invalid message, and sends the reason in link_bye. */
 static void reject(struct pccl_stream *stream, const struct pccl_text *reason)
 {
     fail_rejected(stream, PCCL_LINK_UNREACHABLE, false, reason);
@@ -224,7 +227,7 @@ static void take_bye(struct pccl_stream *stream, const struct pccl_bytes *bye)
 
 /* ---- messages ---- */
 
-/* Passes a message to the exchange. On MALFORMED and MEMORY the caller must close the connection. */
+/* Passes a message to the exchange. On MALFORMED or MEMORY the caller must close the connection. */
 static enum pccl_status hand_in(struct pccl_stream *stream, const struct pccl_msg *msg, struct pccl_text *reason)
 {
     struct pccl_engine *engine = stream->engine;
@@ -238,7 +241,7 @@ static enum pccl_status hand_in(struct pccl_stream *stream, const struct pccl_ms
     return status == PCCL_LIMIT ? PCCL_OK : status;
 }
 
-/* Ends the stream unless the exchange has taken the message. */
+/* Ends the stream if the exchange did not accept the message. */
 static void judge(struct pccl_stream *stream, enum pccl_status status, const struct pccl_text *reason)
 {
     if (status == PCCL_MALFORMED)
@@ -258,7 +261,7 @@ static bool on_message(struct pccl_stream *stream, const struct pccl_msg *msg)
     return stream->channel.state == PCCL_CHANNEL_OPEN;
 }
 
-/* Ends a stream that received bytes that are not a message; `is_invalid` means that the other side sent them so. */
+/* Ends a stream that received an invalid message. Rejects it only if the sender caused this (channel.is_invalid). */
 static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
 {
     struct pccl_text reason;
@@ -269,7 +272,7 @@ static void on_garbage(struct pccl_stream *stream, const struct pccl_text *why)
         end(stream, PCCL_LINK_UNREACHABLE, false);
 }
 
-/* Takes the frames and payloads that the reader holds. Returns false if the stream has ended. */
+/* Handles the frames and payloads that were read. Returns false if the stream has ended. */
 static bool digest(struct pccl_stream *stream)
 {
     struct pccl_msg msg;
@@ -289,7 +292,7 @@ static bool digest(struct pccl_stream *stream)
     }
 }
 
-/* Reads once. Returns false if there is no more for now, or the stream has ended. */
+/* Reads once. Returns false if there is nothing more to read now, or the stream has ended. */
 static bool read_some(struct pccl_stream *stream, size_t *budget)
 {
     struct pccl_channel *channel = &stream->channel;
@@ -333,8 +336,8 @@ static const struct pccl_channel_events channel_events = {
     .visit = on_visit, .parting = on_parting, .parted = on_parted, .released = on_released};
 
 /*
- * Asks the exchange again for room for the refused message, and continues reading if there is room. The caller has
- * taken the stream out of the list.
+ * Passes the refused message to the exchange again, and continues reading if there is room. The caller has removed the
+ * stream from the list.
  */
 static void resume(struct pccl_stream *stream)
 {
@@ -413,7 +416,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
 
 /* ---- opening ---- */
 
-/* Releases a stream that the loop cannot watch. */
+/* Frees a stream that the loop cannot watch. */
 static void fail_to_open(struct pccl_stream *stream)
 {
     struct pccl_engine *engine = stream->engine;
@@ -436,6 +439,6 @@ void pccl_stream_open(struct pccl_stream *stream, bool closed_early)
     else if (pccl_bundle_enter(stream) != PCCL_OK)
         end(stream, PCCL_LINK_UNREACHABLE, false);
     else
-        (void)digest(stream); /* data that was read after the handshake */
+        (void)digest(stream); /* data that was read together with the handshake */
     pccl_engine_flush(engine);
 }
